@@ -1,1 +1,1 @@
-"""How a user proves who they are: one factor per file, sessions, upstream providers."""
+"""User authentication: passwords, factors, sessions, upstream providers."""

@@ -1,4 +1,4 @@
-"""Entering administration: a proof of who it is, a cookie of its own, and short times."""
+"""Sign-in to the administration: a fresh proof, a separate cookie, short lifetimes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _SEEN_EVERY = minutes(1)
 
 @dataclass(frozen=True, slots=True)
 class AdministrationCookie:
-    """A cookie that no other site can make a browser send, not even by a link to us."""
+    """A cookie that no other site can make a browser send, not even by a link to this server."""
 
     secure: bool
 
@@ -35,14 +35,14 @@ class AdministrationCookie:
         return "__Host-administration" if self.secure else "valetkey-administration"
 
     def read(self, request: Request) -> str:
-        """The cookie, "" for none that could be one."""
+        """Return the cookie; "" if it is missing or malformed."""
         value = request.cookie(self.name)
         if value is None or not well_formed(Prefix.ADMINISTRATION, value):
             return ""
         return value
 
     def set(self, cookie: Secret) -> tuple[str, str]:
-        """Remember it until the browser is closed or the server ends it."""
+        """Set it until the browser is closed or the server ends it."""
         secure = "; Secure" if self.secure else ""
         return (
             "set-cookie",
@@ -51,7 +51,7 @@ class AdministrationCookie:
 
 
 def fresh_entry(random: Callable[[int], bytes]) -> Secret:
-    """The cookie of somebody who is about to enter."""
+    """Draw the cookie for a sign-in to the administration."""
     return fresh_secret(Prefix.ADMINISTRATION, random)
 
 
@@ -63,7 +63,7 @@ def enter(
     settings: AdministrationSettings,
     now: Instant,
 ) -> None:
-    """Let them in, who have just proved who they are."""
+    """Sign in a user who has just proved their identity."""
     tx.administrations.enter(
         Administration(
             session_id=session_id,
@@ -83,16 +83,16 @@ def find_entered(
     settings: AdministrationSettings,
     now: Instant,
 ) -> Administration | None:
-    """The entry of this session with this cookie, unless its time is over."""
+    """Return the entry of this session with this cookie unless it expired."""
     entry = tx.administrations.find(session_id) if cookie else None
     if entry is None or not same(entry.fingerprint, key.of(PURPOSE, cookie)):
         return None
-    # Both times by the settings of now: a shorter one counts at once.
+    # Both lifetimes by the current settings: a shorter one applies at once.
     if later(entry.entered_at, settings.lifetime) <= now:
         return None
     return None if later(entry.last_seen_at, settings.idle) <= now else entry
 
 
 def is_stale(entry: Administration, now: Instant) -> bool:
-    """Whether its last use should be noted again; at most once a minute."""
+    """Return whether its last use should be recorded again; at most once a minute."""
     return later(entry.last_seen_at, _SEEN_EVERY) <= now

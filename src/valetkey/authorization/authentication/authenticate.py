@@ -1,7 +1,7 @@
-"""Who has this password: the one deed behind the sign-in page and the password grant.
+"""Verify a username and password, for the sign-in page and the password grant.
 
-Attempts are counted before they are judged, for the account and for the address, so that parallel
-guesses count too; a good one is given back (security 17, 26).
+Attempts are counted before they are verified, for the account and for the IP address, so that
+parallel guesses count too; a successful attempt is uncounted.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,16 +28,16 @@ from valetkey.web.offload import Busy, Offload
 
 _LONGEST_NAME = 320
 _EVERYWHERE = 5
-"""So many times the failures from one place are the failures from all places together."""
+"""The limit on failures from all places, as a multiple of the limit for one place."""
 _WRONG = "username and password do not fit, or this account must sign in at the sign-in page"
 
 AfterSignIn = Callable[[Transaction, User], object]
-"""What else happens in the transaction that accepts the password."""
+"""Further work in the transaction that accepts the password."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What was found before the password is judged."""
+    """The data found before the password is verified."""
 
     user: User | None
     stored: str | None
@@ -47,10 +47,10 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class PasswordSignIn:
-    """Finds the person who has a username (or e-mail address) and a password.
+    """Find the user with a username (or email address) and a password.
 
-    `door` names who asks, for the audit: "page" or "password_grant". Argon2 runs on `offload`,
-    whose `Busy` passes through when too many wait.
+    `door` names the caller for the audit log: "page" or "password_grant". Argon2 runs on `offload`,
+    whose `Busy` is raised when too many calls are queued.
     """
 
     store: Store
@@ -70,16 +70,16 @@ class PasswordSignIn:
         then: AfterSignIn | None = None,
         familiar: Callable[[Uid], str] = lambda _: "",
     ) -> User | Refusal:
-        """The user, or a refusal that does not tell whether there is such a user.
+        """Return the user, or a refusal that does not reveal whether the user exists.
 
-        `familiar` names the browser where it is known to an account, "" where it is not: such a
-        browser counts by itself (docs/decisions/0011-familiar-browsers.md).
+        `familiar` names the browser if it is familiar to an account, otherwise "": such a browser
+        has its own counters (docs/decisions/0011-familiar-browsers.md).
 
         `slow_down` with `retry_after` when account or address must wait (nothing is hashed then),
         `invalid_grant` otherwise. `then` runs in the transaction that accepts the password.
         """
         if self.offload.is_full:
-            # Before anything is written: a flood costs no more than its refusals.
+            # Before anything is written: under a flood only refusals are computed.
             raise Busy("too many sign-ins wait")
         places = (self._address_bucket(address), username, familiar, now)
         attempt = await self.store.write(lambda tx: self._count(tx, *places))
@@ -99,7 +99,8 @@ class PasswordSignIn:
                 verify, prepared, attempt.stored, self.passwords
             )
         except Busy:
-            # Nothing was judged, so nothing counts: or who floods us would shut others out.
+            # Nothing was verified, so nothing counts: otherwise an attacker's flood would lock
+            # users out.
             await self.store.write(lambda tx: _give_back(tx, attempt.buckets))
             raise
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
@@ -117,22 +118,22 @@ class PasswordSignIn:
         familiar: Callable[[Uid], str],
         now: Instant,
     ) -> _Attempt:
-        # No database stores a NUL, so nobody is called that; asking would be a fault of ours.
+        # No database stores a NUL, so no user has such a name; querying it would be an error.
         possible = len(username) <= _LONGEST_NAME and "\0" not in username
         user = tx.users.find_by_name(username) if possible else None
-        # One counter for all names of one account; unknown names are counted all the same.
+        # One counter for all names of one account; unknown names are counted too.
         name = f"uid:{user.uid}" if user else f"name:{fold(username[:_LONGEST_NAME])}"
         account = f"sign_in:{self.key.of('throttle', name)}"
         here = f"sign_in:{self.key.of('throttle here', f'{address_bucket} {name}')}"
         few, window = self.limits.sign_in_failures, self.limits.sign_in_window
-        # Few from one place, and more from everywhere: one stranger cannot keep a person out.
+        # Few from one place, more from everywhere: one attacker cannot lock a user out.
         buckets = {
             address_bucket: Limit(self.limits.sign_in_failures_per_address, window),
             here: Limit(few, window),
             account: Limit(few * _EVERYWHERE, window),
         }
         if user is not None and (mark := familiar(user.uid)):
-            # Whoever guesses from elsewhere has used up what is left there, and not this.
+            # Attackers elsewhere have used up the shared counters, but not this one.
             own = f"sign_in:{self.key.of('throttle familiar', f'{mark} {user.uid}')}"
             buckets = {own: Limit(few, window)}
         taken: list[str] = []
@@ -151,7 +152,7 @@ class PasswordSignIn:
         try:
             return await self.offload.run(hash_prepared, prepared, self.passwords, self.random(16))
         except Busy:
-            # The password was right; its hash is renewed at a quieter time.
+            # The password was right; its hash is renewed later, under less load.
             return None
 
     async def _fail(self, attempt: _Attempt, now: Instant) -> Refusal:

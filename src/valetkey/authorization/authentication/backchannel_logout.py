@@ -7,13 +7,13 @@ from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import fresh_id
 
 KEPT = days(1)
-"""So long an app that does not answer is tried; then it has been down for longer than a visit."""
+"""How long delivery to an unresponsive app is retried."""
 
 
 def enqueue(tx: Transaction, session: Session, now: Instant) -> None:
-    """Put a logout token for each app that was told of the session into the outbox.
+    """Queue a logout token for each app that was told of the session.
 
-    Of all who may end a session only the one who did may call this, in the same transaction.
+    Only the transaction that ended the session may call this.
     """
     for client_id in tx.participants.of(session.id):
         client = tx.clients.find(client_id)

@@ -1,8 +1,8 @@
-"""Familiar browsers: those in which somebody signed in before to the very account.
+"""Familiar browsers: those in which a user signed in to the account before.
 
-Whoever guesses at an account from elsewhere uses up its tries; the browser of its person has a few
-of its own, so that nobody is kept out of their account by strangers (security 26). The cookie says
-nothing but that: it opens nothing, and what it allows is as little as one stranger has.
+Attackers elsewhere use up the account's shared attempts; a familiar browser has its own few, so
+that strangers cannot lock users out. The cookie has no other effect: it gives no access, and as
+many attempts as one stranger has.
 """
 
 import re
@@ -14,7 +14,7 @@ from valetkey.kernel.moment import days
 from valetkey.kernel.secret import FingerprintKey, same, to_base64url
 
 LIFETIME = days(180)
-"""So long a browser is familiar after the last sign-in."""
+"""How long a browser stays familiar after the last sign-in."""
 
 _MOST = 5
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}(?:\.[A-Za-z0-9_-]{43}){1,5}", re.ASCII)
@@ -28,7 +28,7 @@ class Familiar:
     key: FingerprintKey
 
     def mark(self, uid: Uid) -> str:
-        """The name under which this browser's tries at the account count; "" for a stranger's."""
+        """Return this browser's throttle name for the account; "" if it is not familiar."""
         if not _COOKIE.fullmatch(self.cookie):
             return ""
         name, *marks = self.cookie.split(".")
@@ -36,7 +36,7 @@ class Familiar:
         return own if any(same(own, each) for each in marks) else ""
 
     def with_account(self, uid: Uid, random: Callable[[int], bytes]) -> str:
-        """The cookie for a browser in which this person has just signed in as well."""
+        """Return the cookie extended by an account that just signed in."""
         known = bool(_COOKIE.fullmatch(self.cookie))
         name, *marks = self.cookie.split(".") if known else (to_base64url(random(16)),)
         own = self._mark_of(name, uid)

@@ -1,4 +1,4 @@
-"""Passwords: Argon2id hashes as PHC strings (RFC 9106), and what may be one at all.
+"""Passwords: Argon2id hashes as PHC strings (RFC 9106), and rules for new passwords.
 
 A password is normalised to NFC first, as keyboards differ in how they compose letters (RFC 8265).
 """
@@ -15,10 +15,10 @@ from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 SHORTEST = 8
-"""Characters in a new password."""
+"""Minimum number of characters in a new password."""
 
 LONGEST = 1_024
-"""Bytes in a password, in UTF-8."""
+"""Maximum number of bytes in a password, in UTF-8."""
 
 _SALT = 16
 _LENGTH = 32
@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def password_problem(text: str) -> str:
-    """What keeps `text` from being a new password, as the end of a sentence; "" for nothing."""
+    """Return why `text` is not allowed, as the end of a sentence; "" if it is allowed."""
     if len(text) < SHORTEST:
         return f"must have at least {SHORTEST} characters"
     prepared = prepare(text)
@@ -39,9 +39,9 @@ def password_problem(text: str) -> str:
 
 
 def hash_password(text: str, settings: PasswordSettings, random: Callable[[int], bytes]) -> str:
-    """The PHC string to store for a new password; takes tens of milliseconds of one core.
+    """Return the PHC string for a new password; takes tens of milliseconds of one core.
 
-    Raises Refused (invalid_request) for what `password_problem` objects to.
+    Raises Refused (invalid_request) for a password that `password_problem` rejects.
     """
     prepared = prepare(text)
     problem = password_problem(text)
@@ -53,8 +53,8 @@ def hash_password(text: str, settings: PasswordSettings, random: Callable[[int],
 
 
 def prepare(text: str) -> bytes | None:
-    """The bytes that are hashed; None for what cannot be a password."""
-    # Cut first: normalising a megabyte for somebody unknown costs us more than them.
+    """Return the bytes to hash; None for an impossible password."""
+    # The length first: normalising a megabyte for an unauthenticated client is expensive.
     if not text or len(text) > LONGEST or _CONTROL.search(text):
         return None
     try:
@@ -65,7 +65,7 @@ def prepare(text: str) -> bytes | None:
 
 
 def hash_prepared(prepared: bytes, settings: PasswordSettings, salt: bytes) -> str:
-    """The PHC string of what `prepare` gave."""
+    """Return the PHC string of the bytes from `prepare`."""
     return Argon2id(
         salt=salt,
         length=_LENGTH,
@@ -76,7 +76,7 @@ def hash_prepared(prepared: bytes, settings: PasswordSettings, salt: bytes) -> s
 
 
 def verify(prepared: bytes, stored: str | None, settings: PasswordSettings) -> bool:
-    """Whether the password is the stored one; without a stored one, False at the same cost."""
+    """Return whether the password matches; without a stored hash, False at equal cost."""
     if stored is None:
         hash_prepared(prepared, settings, bytes(_SALT))
         return False
@@ -88,6 +88,6 @@ def verify(prepared: bytes, stored: str | None, settings: PasswordSettings) -> b
 
 
 def is_current(stored: str, settings: PasswordSettings) -> bool:
-    """Whether the hash was made with today's parameters."""
+    """Return whether the hash was made with the current parameters."""
     memory = settings.memory * _KIB_PER_MIB
     return stored.startswith(f"$argon2id$v=19$m={memory},t={settings.passes},p=1$")

@@ -1,4 +1,4 @@
-"""Sessions: who is signed in here, how that begins, and everything that ends with it."""
+"""Sessions: start them, find the signed-in user, and end everything bound to them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -40,26 +40,26 @@ PURPOSE = "session"
 _SEEN_EVERY = minutes(1)
 
 PROOF_LASTS = minutes(10)
-"""So long a proof of who it is does for what matters."""
+"""How long a proof of identity is accepted for sensitive operations."""
 
 _SECOND_FACTORS = frozenset({Method.ONE_TIME_CODE, Method.HARDWARE_KEY, Method.SOFTWARE_KEY})
 _LONGEST_AGENT = 200
 
 
 class SignedIn(Struct, frozen=True):
-    """A session that lives, and whose it is."""
+    """A live session and its user."""
 
     session: Session
     user: User
 
     def is_stale(self, now: Instant) -> bool:
-        """Whether its last use should be noted again; at most once a minute."""
+        """Return whether its last use should be recorded again; at most once a minute."""
         return self.session.last_seen_at + _SEEN_EVERY <= now
 
     def has_proved(self, now: Instant, *, second_factor: bool) -> bool:
-        """Whether they proved who they are within the last ten minutes.
+        """Return whether the user proved their identity within the last ten minutes.
 
-        With `second_factor` the account has one, and a password alone is no proof.
+        With `second_factor` the account has one, and a password alone is not sufficient.
         """
         session = self.session
         if later(session.proved_at, PROOF_LASTS) <= now:
@@ -68,7 +68,7 @@ class SignedIn(Struct, frozen=True):
 
 
 class Present(Struct, frozen=True):
-    """Who is signed in, what they allow one client, and whether it was told of their session."""
+    """The signed-in user, their consent for one client, and whether it was told of the session."""
 
     signed_in: SignedIn
     consent: Consent | None
@@ -77,7 +77,7 @@ class Present(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session about to begin: its public id and its cookie, drawn before the transaction."""
+    """A session about to start: its public id and cookie, drawn before the transaction."""
 
     id: str
     cookie: Secret
@@ -85,7 +85,7 @@ class NewSession:
 
     @staticmethod
     def fresh(user_agent: str, random: Callable[[int], bytes]) -> "NewSession":
-        """For a browser that calls itself `user_agent`."""
+        """Draw a session for a browser with this User-Agent."""
         shown = "".join(c for c in user_agent[:_LONGEST_AGENT] if c.isascii() and c.isprintable())
         return NewSession(fresh_id("se", random), fresh_secret(Prefix.SESSION, random), shown)
 
@@ -98,9 +98,9 @@ def find_present(
     settings: SessionSettings,
     now: Instant,
 ) -> Present | None:
-    """Who is signed in with this cookie: the session has not ended, the account is open.
+    """Return the user of this cookie: the session is live, the account enabled.
 
-    And what there is between them and the client; a `client_id` of "" asks about none.
+    Includes the user's consent for the client; a `client_id` of "" asks about none.
     """
     if not well_formed(Prefix.SESSION, cookie):
         return None
@@ -110,22 +110,22 @@ def find_present(
 def find_still_present(
     tx: Transaction, session_id: str, client_id: str, settings: SessionSettings, now: Instant
 ) -> Present | None:
-    """The same for a session already met, asked again inside a transaction that decides."""
+    """Find a known session again, inside a transaction that decides."""
     return _living(tx.presences.find_by_id(session_id, client_id), settings, now)
 
 
 def find_still_signed_in(
     tx: Transaction, session_id: str, settings: SessionSettings, now: Instant
 ) -> SignedIn | None:
-    """Who is signed in there, whatever the client."""
+    """Return the user signed in to this session, for any client."""
     present = find_still_present(tx, session_id, "", settings, now)
     return None if present is None else present.signed_in
 
 
 def find_unended(tx: Transaction, cookie: str, key: FingerprintKey, now: Instant) -> Session | None:
-    """The session of this cookie, even one that nobody has used for too long.
+    """Return the unended session of this cookie, also if it was idle for too long.
 
-    It lets nobody in any more, but apps that were told of it still wait to hear of its end.
+    An idle session gives no access, but apps that were told of it still need its logout.
     """
     if not well_formed(Prefix.SESSION, cookie):
         return None
@@ -147,13 +147,13 @@ def sign_in(
     methods: tuple[str, ...],
     device_id: str = "",
 ) -> str:
-    """Sign `user` in where `cookie` was the browser's; the id of their session.
+    """Sign `user` in, replacing the browser's `cookie`; return the session's id.
 
-    `methods` is how they just proved who they are, in the words of RFC 8176: `Method` has them.
-    `device_id` is the remembered device that spared them the second factor.
+    `methods` are the authentication methods just used, named as in RFC 8176 (`Method`). `device_id`
+    is the remembered device that replaced the second factor.
 
-    If it is their own session that still lives, it goes on under the new cookie: apps that were
-    told of it see one person who signed in again. Anybody else's ends first.
+    A live session of this user continues under the new cookie: apps that were told of it see one
+    user who signed in again. Another user's session ends first.
     """
     old = find_unended(tx, cookie, key, now)
     if (
@@ -193,13 +193,13 @@ def prove(
     *,
     methods: tuple[str, ...],
 ) -> bool:
-    """Note that whoever is signed in just proved by `methods` who they are.
+    """Record that the session's user just authenticated by `methods`.
 
-    The session goes on under the new cookie, with what it was begun with. Of all who try with one
-    cookie, exactly one is told True; nobody, once it has ended.
+    The session continues under the new cookie and keeps its other data. Exactly one concurrent
+    caller with one cookie gets True, and none once the session has ended.
     """
     proved = replace(signed_in.session, last_seen_at=now)
-    # A password does not lengthen, or take away, what a second factor proved.
+    # A password neither extends nor removes the proof of a second factor.
     by_password = _SECOND_FACTORS.isdisjoint(methods)
     if not (by_password and signed_in.has_proved(now, second_factor=True)):
         proved = replace(proved, proved_at=now, proved_by=methods)
@@ -221,7 +221,7 @@ def start_session(
     methods: tuple[str, ...],
     device_id: str = "",
 ) -> None:
-    """Sign `user` in by these methods, in a session of its own."""
+    """Sign `user` in by these methods, in a new session."""
     session = Session(
         id=new.id,
         uid=user.uid,
@@ -238,13 +238,13 @@ def start_session(
     )
     tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
-    # Whoever signs in wants the account: it is not removed.
+    # A user who signs in wants the account: a planned removal is cancelled.
     if tx.account_removals.cancel(user.uid):
         tx.events.add(RemovalCancelled(user.uid), now)
 
 
 def end_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
-    """End it and the grants that were to end with it. Of all who try, one is told True."""
+    """End it and the grants bound to it. Exactly one concurrent caller gets True."""
     if not close_session(tx, session, now, because):
         return False
     _end_grants_of_sessions(tx, session.uid, now, because)
@@ -254,9 +254,9 @@ def end_session(tx: Transaction, session: Session, now: Instant, because: str) -
 def end_sessions(
     tx: Transaction, uid: Uid, now: Instant, because: str, *, keep: str = ""
 ) -> Sequence[Session]:
-    """End every session of the user but `keep`, and the grants that were to end with them.
+    """End every session of the user except `keep`, and the grants bound to them.
 
-    At most a batch of them is returned: those that this transaction wrote itself.
+    Returns at most a batch of them: those that this transaction wrote itself.
     """
     tx.users.hold_alone(uid)
     tx.sessions.begin_generation(uid, keep=keep)
@@ -279,9 +279,9 @@ def _end_grants_of_sessions(
 
 
 def write_ended_sessions(tx: Transaction, uid: Uid, now: Instant, because: str) -> int:
-    """Write a batch of sessions that ended with their generation, and of the grants bound to them.
+    """Write a batch of sessions that ended with their generation, and their grants.
 
-    How many there were of the more numerous.
+    Returns the larger of the two counts.
     """
     sessions = tx.sessions.outdated_of(uid, now, BATCH)
     for session in sessions:
@@ -291,7 +291,7 @@ def write_ended_sessions(tx: Transaction, uid: Uid, now: Instant, because: str) 
 
 
 def revoke_ended(tx: Transaction, grants: Sequence[EndedGrant], now: Instant, because: str) -> int:
-    """Write down that these grants ended, and tell resource servers; how many there are."""
+    """Record the end of these grants and notify resource servers; return the count."""
     for grant in grants:
         if tx.grants.revoke(grant.id, now, because):
             tx.events.add(GrantRevoked(grant.uid, grant.client_id, grant.id, because), now)
@@ -299,15 +299,15 @@ def revoke_ended(tx: Transaction, grants: Sequence[EndedGrant], now: Instant, be
 
 
 def announce_user(tx: Transaction, uid: Uid, now: Instant) -> None:
-    """Let resource servers refuse every JWT that was issued for the user so far.
+    """Make resource servers refuse every JWT issued for the user so far.
 
-    For an ending whose grants are too many to name them at once.
+    For an ending with too many grants to name each.
     """
     tx.revocations.add(RevokedKind.USER, str(uid), max(now, tx.events.newest_of_person(uid)))
 
 
 def close_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
-    """End it alone and leave word for the apps told of it. Of all who try, one is told True."""
+    """End the session alone and queue logout for its apps. Exactly one caller gets True."""
     tx.users.hold_alone(session.uid)
     if not tx.sessions.end(session.id, now):
         return False

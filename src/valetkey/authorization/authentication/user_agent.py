@@ -1,4 +1,4 @@
-"""What a browser calls itself, in two words that people know: "Firefox", "Linux"."""
+"""Names of a browser and its system for display: "Firefox", "Linux"."""
 
 _BROWSERS = (
     ("Edg", "Edge"),
@@ -13,7 +13,7 @@ _BROWSERS = (
     ("Chrome/", "Chrome"),
     ("Safari/", "Safari"),
 )
-# Browsers call themselves after each other: the first that fits says most.
+# Browsers include each other's names: the first match is the most specific.
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -26,9 +26,9 @@ _SYSTEMS = (
 
 
 def browser_of(user_agent: str) -> tuple[str, str]:
-    """The names of browser and system, each "" where nothing known is said.
+    """Return the names of browser and system, each "" if unknown.
 
-    Only a hint: everybody can call themselves anything.
+    Only a hint: clients can send any User-Agent.
     """
     return _first(_BROWSERS, user_agent), _first(_SYSTEMS, user_agent)
 

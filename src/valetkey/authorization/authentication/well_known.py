@@ -1,6 +1,7 @@
-"""Passwords that everybody tries first, because they were found in breach after breach.
+"""Reject common passwords: those most often found in data breaches.
 
-The list is a file of hashes beside this one, made by docs/well_known_passwords.py; nobody is asked.
+The list is a file of hashes beside this module, made by docs/well_known_passwords.py; no service is
+called.
 """
 
 import hashlib
@@ -11,17 +12,17 @@ from functools import cache
 from importlib import resources
 
 FILE = resources.files("valetkey.authorization.authentication") / "well_known_passwords.bin"
-"""Four bytes each, in order: one good password in 40,000 is taken for a common one."""
+"""Four bytes for each hash, sorted: one good password in 40,000 is taken for a common one."""
 
 LARGEST = 98_000
-"""Passwords in it, at most."""
+"""Maximum number of passwords in it."""
 
 _SHORTEST = 8
 _TAIL = "0123456789!?.*#$@_-"
 
 
 def is_well_known(text: str) -> bool:
-    """Whether a new password is one of them, however it is written, or one with a tail."""
+    """Return whether a new password is in the list, in any spelling or with an added ending."""
     known = _known()
     for print_ in prints(forms(text)):
         place = bisect_left(known, print_)
@@ -31,20 +32,20 @@ def is_well_known(text: str) -> bool:
 
 
 def forms(text: str) -> tuple[str, ...]:
-    """The text as the list has it, and without the digits and marks that people put behind."""
+    """Return the text as the list has it, and without trailing digits and marks."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     bare = plain.rstrip(_TAIL)
     return tuple(form for form in dict.fromkeys((plain, bare)) if len(form) >= _SHORTEST)
 
 
 def prints(words: Iterable[str]) -> Sequence[int]:
-    """What stands for each of them in the list."""
+    """Return the list entries of these texts."""
     digests = (hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest() for word in words)
     return [int.from_bytes(digest[:4], "big") for digest in digests]
 
 
 def _is_poor(text: str) -> bool:
-    """Whether it is hardly more than one character, or a short piece again and again."""
+    """Return whether it is little more than one character or a short repeated piece."""
     for size in range(1, 4):
         piece = text[:size]
         if len(text) >= _SHORTEST and (piece * len(text))[: len(text)] == text:

@@ -7,7 +7,7 @@ from valetkey.resource.resource_object import Home, ResourceObject, Verb
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Nothing of it can be written."""
+    """An authorization; it has no writable fields."""
 
 
 OBJECT = ResourceObject(

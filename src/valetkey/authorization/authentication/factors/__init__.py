@@ -1,1 +1,1 @@
-"""What people prove with who they are, beside a password: one factor per file."""
+"""Authentication factors other than the password, one for each file."""

@@ -1,4 +1,4 @@
-"""How often a code may be tried: after a few wrong ones each wait is longer than the last."""
+"""Limit attempts at second-factor codes, with waits that grow after wrong codes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.secret import FingerprintKey
 
 LADDER = (Limit(5, minutes(15)), Limit(10, hours(2)), Limit(20, days(1)))
-"""After five the next can be tried every 3 minutes, after ten every 12, after twenty every 72."""
+"""After five attempts one more every 3 minutes, after ten every 12, after twenty every 72."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One that was counted, or the seconds that it must wait."""
+    """A counted attempt, or the seconds to wait before the next one."""
 
     buckets: tuple[str, ...]
     wait: int
 
     def give_back(self, tx: Transaction) -> None:
-        """It was good, so it does not count."""
+        """Uncount a successful attempt."""
         _give_back(tx, self.buckets)
 
 
 def count_attempt(
     tx: Transaction, key: FingerprintKey, uid: Uid, familiar: str, now: Instant
 ) -> Attempt:
-    """Count one try at a code of this person.
+    """Count one attempt at a code of this user.
 
-    A browser that is `familiar` to the account counts by itself: whoever guesses from elsewhere
-    does not use up its tries.
+    A browser that is `familiar` to the account has its own counters: attackers elsewhere do not use
+    up its attempts.
     """
     who = f"{uid} {familiar}" if familiar else str(uid)
     taken: list[str] = []

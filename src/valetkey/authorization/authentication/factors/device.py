@@ -1,8 +1,8 @@
-"""Remembered devices: browsers in which the second factor is not asked for, for a while.
+"""Remembered devices: browsers that skip the second factor for a while.
 
-The cookie changes with every use. If an old one comes back, two have it, and one of them copied it:
-then the device is forgotten and everything that it let in has ended. Only a cookie that this server
-issued counts as an old one: device ids are in events and exports, and prove nothing.
+The cookie changes with every use. If an old cookie comes back, it was copied: the device is then
+forgotten, and every session it signed in ends. Only a cookie that this server issued counts as an
+old one: device ids appear in events and exports, and prove nothing.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ PURPOSE = "remembered device"
 """The purpose under which the cookies are fingerprinted."""
 
 _GRACE = seconds(60)
-"""So long the cookie before the present one is no theft: two tabs sign in at once."""
+"""How long the previous cookie is accepted: two tabs may sign in at once."""
 
 _LONGEST_ID = 40
 _MOST_NAMED = 10
-"""Sessions of one device that are ended one by one; where there are more, all of the user's end."""
+"""Sessions of one device that are ended one by one; beyond it, all of the user's end."""
 
 MOST = 50
-"""Devices remembered for one user; one more takes the place of the one not used for longest."""
+"""Maximum number of remembered devices of one user; a new one replaces the least recently used."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,25 +55,25 @@ class FreshDevice:
 
     @staticmethod
     def draw(random: Callable[[int], bytes], key: FingerprintKey) -> "FreshDevice":
-        """For one sign-in."""
+        """Draw the values for one sign-in."""
         return FreshDevice(fresh_id("rd", random), random(16), key)
 
     def secret(self, device_id: str) -> Secret:
-        """The next secret of that device, with a MAC over its id; the same at every call."""
+        """Return the device's next secret, with a MAC over its id; equal at every call."""
         return tagged_secret(Prefix.DEVICE, self.drawn, self.key, _tag_purpose(device_id))
 
     def fingerprint(self, device_id: str) -> Fingerprint:
-        """What is stored of that secret."""
+        """Return the stored fingerprint of that secret."""
         return self.key.of(PURPOSE, self.secret(device_id).reveal())
 
     def cookie(self, device_id: str) -> str:
-        """What the browser keeps."""
+        """Return the browser's cookie."""
         return f"{device_id}.{self.secret(device_id).reveal()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A device whose person is spared the second factor, and its next cookie ("" for the same)."""
+    """A device whose user skips the second factor, and its next cookie ("" for no change)."""
 
     device_id: str
     cookie: str
@@ -88,7 +88,7 @@ def remember_device(
     now: Instant,
     lifetime: Lifetime,
 ) -> Recognised:
-    """Do not ask in this browser again until `lifetime` is over."""
+    """Skip the second factor in this browser for `lifetime`."""
     expires_at = later(now, lifetime)
     print_ = fresh.fingerprint(fresh.id)
     tx.devices.remember(
@@ -103,7 +103,7 @@ def remember_device(
 def recognise(
     tx: Transaction, cookie: str, fresh: FreshDevice, uid: Uid, now: Instant
 ) -> Recognised | None:
-    """The device of this cookie, if it is this person's and remembered; else None."""
+    """Return the device of this cookie if it is remembered for this user; else None."""
     device_id, _, secret = cookie.partition(".")
     if not 0 < len(device_id) <= _LONGEST_ID or not well_formed(Prefix.DEVICE, secret):
         return None
@@ -113,11 +113,11 @@ def recognise(
     shown = fresh.key.of(PURPOSE, secret)
     if tx.devices.exchange(device.id, shown, fresh.fingerprint(device.id), now):
         return Recognised(device.id, fresh.cookie(device.id), device.expires_at)
-    # Another tab may have exchanged it this very moment, even since it was read above.
+    # Another tab may have exchanged it concurrently, even since it was read above.
     present = tx.devices.find(device.id)
     if present is not None and _is_just_past(present, shown, now):
         return Recognised(device.id, "", device.expires_at)
-    # Cookies from before the MAC are known by the stored fingerprints alone.
+    # Cookies from before the MAC are recognised only by the stored fingerprints.
     was_previous = present is not None and same(present.previous, shown)
     if was_previous or is_tagged(Prefix.DEVICE, secret, fresh.key, _tag_purpose(device.id)):
         _end_all_of_it(tx, device, now)
@@ -125,7 +125,7 @@ def recognise(
 
 
 def forget_device(tx: Transaction, uid: Uid, device_id: str, now: Instant) -> bool:
-    """Ask again in this one; False if this person has no such device."""
+    """Forget this device; False if the user has no such device."""
     if not tx.devices.forget(uid, device_id):
         return False
     tx.events.add(DeviceForgotten(uid, device_id), now)
@@ -133,7 +133,7 @@ def forget_device(tx: Transaction, uid: Uid, device_id: str, now: Instant) -> bo
 
 
 def forget_devices(tx: Transaction, uid: Uid, now: Instant) -> None:
-    """Ask again in all of them."""
+    """Forget all of the user's devices."""
     for device in tx.devices.of(uid, now):
         forget_device(tx, uid, device.id, now)
     tx.devices.forget_all(uid)

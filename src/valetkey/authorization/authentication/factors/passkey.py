@@ -1,7 +1,7 @@
-"""Passkeys: a key pair in a person's device, instead of a password or after one (WebAuthn 3).
+"""Passkeys: a key pair in a user's device, instead of a password or after one (WebAuthn 3).
 
-What a device answers comes from strangers: it is bounded and read strictly before the library sees
-it. Each challenge is sealed by this server for one browser and one purpose, and counts once.
+A device's response is untrusted input: it is bounded and parsed strictly before the library sees
+it. Each challenge is encrypted by this server for one browser and one purpose, and is valid once.
 """
 
 import json
@@ -39,20 +39,20 @@ else:
     webauthn = lazily("fido2.webauthn")
 
 LIFETIME = minutes(10)
-"""How long a challenge is good for."""
+"""How long a challenge is valid."""
 
 LONGEST = 8_192
-"""Characters in what a browser answers, as JSON."""
+"""Maximum number of characters in a browser's response, as JSON."""
 
 MOST = 20
-"""Passkeys of one account."""
+"""Maximum number of passkeys of one account."""
 
 _LONGEST_PART = 6_000
 _LONGEST_HANDLE = 1_023  # WebAuthn section 6.5.1
 _ALGORITHMS = (-7, -8, -257)  # ES256, EdDSA, RS256
 _ALGORITHM = 3  # the label of `alg` in a COSE key
 _NOBODY = 0
-# What the library, and what it is made of, raise for bytes that are not what they should be.
+# Exceptions that the library and its dependencies raise for invalid bytes.
 _BROKEN = (
     ArithmeticError,
     AssertionError,
@@ -70,14 +70,14 @@ _BROKEN = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a browser sent: bounded, strictly read, and not yet believed."""
+    """A browser's response: bounded and parsed strictly, but not verified yet."""
 
     handle: str
     response: Mapping[str, str]
     challenge: str
 
     def as_json(self) -> dict[str, object]:
-        """In the form that the library reads (WebAuthn section 5.1.8)."""
+        """Return the form that the library reads (WebAuthn section 5.1.8)."""
         return {
             "id": self.handle,
             "rawId": self.handle,
@@ -89,7 +89,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NewPasskey:
-    """A key pair that a device just made, and proved to have."""
+    """A new key pair of a device, with proof of possession."""
 
     handle: str
     public: bytes
@@ -100,7 +100,7 @@ class NewPasskey:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """That a device has the key: how, how often it did so, and what must be redeemed once."""
+    """A verified assertion: its method, its counter, and the challenge to redeem once."""
 
     methods: tuple[str, ...]
     counter: int
@@ -110,7 +110,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Passkeys:
-    """Makes the questions for devices, and judges their answers; remembers nothing."""
+    """Create challenges for devices and verify their responses; stores nothing."""
 
     issuer: str
     name: str
@@ -120,7 +120,7 @@ class Passkeys:
 
     @property
     def domain(self) -> str:
-        """The host of the issuer, to which passkeys belong; "" where browsers allow none."""
+        """Return the relying party id: the host of the issuer; "" where browsers allow none."""
         host = urlsplit(self.issuer).hostname or ""
         try:
             ip_address(host)
@@ -131,7 +131,7 @@ class Passkeys:
     def ask_to_register(
         self, user: User, present: Sequence[Passkey], browser: str, now: Instant
     ) -> str:
-        """What the browser needs to make a passkey, as JSON; of each device at most one."""
+        """Return the options to create a passkey, as JSON; at most one for each device."""
         options, _ = self._server().register_begin(  # pyright: ignore[reportUnknownMemberType]
             webauthn.PublicKeyCredentialUserEntity(
                 id=self._user_handle(user.uid),
@@ -146,7 +146,7 @@ class Passkeys:
         return json.dumps(dict(options.public_key))
 
     def registered(self, text: str, user: User, browser: str, now: Instant) -> NewPasskey | None:
-        """The passkey behind an answer to `ask_to_register`; None unless all of it is right."""
+        """Return the passkey in a response to `ask_to_register`; None unless all of it is valid."""
         answer = read_answer(text, ("attestationObject", "clientDataJSON"))
         once = None if answer is None else self._once(answer, "register", user.uid, browser, now)
         if answer is None or once is None:
@@ -173,9 +173,9 @@ class Passkeys:
         uid: int = _NOBODY,
         of: Sequence[Passkey] = (),
     ) -> str:
-        """What the browser needs to prove that it has a passkey, as JSON.
+        """Return the options to prove possession of a passkey, as JSON.
 
-        Without `of` it may be anybody's who is known to the device. `uid` is who is asked.
+        Without `of`, any passkey on the device may be used. `uid` is the user asked.
         """
         options, _ = self._server().authenticate_begin(  # pyright: ignore[reportUnknownMemberType]
             credentials=_descriptors(of) or None,
@@ -194,7 +194,7 @@ class Passkeys:
         *,
         uid: int = _NOBODY,
     ) -> Proved | None:
-        """What an answer to `ask` proves about this passkey; None unless all of it is right."""
+        """Verify a response to `ask` for this passkey; None unless all of it is valid."""
         once = self._once(answer, purpose, uid, browser, now)
         handle = answer.response.get("userHandle", "")
         expected = to_base64url(self._user_handle(passkey.uid))
@@ -209,7 +209,7 @@ class Passkeys:
             return None
         kept_there = not data.flags & webauthn.AuthenticatorData.FLAG.BE
         key = Method.HARDWARE_KEY if kept_there else Method.SOFTWARE_KEY
-        # Zero from a device that counts nothing; otherwise each use counts.
+        # Zero from a device without a counter; otherwise each use increases it.
         fell = bool(passkey.counter or data.counter) and data.counter <= passkey.counter
         methods = (key.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
         return Proved(methods, data.counter, fell, once)
@@ -219,7 +219,7 @@ class Passkeys:
         server = fido2_server.Fido2Server(
             webauthn.PublicKeyCredentialRpEntity(id=self.domain, name=self.name),
             attestation=webauthn.AttestationConveyancePreference.NONE,
-            # The library would take any subdomain.
+            # The library would accept any subdomain.
             verify_origin=lambda seen: seen == own,
         )
         server.allowed_algorithms = [
@@ -231,7 +231,8 @@ class Passkeys:
         return server
 
     def _user_handle(self, uid: int) -> bytes:
-        # Devices show it to whoever asks: it must not tell who it is (WebAuthn section 14.6.1).
+        # Devices reveal the user handle to any site's request: it must not identify the user
+        # (WebAuthn section 14.6.1).
         return from_base64url(self.key.of("passkey user", str(uid))) or b""
 
     def _challenge(self, purpose: str, uid: int, browser: str, now: Instant) -> bytes:
@@ -258,7 +259,7 @@ class Passkeys:
 def read_answer(
     text: str, parts: Sequence[str] = ("authenticatorData", "clientDataJSON", "signature")
 ) -> Answer | None:
-    """What a browser sent, if it has these parts and each is of a size and a shape that can be."""
+    """Parse a browser's response; None unless each part has a valid size and form."""
     if len(text) > LONGEST:
         return None
     said = read_object(text.encode("utf-8", "surrogatepass"))
@@ -283,7 +284,7 @@ def read_answer(
 
 
 def _part(said: object, longest: int) -> str:
-    """The text, if it spells up to so many bytes in base64url; else ""."""
+    """Return the text if it is base64url of at most so many bytes; otherwise ""."""
     if not isinstance(said, str) or not said.isascii():
         return ""
     data = from_base64url(said)
@@ -295,7 +296,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _state(answer: Answer) -> dict[str, object]:
-    # That the challenge is ours is known: it opened.
+    # The challenge was decrypted, so it is known to be ours.
     challenge = to_base64url(answer.challenge.encode("ascii"))
     return {
         "challenge": challenge,
@@ -304,7 +305,7 @@ def _state(answer: Answer) -> dict[str, object]:
 
 
 def _is_sound(made: "webauthn.AttestedCredentialData") -> bool:
-    """Whether the key is of a kind we asked for and a signature can be held against it at all."""
+    """Return whether the key has a requested algorithm and can verify a signature."""
     algorithm: object = made.public_key.get(_ALGORITHM)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if algorithm not in _ALGORITHMS:
         return False

@@ -1,4 +1,4 @@
-"""Judging what somebody shows beside their password: a code, a recovery code, or a passkey."""
+"""Verify a second factor: a code, a recovery code, or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _BY_CODE = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown:
-    """What was typed or sent, one of them. Never printed."""
+    """The submitted factor, one of these fields. Never printed."""
 
     code: str = ""
     recovery: str = ""
@@ -33,7 +33,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A passkey, and what its device proved; neither is spent yet."""
+    """A passkey and its verified assertion; neither is used up yet."""
 
     passkey: Passkey
     proved: Proved
@@ -41,7 +41,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """It was right. `left` is how many recovery codes there are after one was used."""
+    """A successful verification. `left` is the number of recovery codes left after using one."""
 
     methods: tuple[str, ...]
     left: int | None = None
@@ -49,14 +49,14 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """It was not; or nothing was looked at, because one must `wait` so many seconds."""
+    """A failed verification; or nothing was verified, because the user must `wait` (seconds)."""
 
     wait: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The judge. `issuer` and `name` are this server's address and what people call it."""
+    """The verifier. `issuer` and `name` are this server's address and display name."""
 
     issuer: str
     name: str
@@ -66,16 +66,16 @@ class Factors:
 
     @property
     def passkeys(self) -> Passkeys:
-        """Questions for devices, and their answers."""
+        """Passkey challenges and their verification."""
         key, sealer = self.keyring.fingerprint_key, self.keyring.sealer
         return Passkeys(self.issuer, self.name, sealer, key, self.random)
 
     async def look(
         self, store: Store, text: str, purpose: str, browser: str, now: Instant, uid: int = 0
     ) -> Looked | None:
-        """The passkey that answered, if its answer is right; None for anything else.
+        """Return the passkey of a valid assertion; None for anything else.
 
-        `uid` is who was asked, 0 for whoever it is.
+        `uid` is the expected user, 0 for any.
         """
         answer = read_answer(text)
         if answer is None:
@@ -88,7 +88,7 @@ class Factors:
         return None if proved is None else Looked(passkey, proved)
 
     def prove_by_passkey(self, tx: Transaction, looked: Looked, now: Instant) -> Proof | Unproved:
-        """Spend what was looked at. Of all who try, exactly one is told that it is right."""
+        """Use up a verified assertion. Exactly one concurrent caller succeeds."""
         passkey, proved = looked.passkey, looked.proved
         if not tx.vouchers.issue(proved.once):
             return Unproved()
@@ -111,10 +111,10 @@ class Factors:
         door: str,
         now: Instant,
     ) -> Proof | Unproved:
-        """Judge and spend what was shown by this person; what is wrong is noted.
+        """Verify and use up what this user submitted; failures are recorded.
 
-        Codes are counted before they are judged, so that many at once count too. A signature
-        cannot be guessed, and waits for nothing.
+        Codes are counted before they are verified, so that parallel attempts count too. A signature
+        cannot be guessed, and is not limited.
         """
         if shown.credential:
             right = looked is not None and looked.passkey.uid == user.uid
@@ -152,15 +152,15 @@ class Factors:
         return Proof(_BY_CODE, left)
 
     def sealed(self, authenticator: Authenticator, key: bytes) -> Authenticator:
-        """The same with its secret, sealed where it is."""
+        """Return it with its secret, encrypted for its place."""
         sealed = self.keyring.sealer.seal(key, authenticator_place(authenticator.id), self.random)
         return replace(authenticator, sealed=sealed)
 
     def open(self, authenticator: Authenticator) -> bytes | None:
-        """Its secret; None if it was not sealed here."""
+        """Return its secret; None if it was not encrypted for its place."""
         return self.keyring.sealer.open(authenticator.sealed, authenticator_place(authenticator.id))
 
 
 def authenticator_place(authenticator_id: str) -> str:
-    """Where its secret lies, which sealing binds it to."""
+    """Return the context that binds its encrypted secret to its place."""
     return f"credentials.data:{authenticator_id}"

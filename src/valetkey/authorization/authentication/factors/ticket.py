@@ -1,4 +1,4 @@
-"""Tickets: what a page must give back unchanged and unread, sealed, for a short while."""
+"""Tickets: encrypted data that a page must return unchanged, valid for a short time."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """For whom and for which browser; `expires_at` is when it is too late."""
+    """The user and browser of a ticket, and its expiry."""
 
     uid: int
     browser: str
@@ -22,19 +22,19 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 def seal_ticket(
     ticket: msgspec.Struct, purpose: str, sealer: Sealer, random: Callable[[int], bytes]
 ) -> str:
-    """The ticket as text that only this server reads, and only for this purpose."""
+    """Encrypt the ticket as text for this purpose."""
     return sealer.seal(msgspec.msgpack.encode(ticket), f"ticket:{purpose}", random)
 
 
 def open_ticket(text: str, kind: type[T], purpose: str, sealer: Sealer, now: Instant) -> T | None:
-    """What `seal_ticket` sealed; None for anything else, and when it is too late."""
+    """Decrypt the output of `seal_ticket`; None for anything else and for an expired ticket."""
     plain = sealer.open(text, f"ticket:{purpose}")
     if plain is None:
         return None
     try:
         ticket = msgspec.msgpack.decode(plain, type=kind)
     except msgspec.MsgspecError:
-        # Sealed by us all the same: by a version whose tickets had another shape.
+        # Encrypted by this server, but by a version with another ticket format.
         return None
     expires_at: int = getattr(ticket, "expires_at", 0)
     return ticket if expires_at > now else None

@@ -16,22 +16,22 @@ PERIOD = 30
 _BYTES = 20
 _DIGITS = 6
 _AROUND = (0, -1, 1)
-"""The steps that count: the clock of a phone may be a little off, and no more."""
+"""The accepted steps, which allow for a phone's clock being slightly off."""
 
 
 def fresh_key(random: Callable[[int], bytes]) -> bytes:
-    """A new secret of 160 bits, as RFC 4226 recommends."""
+    """Return a new secret of 160 bits, as RFC 4226 recommends."""
     return random(_BYTES)
 
 
 def written(key: bytes) -> str:
-    """The secret as people type it into their app: base32 in groups of four."""
+    """Return the secret as users type it into their app: base32 in groups of four."""
     text = b32encode(key).decode("ascii").rstrip("=")
     return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
 
 def address(key: bytes, issuer: str, account: str) -> str:
-    """The `otpauth` address that a QR code holds, in the form that apps agree on."""
+    """Return the `otpauth` address for a QR code, in the form that apps agree on."""
     label = f"{quote(issuer, safe='')}:{quote(account, safe='')}"
     said = {
         "secret": b32encode(key).decode("ascii").rstrip("="),
@@ -44,21 +44,21 @@ def address(key: bytes, issuer: str, account: str) -> str:
 
 
 def looks_like_code(text: str) -> bool:
-    """Whether it is six ASCII digits, however they are spaced."""
+    """Return whether it is six ASCII digits, ignoring spaces."""
     digits = text.replace(" ", "")
     return len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
 
 
 def code_at(key: bytes, step: int) -> str:
-    """The code of this step."""
-    # SHA-1 as a MAC is sound, and the only one that every app knows.
+    """Return the code of this step."""
+    # SHA-1 is secure as a MAC, and the only hash that every app supports.
     return TOTP(key, _DIGITS, SHA1(), PERIOD).generate(step * PERIOD).decode("ascii")  # noqa: S303
 
 
 def step_of(key: bytes, typed: str, now: Instant) -> int | None:
-    """The step whose code was typed: the present one, the one before or the one after; else None.
+    """Return the step of a code: the current one or a neighbour; None for any other.
 
-    Whoever accepts it must spend the step, so that no code counts twice.
+    The caller must store the step as used, so that no code is accepted twice.
     """
     digits = typed.replace(" ", "")
     if not looks_like_code(digits):

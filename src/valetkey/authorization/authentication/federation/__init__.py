@@ -1,1 +1,1 @@
-"""Signing in at another server: who somebody is there, and how we come to believe it."""
+"""Upstream sign-in: authenticate users at other servers."""

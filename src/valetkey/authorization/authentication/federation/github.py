@@ -1,4 +1,4 @@
-"""GitHub, which speaks OAuth 2 and no OpenID: who somebody is, it says at its API."""
+"""GitHub, which supports OAuth 2 but not OpenID Connect: its API identifies the user."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,17 +49,17 @@ class _Address(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GitHubProvider:
-    """GitHub, or GitHub Enterprise at the address that the settings name."""
+    """GitHub, or GitHub Enterprise at the configured address."""
 
     line: Line
 
     @property
     def settings(self) -> ProviderSettings:
-        """As the operator describes it."""
+        """Return its configuration."""
         return self.line.settings
 
     async def leave_for(self, journey: Journey) -> str:
-        """The authorization request; GitHub knows no way to ask for a fresh sign-in."""
+        """Return the authorization request; GitHub cannot be asked to re-authenticate."""
         pairs = {
             "client_id": self.settings.client_id,
             "redirect_uri": journey.callback,
@@ -73,7 +73,7 @@ class GitHubProvider:
         return append_query(f"{self.settings.issuer}/login/oauth/authorize", pairs.items())
 
     async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
-        """Whose token the code gives; the number is the name that GitHub never gives twice."""
+        """Return the user of the code; GitHub never reuses the numeric id."""
         fields = {
             "client_id": self.settings.client_id,
             "client_secret": self.line.secret.reveal(),
@@ -106,7 +106,7 @@ class GitHubProvider:
         except Unfetchable:
             return ""
         if answered.status != HTTPStatus.OK:
-            # They may keep their addresses to themselves.
+            # Users may keep their addresses private.
             return ""
         found = self._decoded(answered.body, list[_Address])[:_MOST_ADDRESSES]
         return next((address(one.email) for one in found if one.primary and one.verified), "")

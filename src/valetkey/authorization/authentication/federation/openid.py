@@ -1,4 +1,4 @@
-"""Any OpenID provider, found by its issuer (OpenID Connect Core and Discovery)."""
+"""Any OpenID provider, discovered by its issuer (OpenID Connect Core and Discovery)."""
 
 import base64
 from collections.abc import Mapping
@@ -32,13 +32,13 @@ from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query, parse_url
 
 LIFE = minutes(10)
-"""How long what a provider says about itself is believed without another look."""
+"""How long a provider's metadata is cached."""
 
 _FRESH = 900
-"""Seconds since somebody proved it over there, where it is to be proved anew: a trip's length."""
+"""Maximum age in seconds of a required re-authentication: the length of a sign-in."""
 
 _CLOCKS = 60
-"""Seconds that the provider's clock and ours may be apart."""
+"""Allowed clock difference between the provider and this server, in seconds."""
 
 _KEY_TYPES = ("application/json", "application/jwk-set+json")
 _SCOPES = ("openid", "email", "profile")
@@ -46,7 +46,7 @@ _BASIC, _POST = "client_secret_basic", "client_secret_post"
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """What we need of a discovery document (Discovery section 3); the rest is not read."""
+    """The used members of a discovery document (Discovery section 3)."""
 
     issuer: str
     authorization_endpoint: str
@@ -64,7 +64,7 @@ class _Tokens(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Known:
-    """What the provider said about itself, and when."""
+    """A provider's metadata and when it was fetched."""
 
     metadata: _Metadata | None = None
     metadata_at: Instant = Instant(0)
@@ -74,18 +74,18 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class OpenIdProvider:
-    """Asks for a code with PKCE and a nonce, and believes the ID token that the code gives."""
+    """Request a code with PKCE and a nonce, and verify the ID token."""
 
     line: Line
     _known: _Known = field(default_factory=_Known, repr=False)
 
     @property
     def settings(self) -> ProviderSettings:
-        """As the operator describes it."""
+        """Return its configuration."""
         return self.line.settings
 
     async def leave_for(self, journey: Journey) -> str:
-        """The authorization request (Core section 3.1.2.1)."""
+        """Return the authorization request (Core section 3.1.2.1)."""
         metadata = await self._metadata()
         pairs = {
             "response_type": "code",
@@ -102,9 +102,9 @@ class OpenIdProvider:
         return append_query(metadata.authorization_endpoint, pairs.items())
 
     async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
-        """Who the ID token names (Core section 3.1.3.7)."""
+        """Return the identity in the ID token (Core section 3.1.3.7)."""
         metadata = await self._metadata()
-        # RFC 9207: an answer of another server must not be taken for this one's.
+        # RFC 9207: another server's response must not be accepted as this one's.
         named = answer.get("iss")
         if named is None and metadata.authorization_response_iss_parameter_supported:
             raise unusable(self.settings, "iss")
@@ -117,7 +117,7 @@ class OpenIdProvider:
             raise unusable(self.settings, "nonce")
         proved_at = claims.get("auth_time")
         if journey.fresh and isinstance(proved_at, int) and proved_at < now - _FRESH - _CLOCKS:
-            # Whoever left the question out of the address must not pass for who answered it.
+            # A user who removed the parameter from the URL must not pass as re-authenticated.
             raise unusable(self.settings, "auth_time")
         several = isinstance(claims.get("aud"), list)
         if claims.get("azp", None if several else self.settings.client_id) not in {
@@ -132,13 +132,13 @@ class OpenIdProvider:
             raise unusable(self.settings, "sub")
         said: Mapping[str, object] = claims
         if "email" not in claims:
-            # Core section 5.4: with an access token, scopes speak at the UserInfo endpoint.
+            # Core section 5.4: with an access token, scope claims are at the UserInfo endpoint.
             said = await self._userinfo(tokens.access_token, subject, metadata)
         return Claimed(
             issuer=metadata.issuer,
             subject=subject,
             email=address(said.get("email")),
-            # True and nothing like it: some say "true", and one said it of unchecked addresses.
+            # Only JSON true: some providers send "true", and one did so for unverified addresses.
             email_verified=said.get("email_verified") is True,
             name=plain(said.get("name")),
             username=plain(said.get("preferred_username")),
@@ -154,10 +154,10 @@ class OpenIdProvider:
         try:
             answered = await fetched(asking, self.settings, "userinfo")
         except Refused:
-            # Who it is, is proven; what else is known of them, nobody needs.
+            # The identity is proven; its other claims are optional.
             return {}
         said = read_object(answered.body) or {}
-        # Core section 5.3.2: another's answer must not be taken for this person's.
+        # Core section 5.3.2: another user's response must not be accepted.
         return said if said.get("sub") == subject else {}
 
     async def _redeem(self, code: str, journey: Journey, metadata: _Metadata) -> _Tokens:
@@ -201,7 +201,7 @@ class OpenIdProvider:
                     leeway=_CLOCKS,
                 )
             except Refused as refused:
-                # A provider may have changed its keys a moment ago.
+                # The provider may have just rotated its keys.
                 if refused.refusal.check != jwt.UNKNOWN_KEY or newest:
                     raise unusable(self.settings, refused.refusal.check) from None
         raise unusable(self.settings, jwt.UNKNOWN_KEY)
@@ -216,14 +216,14 @@ class OpenIdProvider:
             answered = await fetched(self.line.door.get(url), self.settings, "discovery")
         except Refused:
             if known.metadata is not None:
-                # It does not answer at the moment: what it said last still holds.
+                # The provider is unreachable: the cached metadata still applies.
                 return known.metadata
             raise
         try:
             found = msgspec.json.decode(answered.body, type=_Metadata)
         except msgspec.MsgspecError:
             raise unusable(self.settings, "discovery") from None
-        # Discovery section 4.3: else one server could speak for another.
+        # Discovery section 4.3: otherwise one server could impersonate another.
         if found.issuer != issuer:
             raise unusable(self.settings, "discovery_issuer")
         for endpoint in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
@@ -249,6 +249,6 @@ class OpenIdProvider:
 
 
 def basic(client_id: str, secret: str) -> str:
-    """The Authorization field of a client (RFC 6749 section 2.3.1)."""
+    """Return the Authorization field of a client (RFC 6749 section 2.3.1)."""
     pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
     return f"Basic {base64.b64encode(pair.encode('ascii')).decode('ascii')}"

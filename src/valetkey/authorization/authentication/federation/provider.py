@@ -1,4 +1,4 @@
-"""What a provider is: it sends a person away to prove who they are, and reads the answer."""
+"""Provider: the interface of upstream sign-in servers, and checks of their responses."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 
 FEDERATED = "fed"
-"""The authentication method of who was vouched for; RFC 8176 has no word for it."""
+"""The authentication method of upstream sign-ins; RFC 8176 defines none."""
 
 LONGEST_CODE = 2_000
 LONGEST_SUBJECT = 255
-"""Characters of a `sub` (OpenID Connect Core section 2)."""
+"""Maximum number of characters in a `sub` (OpenID Connect Core section 2)."""
 
 _LONGEST_EMAIL = 254
 _LONGEST_NAME = 100
@@ -24,9 +24,9 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Who a provider says that somebody is. `issuer` and `subject` are what it never says twice.
+    """The identity a provider asserts. `issuer` and `subject` together are unique.
 
-    `email` is "" where the provider names none, and `email_verified` whether it has checked it.
+    `email` is "" if the provider sends none; `email_verified` is whether it has verified it.
     """
 
     issuer: str
@@ -38,45 +38,45 @@ class Claimed:
 
     @property
     def proven_email(self) -> str:
-        """The address that this person can be reached at for certain; "" for none."""
+        """Return the user's verified email address; "" for none."""
         return self.email if self.email_verified else ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Journey:
-    """What one trip to a provider proves itself by; drawn fresh for each. Never printed."""
+    """The state, nonce and verifier of one upstream sign-in. Never printed."""
 
     state: str
     nonce: str
     verifier: str
     callback: str
     fresh: bool = False
-    """Whether the person must prove it anew, whoever they are signed in as over there."""
+    """Whether the provider must authenticate the user again."""
 
 
 class Provider(Protocol):
-    """One other server."""
+    """One upstream server."""
 
     @property
     def settings(self) -> ProviderSettings:
-        """As the operator describes it."""
+        """Return its configuration."""
         ...
 
     async def leave_for(self, journey: Journey) -> str:
-        """Where the browser is sent. Refused where the provider cannot be asked."""
+        """Return the URL to redirect to. Refused if the provider is unreachable."""
         ...
 
     async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
-        """Who came back, from the parameters of the callback.
+        """Return the identity for the callback's parameters.
 
-        Refused for anything that does not prove it; the state was compared before.
+        Refused if they do not prove one; the state was compared before.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The line to one provider: its description, our secret there, the door out."""
+    """The connection to one provider: its configuration, our secret and the HTTP client."""
 
     settings: ProviderSettings
     secret: Secret = field(repr=False)
@@ -85,7 +85,7 @@ class Line:
 
 
 def unusable(provider: ProviderSettings, check: str, received: str = "") -> Refused:
-    """No, because the provider's answer proves nothing; what exactly is for the record."""
+    """Return a refusal: the provider's response proves nothing; details go to the event log."""
     return Refused(
         Refusal(
             ErrorCode.ACCESS_DENIED,
@@ -98,7 +98,7 @@ def unusable(provider: ProviderSettings, check: str, received: str = "") -> Refu
 
 
 def code_of(answer: Mapping[str, str], provider: ProviderSettings) -> str:
-    """The code in the callback; refused where there is none (RFC 6749 section 4.1.2)."""
+    """Return the callback's code; refused if there is none (RFC 6749 section 4.1.2)."""
     if answer.get("error"):
         check = "declined" if answer["error"] == "access_denied" else "error"
         raise unusable(provider, check)
@@ -109,14 +109,14 @@ def code_of(answer: Mapping[str, str], provider: ProviderSettings) -> str:
 
 
 def plain(value: object, longest: int = _LONGEST_NAME) -> str:
-    """A text of theirs that may be shown, "" for anything else."""
+    """Return a text from the provider that may be displayed; "" for anything else."""
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
         return ""
     return value.strip()
 
 
 def address(value: object) -> str:
-    """An e-mail address of theirs, "" for what is none."""
+    """Return an email address from the provider; "" for an invalid one."""
     text = plain(value, _LONGEST_EMAIL)
     name, at, domain = text.rpartition("@")
     fine = name and at and domain and "@" not in name and not set(text) & set(' ,;:<>()[]\\"')
@@ -124,7 +124,7 @@ def address(value: object) -> str:
 
 
 async def fetched(asking: Awaitable[Fetched], provider: ProviderSettings, what: str) -> Fetched:
-    """What the provider answered; refused if it did not, or not with 200."""
+    """Return the provider's response; refused unless it is a 200."""
     try:
         answered = await asking
     except Unfetchable as error:
@@ -135,5 +135,5 @@ async def fetched(asking: Awaitable[Fetched], provider: ProviderSettings, what: 
 
 
 def one_line(token: str) -> str:
-    """A token of theirs as a header can carry it; what could not is replaced, and gives nothing."""
+    """Return a token as a header value; characters a header cannot carry are replaced."""
     return token if token.isascii() and token.isprintable() and " " not in token else "-"

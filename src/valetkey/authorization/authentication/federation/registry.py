@@ -1,4 +1,4 @@
-"""The providers of one server, in the order of its file."""
+"""The configured upstream providers, in the order of the settings."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ _KINDS: dict[ProviderKind, Callable[[Line], Provider]] = {
 
 @dataclass(frozen=True, slots=True)
 class Providers:
-    """Where people may sign in but here."""
+    """The servers at which users may sign in."""
 
     all: tuple[Provider, ...] = ()
 
     def find(self, id: str) -> Provider | None:
-        """The provider of this id."""
+        """Return the provider with this id."""
         return next((each for each in self.all if each.settings.id == id), None)
 
     def of_issuer(self, issuer: str) -> Provider | None:
-        """The provider that vouches for identities of this issuer."""
+        """Return the provider for identities of this issuer."""
         return next((each for each in self.all if each.settings.issuer == issuer), None)
 
     def __iter__(self) -> Iterator[Provider]:
-        """Each of them."""
+        """Iterate over the providers."""
         return iter(self.all)
 
 
 def providers(settings: Settings, door: Door, now: Callable[[], Instant]) -> Providers:
-    """Those of the settings. Raises Mistake for one that has no secret."""
+    """Return the configured providers. Raises Mistake for one without a secret."""
     told = _by_environment(settings)
     lines = [
         Line(each, _secret(settings, each.id, each.secret_file, told), door, now)

@@ -1,4 +1,4 @@
-"""A trip to another server and back: what is kept of it meanwhile, and who may come back."""
+"""Pending upstream sign-ins: the state kept until the user returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, to_base64url
 
 LIFETIME = minutes(15)
-"""How long a person may be away."""
+"""How long the user has to return."""
 
 _PURPOSE = "federation.state"
 _TRIP = "federation.trip"
@@ -22,7 +22,7 @@ _ARRIVAL = "federation.arrival"
 
 
 class Errand(StrEnum):
-    """What a trip is for."""
+    """The purpose of an upstream sign-in."""
 
     SIGN_IN = "sign_in"
     CONNECT = "connect"
@@ -30,10 +30,11 @@ class Errand(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trip:
-    """One of them. `browser` is the print of the browser that left; nobody else comes back.
+    """A pending upstream sign-in. Only the `browser` (fingerprint) that left may return.
 
-    `interaction` is the pending request of an app, sealed as it stood in the address; `to` a page
-    of ours that asked for the sign-in. `session_id` is whose account is to be connected.
+    `interaction` is the pending request of an app, encrypted as in the URL; `to` is the page of
+    this server that asked for the sign-in. `session_id` is the session whose account is to be
+    linked.
     """
 
     provider: str
@@ -47,25 +48,25 @@ class Trip:
     fresh: bool = False
 
     def journey(self, state: str, callback: str) -> Journey:
-        """What it proves itself by."""
+        """Return the values that prove its response."""
         return Journey(state, self.nonce, self.verifier, callback, self.fresh)
 
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """Keeps trips, sealed, under the fingerprints of their states."""
+    """Store pending sign-ins, encrypted, under the fingerprints of their states."""
 
     key: FingerprintKey
     sealer: Sealer
     random: Callable[[int], bytes]
 
     def draw(self) -> tuple[str, str, str]:
-        """A state, a nonce and a verifier: three strings nobody can guess."""
+        """Draw a random state, nonce and verifier."""
         state, nonce, verifier = (to_base64url(self.random(32)) for _ in range(3))
         return state, nonce, verifier
 
     def voucher(self, trip: Trip, state: str, now: Instant) -> Voucher:
-        """What to issue before the person leaves."""
+        """Return the voucher to issue before the redirect."""
         sealed = self.sealer.seal(msgspec.json.encode(trip), _TRIP, self.random)
         print_ = self.key.of(_PURPOSE, state)
         return Voucher(VoucherKind.FEDERATION, print_, "", "", sealed, later(now, LIFETIME))
@@ -73,7 +74,7 @@ class Trips:
     def take(
         self, tx: Transaction, state: str, browser: Fingerprint | None, now: Instant
     ) -> Trip | None:
-        """The trip that this state began in this browser, once; None for every other."""
+        """Return the pending sign-in of this state and browser, once; None for any other."""
         if browser is None:
             return None
         voucher = tx.vouchers.find(VoucherKind.FEDERATION, self.key.of(_PURPOSE, state))
@@ -81,7 +82,7 @@ class Trips:
         if voucher is None or plain is None:
             return None
         trip = msgspec.json.decode(plain, type=Trip)
-        # Whoever was sent a link to somebody else's return must not spend it either.
+        # Checked before redeeming: a victim of a forwarded return link must not use it up.
         if trip.browser != browser or not tx.vouchers.redeem(voucher, now):
             return None
         return trip
@@ -89,7 +90,7 @@ class Trips:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Who came back and has no account here yet; it travels sealed in a cookie."""
+    """A user who returned without an account here; encrypted in a cookie."""
 
     provider: str
     claimed: Claimed
@@ -97,21 +98,21 @@ class Arrival:
     at: Instant
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
-        """As the cookie says it."""
+        """Return the cookie's value."""
         return sealer.seal(msgspec.json.encode(self), _ARRIVAL, random)
 
     @staticmethod
     def open(
         sealed: str, sealer: Sealer, browser: Fingerprint | None, now: Instant
     ) -> "Arrival | None":
-        """What `seal` gave, in the same browser and soon enough; None for anything else."""
+        """Decrypt the cookie in its browser before it expires; None for anything else."""
         plain = sealer.open(sealed, _ARRIVAL) if sealed else None
         if plain is None:
             return None
         try:
             found = msgspec.json.decode(plain, type=Arrival)
         except msgspec.MsgspecError:
-            # Sealed by us all the same: by a version that wrote it otherwise.
+            # Encrypted by this server, but by a version with another format.
             return None
         fits = found.browser == browser and found.at <= now < later(found.at, LIFETIME)
         return found if fits else None
