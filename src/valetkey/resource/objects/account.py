@@ -17,9 +17,9 @@ _Link = Annotated[str, Meta(max_length=2_000, pattern=_LINK, examples=["https://
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The writable fields of an account: the name and the standard OpenID Connect claims.
+    """What an app may change of it, beyond the name what OpenID Connect knows of people.
 
-    "" removes a claim.
+    "" for what the account shall not say.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=_LONGEST, examples=["Ada Lovelace"])]

@@ -7,7 +7,7 @@ from valetkey.resource.resource_object import Home, ResourceObject, Verb
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """An authorization; it has no writable fields."""
+    """Nothing of it can be written."""
 
 
 OBJECT = ResourceObject(

@@ -14,7 +14,7 @@ _Uris = Annotated[tuple[_Uri, ...], Meta(max_length=100)]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The writable fields of a client; `redirect_uri` is the first of `redirect_uris`."""
+    """What a client may change of itself; `redirect_uri` is the first of `redirect_uris`."""
 
     description: Annotated[str, Meta(max_length=1_000, examples=["Prints your notes"])] = ""
     redirect_uri: _Uri | UnsetType = UNSET
