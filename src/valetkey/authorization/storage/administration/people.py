@@ -86,7 +86,7 @@ class People:
     def find(self, text: str, after: Place, limit: int) -> Sequence[tuple[str, Uid]]:
         """Return at most `limit` words with this prefix and their users, in order, after a place.
 
-        Who has several such words comes up for each.
+        A user with several such words appears once for each.
         """
         start, end = word_range(text)
         place = max(after, Place(start, 0))
