@@ -13,7 +13,7 @@ from typing import get_type_hints
 import click
 
 from docs.endpoints import admin_api, endpoints
-from valetkey.authorization.deeds.admin.permissions import MAY, PERMISSIONS, Permission
+from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS

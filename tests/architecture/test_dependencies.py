@@ -22,7 +22,7 @@ OWNERS = {
     ),
     "fido2": ("authorization/authentication/factors/passkey.py",),
     "httptools": ("web/connection/reader.py",),
-    "httpx2": ("sdk/fetch.py", "fetch/door.py"),
+    "httpx2": ("sdk/fetch.py", "fetch/outbound.py"),
     "jinja2": (
         "authorization/layout/render.py",
         "authorization/email/message.py",

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from valetkey.fetch.door import Door
+from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 
@@ -97,11 +97,11 @@ def door(
     inside: bool = True,
     ca_file: Path | None = None,
     clock: Clock | None = None,
-) -> tuple[Door, Resolver]:
+) -> tuple[OutboundHttp, Resolver]:
     """A door that may go to loopback if `inside`, and the resolver that it asks."""
     resolver = Resolver(answers or (("127.0.0.1",),))
     allow = LOOPBACK if inside else ()
-    return Door(allow, clock or Clock(), ca_file=ca_file, resolve=resolver), resolver
+    return OutboundHttp(allow, clock or Clock(), ca_file=ca_file, resolve=resolver), resolver
 
 
 @dataclass(frozen=True)

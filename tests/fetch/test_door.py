@@ -9,7 +9,7 @@ import pytest
 
 from tests.fetch.canary import Clock, answer, certificate, door, listening
 from tests.support.wait import CEILING, until
-from valetkey.fetch.door import LARGEST, REMEMBERED, Door, Fetched, Unfetchable
+from valetkey.fetch.outbound import LARGEST, REMEMBERED, Fetched, OutboundHttp, Unfetchable
 from valetkey.fetch.turns import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -162,7 +162,7 @@ def test_a_name_without_an_address_gives_no_answer() -> None:
 def test_the_systems_resolver_is_asked_where_there_is_no_other() -> None:
     async def story() -> None:
         async with listening(answer()) as canary:
-            fetch = Door(door()[0]._allow, Clock())
+            fetch = OutboundHttp(door()[0]._allow, Clock())
             url = f"http://localhost:{canary.port}/"
             assert (await fetch.get(url)).status == 200
             assert await _refused(fetch.get("https://no.such.name.invalid/")) == "fetch.name"
@@ -203,7 +203,7 @@ def test_what_failed_is_not_asked_again_for_a_moment() -> None:
 
 
 def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", CEILING)
+    monkeypatch.setattr("valetkey.fetch.outbound.ANSWER_WITHIN", CEILING)
 
     async def story() -> None:
         gate = asyncio.Event()
@@ -223,7 +223,7 @@ def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.Monkey
 def test_slow_servers_of_one_site_do_not_keep_others_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", CEILING)
+    monkeypatch.setattr("valetkey.fetch.outbound.ANSWER_WITHIN", CEILING)
 
     async def story() -> None:
         gate = asyncio.Event()
@@ -243,7 +243,7 @@ def test_slow_servers_of_one_site_do_not_keep_others_waiting(
 
 def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by requests that are still queued for it."""
-    monkeypatch.setattr("valetkey.fetch.door.ANSWER_WITHIN", 0.1)
+    monkeypatch.setattr("valetkey.fetch.outbound.ANSWER_WITHIN", 0.1)
 
     async def story() -> None:
         async with listening(opened=asyncio.Event()) as slow:

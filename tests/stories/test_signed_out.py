@@ -17,17 +17,17 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.stories.processes.serving import PASSWORD, configure, serving, together
 from tests.support.relying_party import RelyingParty
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.background import logout_delivery
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep import logout_delivery
 from valetkey.config.load import load
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
-from valetkey.fetch import door
+from valetkey.fetch import outbound
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page as Shown
@@ -160,7 +160,7 @@ def test_the_server_tells_all_apps_side_by_side_before_the_person_is_sent_on(
     database_url: str, tmp_path: Path, apps: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logout_delivery, "_HELD_UP", CEILING)
-    monkeypatch.setattr(door, "ANSWER_WITHIN", CEILING)
+    monkeypatch.setattr(outbound, "ANSWER_WITHIN", CEILING)
     four = [apps.enter_context(an_app(f"app{number}")) for number in range(4)]
     with provider(tmp_path, database_url) as servers:
         for app in four:
@@ -214,7 +214,7 @@ def test_however_a_session_ends_the_apps_hear_it(
         servers.register_user("grace", PASSWORD)
         person = Person(servers.auth_url)
         cookie = visit(person, app)
-        accounts, now = AccountKeeper(SYSTEM.random), servers.clock.now()
+        accounts, now = Accounts(SYSTEM.random), servers.clock.now()
         if because == "another person":
             asked = {"client_id": app.client_id, "response_type": "code", "scope": "openid"}
             asked |= {"redirect_uri": f"{app.url}/cb", "prompt": "login"}

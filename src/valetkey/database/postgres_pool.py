@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from valetkey.database.asked import Asked, Work, group, tell
 from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded, Timeouts
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session
+from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.kernel import metrics
 
 _LONGEST_QUEUE = 2_000
@@ -38,7 +38,7 @@ class Pool:
         self._revised = revised
         self._turn = threading.Condition()
         # Waiting transactions, each with its position in the order of arrival.
-        self._waiting: dict[Kind, deque[tuple[int, Asked]]] = {kind: deque() for kind in Kind}
+        self._waiting: dict[Kind, deque[tuple[int, QueuedWork]]] = {kind: deque() for kind in Kind}
         self._arrivals = 0
         # Threads that wait and have not been woken.
         self._idle = 0
@@ -59,7 +59,7 @@ class Pool:
 
     async def run(self, kind: Kind, work: Work) -> Any:
         """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 32 reports."""
-        asked = Asked(work)
+        asked = QueuedWork(work)
         with self._turn:
             if self._closed:
                 raise DatabaseUnavailable("the database is closed")
@@ -134,7 +134,7 @@ class Pool:
                         self._scanning -= 1
         session.close()
 
-    def _take(self) -> tuple[Kind, list[Asked]] | None:
+    def _take(self) -> tuple[Kind, list[QueuedWork]] | None:
         """Wait for the next batch of this thread; return None when the pool is closed and empty."""
         with self._turn:
             while (kind := self._next()) is None:

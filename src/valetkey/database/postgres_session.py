@@ -11,7 +11,6 @@ from math import inf
 import psycopg
 from psycopg import errors
 
-from valetkey.database.asked import Asked, tell
 from valetkey.database.engine import DatabaseUnavailable, Row, Timeouts
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
@@ -22,6 +21,7 @@ from valetkey.database.postgres_connection import (
     open_channel,
     run_work,
 )
+from valetkey.database.queued import QueuedWork, tell
 from valetkey.kernel.refusal import Mistake
 
 _RETRIES = 9
@@ -115,7 +115,7 @@ class Session:
         # The outcome of the last commit is unknown: the connection was lost meanwhile.
         self._unknown = False
 
-    def run(self, kind: Kind, batch: Sequence[Asked]) -> None:
+    def run(self, kind: Kind, batch: Sequence[QueuedWork]) -> None:
         """Run a batch, in one transaction if possible, and deliver all outcomes."""
         problem: Exception | None = None
         if len(batch) > 1:
@@ -148,7 +148,7 @@ class Session:
                 return problem
         return None
 
-    def _alone(self, kind: Kind, asked: Asked) -> Exception | None:
+    def _alone(self, kind: Kind, asked: QueuedWork) -> Exception | None:
         """Run one transaction; again if the database asks for that or the connection was stale.
 
         Returns why no connection can be opened, which applies to the rest of the batch too.
@@ -176,7 +176,7 @@ class Session:
         return None
 
     def _transact(
-        self, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool = False
+        self, kind: Kind, batch: Sequence[QueuedWork], *, was_deadlocked: bool = False
     ) -> psycopg.Error | None:
         """Run a batch in one transaction; return the database's error, if any.
 
@@ -200,7 +200,7 @@ class Session:
         return error
 
     def _statements(
-        self, channel: Channel, kind: Kind, batch: Sequence[Asked], *, was_deadlocked: bool
+        self, channel: Channel, kind: Kind, batch: Sequence[QueuedWork], *, was_deadlocked: bool
     ) -> None:
         """Send everything from BEGIN to COMMIT, and wait for its answer."""
         channel.settle()
@@ -241,7 +241,7 @@ class Session:
             return (self._limits[1],)
         return self._report if statement is _PATIENTLY else ()
 
-    def _one(self, connection: PostgresConnection, asked: Asked) -> None:
+    def _one(self, connection: PostgresConnection, asked: QueuedWork) -> None:
         """Run one function. Raises if the database reported an error: the transaction is lost."""
         try:
             asked.require_caller()

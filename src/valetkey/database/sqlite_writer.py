@@ -12,7 +12,6 @@ from typing import Any
 
 import apsw
 
-from valetkey.database.asked import Asked, Work, group, tell
 from valetkey.database.engine import (
     DatabaseUnavailable,
     GivenUp,
@@ -20,6 +19,7 @@ from valetkey.database.engine import (
     Row,
     Timeouts,
 )
+from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
     in_our_words,
@@ -137,11 +137,11 @@ class Writer:
         self._timeouts = timeouts
         self._checkpoints = Checkpoints(path, patience=timeouts.lock)
         self._raw = open_writer(path, patience=timeouts.lock)
-        self._queue: SimpleQueue[Asked | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedWork | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
         # The results of `once` in the current transaction.
         self._known: dict[str, Row | None] = {}
-        self._coming: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
+        self._coming: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
         self._closed = False
         metrics.QUEUE.ask(self._queue.qsize, "database_write")
         # Transactions that could not be begun, run or committed in time.
@@ -154,7 +154,7 @@ class Writer:
 
         Raises `Overloaded` when 2,000 are already waiting.
         """
-        asked = Asked(work)
+        asked = QueuedWork(work)
         # The lock keeps work from being queued behind the entry that ends the thread.
         with self._queue_turn:
             if self._closed:
@@ -204,9 +204,9 @@ class Writer:
         self._checkpoints.close()
         self._raw.close()
 
-    def _waiting(self) -> tuple[list[Asked], bool]:
+    def _waiting(self) -> tuple[list[QueuedWork], bool]:
         """Return everything that waits, at least one, and whether the queue has ended."""
-        batch: list[Asked] = []
+        batch: list[QueuedWork] = []
         try:
             asked = self._queue.get()
             while asked is not None:
@@ -220,7 +220,7 @@ class Writer:
             return batch, False
         return batch, True
 
-    def _transact(self, batch: Sequence[Asked]) -> None:
+    def _transact(self, batch: Sequence[QueuedWork]) -> None:
         try:
             self._begin()
             if len(batch) == 1 or not self._all(batch):
@@ -267,7 +267,7 @@ class Writer:
             else:
                 return
 
-    def _all(self, batch: Sequence[Asked]) -> bool:
+    def _all(self, batch: Sequence[QueuedWork]) -> bool:
         """Run all without savepoints; return False, all undone, if one raised after it wrote."""
         for asked in batch:
             if self._run_one(asked):
@@ -278,7 +278,7 @@ class Writer:
                 return False
         return True
 
-    def _one(self, asked: Asked, *, grouped: bool) -> None:
+    def _one(self, asked: QueuedWork, *, grouped: bool) -> None:
         """Run one function; if it raises, undo only its own changes."""
         if grouped:
             self._raw.execute("SAVEPOINT work")
@@ -289,7 +289,7 @@ class Writer:
         if grouped:
             self._raw.execute("RELEASE work")
 
-    def _run_one(self, asked: Asked) -> bool:
+    def _run_one(self, asked: QueuedWork) -> bool:
         """Run one function; return whether it raised after it wrote."""
         connection = SQLiteConnection(self._raw, self._known)
         try:

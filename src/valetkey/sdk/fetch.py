@@ -61,7 +61,7 @@ class Answer:
     body: bytes
 
 
-class Door(Protocol):
+class HttpClient(Protocol):
     """A connection to the issuer: over the network, or in memory for tests."""
 
     async def get(self, url: str, credential: Credential | None = None) -> Answer:

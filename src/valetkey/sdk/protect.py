@@ -12,7 +12,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import Challenge
-from valetkey.sdk.fetch import Credential, Door, Fetcher
+from valetkey.sdk.fetch import Credential, Fetcher, HttpClient
 from valetkey.sdk.upstream.introspection import REMEMBERED, Introspection
 from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import Keep as KeepKeys
@@ -60,7 +60,7 @@ class Protection:
         remembered: Lifetime = REMEMBERED,
         tls: ssl.SSLContext | None = None,
         resource_metadata: str = "",
-        door: Door | None = None,
+        door: HttpClient | None = None,
     ) -> None:
         """Protect the API that tokens call `audience`.
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from valetkey.authorization.actions.foundation import lay_foundation, prepare
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.authentication.password import hash_password
-from valetkey.authorization.deeds.foundation import lay_foundation, prepare
-from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import Client

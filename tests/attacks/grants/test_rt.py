@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.attacks.world import PASSWORD, Answer, World
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.grant_types.family import fingerprint_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
@@ -166,13 +166,13 @@ def _alice(tx: Transaction) -> User:
 
 
 def _disable_and_enable(world: World) -> None:
-    accounts, now = AccountKeeper(world.servers.runtime.random), world.servers.clock.now()
+    accounts, now = Accounts(world.servers.runtime.random), world.servers.clock.now()
     assert world.servers.write(lambda tx: accounts.disable(tx, _alice(tx), now))
     assert world.servers.write(lambda tx: accounts.enable(tx, _alice(tx), now))
 
 
 def _change_password(world: World) -> None:
-    accounts, now = AccountKeeper(world.servers.runtime.random), world.servers.clock.now()
+    accounts, now = Accounts(world.servers.runtime.random), world.servers.clock.now()
     same = world.servers.write(lambda tx: tx.users.password_hash(_alice(tx).uid))
     assert same is not None
     world.servers.write(lambda tx: accounts.set_password(tx, _alice(tx), same, now))

@@ -13,7 +13,7 @@ import pytest
 from tests.attacks.outgoing.apps import CALLBACK, Apps, apps, jwks
 from tests.fetch.canary import Canary, Clock, answer, certificate, door, listening
 from tests.support.pages import Page, pages
-from valetkey.fetch.door import Door, Fetched, Unfetchable
+from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import seconds
 
 _INSIDE = [
@@ -87,7 +87,7 @@ def test_sf_01_what_the_door_would_never_ask_is_not_registered(closed: Apps, uri
 )
 def test_sf_01_odd_names_of_loopback_lead_nowhere(host: str) -> None:
     async def story(canary: Canary) -> None:
-        fetch = Door((), Clock())
+        fetch = OutboundHttp((), Clock())
         url = f"http://{host}:{canary.port}/"
         assert await _check(fetch.get(url)) in {"fetch.address", "fetch.url", "fetch.name"}
         assert canary.connections == 0
@@ -110,7 +110,7 @@ def test_sf_01_http_and_other_ports_are_for_listed_networks_only() -> None:
 
 def test_sf_01_a_network_that_is_listed_opens_itself_alone() -> None:
     async def story(canary: Canary) -> None:
-        fetch = Door((ip_network("127.0.0.1/32"),), Clock())
+        fetch = OutboundHttp((ip_network("127.0.0.1/32"),), Clock())
         assert (await fetch.get(canary.url)).status == 200
         other = canary.url.replace("127.0.0.1", "127.0.0.2")
         assert await _check(fetch.get(other)) == "fetch.address"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import Answer, Service, run
-from valetkey.authorization.upkeep.upkeep import SWEEPS, sweep_all
+from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey

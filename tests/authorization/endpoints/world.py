@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from tests.support.wait import until_found
+from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.authentication.password import hash_password
-from valetkey.authorization.deeds.admin.permissions import CommandLine
-from valetkey.authorization.deeds.foundation import Foundation, lay_foundation, prepare
-from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.code import CodePayload

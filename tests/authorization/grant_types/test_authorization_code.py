@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import CALLBACK, Service, run
-from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.actions.clients import metadata_of
 
 # RFC 7636 appendix B.
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

@@ -18,13 +18,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from valetkey.authorization.deeds.foundation import SCHEMA
+from valetkey.authorization.actions.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
-from valetkey.authorization.grant_types.grant_type import Fresh, TokenRequest
+from valetkey.authorization.grant_types.grant_type import PreparedSecrets, TokenRequest
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
+from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.keyring import Keyring
@@ -92,7 +92,7 @@ class Rotation(RuleBasedStateMachine):
         request = TokenRequest(
             client=self.client,
             parameters=Form({"refresh_token": token}),
-            fresh=Fresh(Draw.fresh(self.client, SYSTEM.random), SYSTEM.random),
+            fresh=PreparedSecrets(TokenSecrets.fresh(self.client, SYSTEM.random), SYSTEM.random),
             policy=_POLICY,
             fingerprints=_KEY,
             address="",

@@ -1,15 +1,7 @@
 """Everything that happens to second factors, once."""
 
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.authentication.factors.device import (
-    FreshDevice,
-    forget_device,
-    recognise,
-    remember_device,
-)
-from valetkey.authorization.authentication.factors.passkey import NewPasskey, Proved
-from valetkey.authorization.authentication.factors.proof import Factors, Looked, Shown
-from valetkey.authorization.deeds.account.factors import (
+from valetkey.authorization.actions.account.factors import (
     FreshCodes,
     add_authenticator,
     add_passkey,
@@ -19,6 +11,14 @@ from valetkey.authorization.deeds.account.factors import (
     rename_passkey,
     reset_factors,
 )
+from valetkey.authorization.authentication.factors.device import (
+    FreshDevice,
+    forget_device,
+    recognise,
+    remember_device,
+)
+from valetkey.authorization.authentication.factors.passkey import NewPasskey, Proved
+from valetkey.authorization.authentication.factors.proof import Factors, Looked, Shown
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction

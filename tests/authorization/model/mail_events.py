@@ -3,10 +3,10 @@
 from email.message import EmailMessage
 
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.actions.account.email_change import EmailChange
+from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.deeds.account.email_change import EmailChange
-from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.password_reset import PasswordReset
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.email.smtp import Unsent

@@ -1,7 +1,7 @@
 """What happens to teams, once each."""
 
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.developer.team import (
+from valetkey.authorization.actions.developer.team import (
     FreshInvitation,
     Teams,
     give_owner,

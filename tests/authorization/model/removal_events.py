@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from tests.authorization.endpoints.world import ADA, Service
+from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.identities import connect, disconnect
 from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.authentication.session import NewSession, start_session
-from valetkey.authorization.deeds.account.export import Origin, export
-from valetkey.authorization.deeds.account.identities import connect, disconnect
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM

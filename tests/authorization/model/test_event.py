@@ -11,23 +11,24 @@ from typing import get_args
 
 import pytest
 
-from tests.authorization.deeds.admin.test_owner import ada_as_owner
+from tests.authorization.actions.admin.test_owner import ada_as_owner
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
+from valetkey.authorization.actions.account.connected_apps import end_apps
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin.brand import change_brand
+from valetkey.authorization.actions.admin.events import begin_export
+from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.registrations import adopt, invite, withdraw
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.session import end_session
-from valetkey.authorization.deeds.account.connected_apps import end_apps
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.deeds.admin.brand import change_brand
-from valetkey.authorization.deeds.admin.events import begin_export
-from valetkey.authorization.deeds.admin.permissions import CommandLine
-from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.deeds.registrations import adopt, invite, withdraw
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.endpoints.registration.register import draw
 from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
@@ -57,11 +58,10 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.logout_delivery import LogoutDelivery
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
 from valetkey.config.sections.brand import BrandSettings
-from valetkey.fetch.door import Fetched
+from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret

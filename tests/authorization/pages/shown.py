@@ -8,8 +8,8 @@ from typing import Any, cast
 from playwright.sync_api import Route
 
 from tests.authorization.pages.examples.every import EXAMPLES
-from valetkey.authorization.deeds.account.password_change import PasswordChange
-from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.actions.account.password_change import PasswordChange
+from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language

@@ -16,8 +16,8 @@ from valetkey.authorization.protocol.claims import (
     PERSONAL_CLAIMS,
     SIGN_IN_CLAIMS,
     Acr,
+    ClaimRequest,
     ClaimsRequest,
-    Wish,
     acr_of,
     claims_of_scope,
     user_claims,
@@ -47,10 +47,10 @@ EXAMPLE = """{
 def test_the_specifications_example_is_understood() -> None:
     asked = ClaimsRequest.parse(EXAMPLE)
     assert asked.userinfo == {
-        "given_name": Wish(essential=True),
-        "nickname": Wish(),
-        "email": Wish(essential=True),
-        "picture": Wish(),
+        "given_name": ClaimRequest(essential=True),
+        "nickname": ClaimRequest(),
+        "email": ClaimRequest(essential=True),
+        "picture": ClaimRequest(),
     }
     assert asked.id_token["auth_time"].essential
     assert asked.id_token["acr"].accepted == ("urn:mace:incommon:iap:silver",)
@@ -85,7 +85,7 @@ def test_what_asks_for_nothing_we_know_is_ignored(text: str) -> None:
 
 def test_values_that_are_no_strings_are_not_compared() -> None:
     asked = ClaimsRequest.parse('{"id_token":{"email_verified":{"value":true,"values":[1,"x"]}}}')
-    assert asked.id_token["email_verified"] == Wish(values=("x",))
+    assert asked.id_token["email_verified"] == ClaimRequest(values=("x",))
 
 
 def test_it_may_name_the_only_person_it_is_about() -> None:

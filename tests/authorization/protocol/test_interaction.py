@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.interaction import (
     Ask,
     Interaction,
-    Known,
+    InteractionState,
     Person,
     Refuse,
     Respond,
@@ -37,9 +37,9 @@ ALLOWED = Consent(Uid(1), "web1", Scope.of("notes:read", "read", "write"), WEB.a
 PART = replace(ALLOWED, scope=Scope.of("read"))
 OTHER_LOOKS = replace(ALLOWED, appearance="Another name\n\n\n")
 
-NOBODY = Known(WEB)
-ALICE = Known(WEB, Person("se_1", Instant(NOW - 100)))
-ALICE_ALLOWED = Known(WEB, Person("se_1", Instant(NOW - 100), ALLOWED))
+NOBODY = InteractionState(WEB)
+ALICE = InteractionState(WEB, Person("se_1", Instant(NOW - 100)))
+ALICE_ALLOWED = InteractionState(WEB, Person("se_1", Instant(NOW - 100), ALLOWED))
 HERE = replace(ALICE, signed_in_here=True)
 HERE_ALLOWED = replace(ALICE_ALLOWED, signed_in_here=True)
 TICKED = replace(ALICE, allowed=Scope.of("read"))
@@ -75,7 +75,7 @@ def essential(acr: str) -> str:
 MAIL = json.dumps({"userinfo": {"email": None}})
 ALL = Respond(BOTH, asked=False)
 ONLY_OPENID = Respond(Scope.of("openid"), asked=False)
-TABLE: list[tuple[str, AuthorizationRequest, Known, Step | ErrorCode]] = [
+TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]] = [
     ("nobody is signed in", asked(), NOBODY, SignIn()),
     ("nobody, silently", asked(prompt="none"), NOBODY, ErrorCode.LOGIN_REQUIRED),
     ("signed in, never asked", asked(), ALICE, Ask(changed=False)),
@@ -230,7 +230,7 @@ TABLE: list[tuple[str, AuthorizationRequest, Known, Step | ErrorCode]] = [
 ]
 
 
-def _appearing(known: Known) -> Known:
+def _appearing(known: InteractionState) -> InteractionState:
     """Consent as given to this very client, unless the row is about another look."""
     person = known.person
     if person is None or person.consent is None or person.consent is OTHER_LOOKS:
@@ -243,7 +243,7 @@ def _appearing(known: Known) -> Known:
     ("request_", "known", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_what_happens_next(
-    request_: AuthorizationRequest, known: Known, expected: Step | ErrorCode
+    request_: AuthorizationRequest, known: InteractionState, expected: Step | ErrorCode
 ) -> None:
     step = next_step(request_, _appearing(known), NOW)
     if isinstance(expected, ErrorCode):

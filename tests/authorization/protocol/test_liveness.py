@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import Answer, Service, run
-from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.protocol import liveness
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
@@ -25,7 +25,7 @@ def _traced(monkeypatch: pytest.MonkeyPatch) -> Generator[list[tuple[str, str]]]
     calls: list[tuple[str, str]] = []
 
     def trace(name: str) -> object:
-        def ask(standing: Standing, now: Instant) -> Refusal | None:
+        def ask(standing: Liveness, now: Instant) -> Refusal | None:
             problem = require_live(standing, now)
             calls.append((name.removeprefix(_PACKAGE), "" if problem is None else problem.check))
             return problem
@@ -163,19 +163,19 @@ def test_a_code_dies_with_its_session_and_its_user(tmp_path: Path, ended: str) -
 @pytest.mark.parametrize(
     ("standing", "ended"),
     [
-        (Standing(), ""),
-        (Standing(client_disabled=True, user_disabled=True), "client.disabled"),
-        (Standing(user_disabled=True, grant_revoked=True), "user.disabled"),
-        (Standing(grant_revoked=True, grant_ends_at=Instant(0)), "grant.revoked"),
-        (Standing(grant_ends_at=Instant(10)), "grant.expired"),
-        (Standing(grant_ends_at=Instant(11)), ""),
-        (Standing(session_ended=True, token_revoked=True), "session.ended"),
-        (Standing(session_ends_at=Instant(10)), "session.expired"),
-        (Standing(session_ends_at=Instant(11)), ""),
-        (Standing(token_revoked=True), "token.revoked"),
+        (Liveness(), ""),
+        (Liveness(client_disabled=True, user_disabled=True), "client.disabled"),
+        (Liveness(user_disabled=True, grant_revoked=True), "user.disabled"),
+        (Liveness(grant_revoked=True, grant_ends_at=Instant(0)), "grant.revoked"),
+        (Liveness(grant_ends_at=Instant(10)), "grant.expired"),
+        (Liveness(grant_ends_at=Instant(11)), ""),
+        (Liveness(session_ended=True, token_revoked=True), "session.ended"),
+        (Liveness(session_ends_at=Instant(10)), "session.expired"),
+        (Liveness(session_ends_at=Instant(11)), ""),
+        (Liveness(token_revoked=True), "token.revoked"),
     ],
 )
-def test_the_rule_says_what_ended(standing: Standing, ended: str) -> None:
+def test_the_rule_says_what_ended(standing: Liveness, ended: str) -> None:
     problem = require_live(standing, Instant(10))
     assert (problem.check if problem else "") == (f"live.{ended}" if ended else "")
     assert problem is None or problem.code is ErrorCode.INVALID_GRANT

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.background.upkeep import SWEEPS
 from valetkey.authorization.storage.administration.client_search import END
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep.upkeep import SWEEPS
 from valetkey.kernel.moment import Instant, days
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from valetkey.authorization.background.logos import drop_unshown
 from valetkey.authorization.storage.register.logos import WantedLogo
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep.logos import drop_unshown
 from valetkey.kernel.secret import Fingerprint
 from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory, client
 

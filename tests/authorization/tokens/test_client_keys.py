@@ -12,7 +12,7 @@ from valetkey.authorization.model.register.client import Client, client_without_
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.tokens import client_keys
 from valetkey.authorization.tokens.client_keys import ClientKeys
-from valetkey.fetch.door import Door, Fetched, Unfetchable
+from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant, later, minutes, seconds
 from valetkey.kernel.runtime import SYSTEM
@@ -25,7 +25,7 @@ def _jwks(*keys: SigningKey) -> bytes:
     return KeySet.of(*(key.public for key in keys)).document()
 
 
-class _There(Door):
+class _There(OutboundHttp):
     """A door behind which one document lies, or nothing; counts who asks."""
 
     def __init__(self, document: bytes | None) -> None:
@@ -199,7 +199,7 @@ def _over_the_network(story: Callable[[Canary], Awaitable[None]]) -> None:
 
 def test_keys_come_over_the_network() -> None:
     async def story(canary: Canary) -> None:
-        keys = ClientKeys(Door((ip_network("127.0.0.0/8"),), SYSTEM.now))
+        keys = ClientKeys(OutboundHttp((ip_network("127.0.0.0/8"),), SYSTEM.now))
         found = await asyncio.gather(
             *(keys.signing(_client(uri=canary.url), NOW) for _ in range(10))
         )

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from tests.authorization.upkeep.test_post import mail_settings
+from tests.authorization.background.test_post import mail_settings
 from tests.support.mail import mail_server
 from valetkey.cli.doctoring.finding import Finding, Level
 from valetkey.cli.doctoring.mail import mail

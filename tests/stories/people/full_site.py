@@ -19,9 +19,10 @@ from tests.authorization.endpoints.world import (
     service,
 )
 from tests.support.authenticator import SoftAuthenticator
+from valetkey.authorization.actions.developer.usage import LAG, roll_up
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
-from valetkey.authorization.deeds.developer.usage import LAG, roll_up
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
@@ -29,7 +30,6 @@ from valetkey.authorization.model.register.membership import Membership, TeamRol
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep.upkeep import sweep_all
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.federation import (
     FederationSettings,

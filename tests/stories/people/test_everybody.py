@@ -17,9 +17,9 @@ from playwright.sync_api import Error as PlaywrightError
 from tests.support.pages import Page as AppPage
 from tests.support.pages import pages
 from tests.support.wait import CEILING
+from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
+from valetkey.authorization.actions.foundation import lay_foundation
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
-from valetkey.authorization.deeds.admin.owner import fresh_link, issue_link
-from valetkey.authorization.deeds.foundation import lay_foundation
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Settings

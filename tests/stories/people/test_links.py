@@ -15,7 +15,7 @@ from tests.stories.people.full_site import (
     signs_in,
     site,
 )
-from valetkey.authorization.deeds.admin.owner import fresh_link, issue_link
+from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.runtime import SYSTEM
 

@@ -13,17 +13,17 @@ import requests
 from tests.cli.running import valetkey
 from tests.stories.processes.serving import PASSWORD, Serving, configure, serving, together
 from tests.support.wait import CEILING
-from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
-from valetkey.authorization.authentication.factors.recovery_code import COUNT
-from valetkey.authorization.deeds.account.factors import (
+from valetkey.authorization.actions.account.factors import (
     FreshCodes,
     add_authenticator,
     add_passkey,
     issue_recovery_codes,
 )
-from valetkey.authorization.deeds.developer.team import MOST_MEMBERS, Teams, add_member
-from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.developer.team import MOST_MEMBERS, Teams, add_member
+from valetkey.authorization.actions.foundation import Foundation, lay_foundation
+from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
+from valetkey.authorization.authentication.factors.recovery_code import COUNT
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import SYSTEM as SYSTEM_ACTOR

@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
+from valetkey.authorization.actions.account.password_change import PasswordChange
+from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import (
     client_routes,
     health_routes,
@@ -27,11 +30,13 @@ from valetkey.authorization.app.parts import (
 from valetkey.authorization.app.people import make_site
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
+from valetkey.authorization.background.answer_times import AnswerClock
+from valetkey.authorization.background.endings import EndingNotes
+from valetkey.authorization.background.gauges import DatabaseGauges
+from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
+from valetkey.authorization.background.upkeep import Upkeep
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.deeds.account.password_change import PasswordChange
-from valetkey.authorization.deeds.foundation import lay_foundation
-from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
@@ -57,11 +62,6 @@ from valetkey.authorization.site.page import routes as page_routes
 from valetkey.authorization.site.routes import routes as visitor_routes
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
-from valetkey.authorization.upkeep.answer_times import AnswerClock
-from valetkey.authorization.upkeep.endings import EndingNotes
-from valetkey.authorization.upkeep.gauges import DatabaseGauges
-from valetkey.authorization.upkeep.logos import BATCH as LOGOS_AT_ONCE
-from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.config.paths import endings_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded

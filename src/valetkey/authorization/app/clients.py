@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
+from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.actions.records import Records
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.deeds.records import Records
 from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
-from valetkey.authorization.endpoints.client.door import Door
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
+from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
@@ -41,7 +41,7 @@ from valetkey.web.router import Body, Route
 
 def client_routes(
     foundation: Foundation,
-    door: Door,
+    door: ClientRequestAuthentication,
     reader: AccessTokenReader,
     authenticate: Authenticate,
     minter: Minter,
@@ -149,7 +149,10 @@ def userinfo_route(
 
 
 def resource_server_routes(
-    foundation: Foundation, door: Door, reader: AccessTokenReader, refuse: ClientRefusal
+    foundation: Foundation,
+    door: ClientRequestAuthentication,
+    reader: AccessTokenReader,
+    refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes for resource servers."""
     gate = ResourceServerGate(door)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
+from valetkey.authorization.actions.account.email_change import EmailChange
+from valetkey.authorization.actions.account.password_reset import PasswordReset
+from valetkey.authorization.actions.account.sign_up import SignUp
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.deeds.account.email_change import EmailChange
-from valetkey.authorization.deeds.account.password_reset import PasswordReset
-from valetkey.authorization.deeds.account.sign_up import SignUp
-from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.site.emailed_link.routes import Mailed

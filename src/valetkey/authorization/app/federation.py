@@ -1,9 +1,9 @@
 """Sign-in through upstream providers, if any are configured."""
 
+from valetkey.authorization.actions.account.identities import Newcomers
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import Trips
-from valetkey.authorization.deeds.account.identities import Newcomers
-from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.site.federation.federation import (
     Federation,
 )

@@ -1,13 +1,15 @@
 """Parts of the server that several families of routes share."""
 
+from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.background.logos import LogoFetcher
+from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     Failures,
 )
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.endpoints.client.door import Door
+from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.issue import TokenPolicy
@@ -16,13 +18,11 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.logos import LogoFetcher
-from valetkey.authorization.upkeep.logout_delivery import LogoutDelivery
 from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
 from valetkey.config.settings import Settings
 from valetkey.database.watch import Watch
-from valetkey.fetch.door import ANYTHING, Fetched
+from valetkey.fetch.outbound import ANYTHING, Fetched
 from valetkey.kernel.scope import Scope
 from valetkey.web import log
 from valetkey.web.offload import Offload
@@ -105,10 +105,12 @@ def make_reader(foundation: Foundation) -> AccessTokenReader:
     )
 
 
-def make_door(foundation: Foundation, directory: ClientDirectory, uses: SecretUses) -> Door:
+def make_door(
+    foundation: Foundation, directory: ClientDirectory, uses: SecretUses
+) -> ClientRequestAuthentication:
     """Build the client authentication of the endpoints."""
     issuer = foundation.issuer
-    return Door(
+    return ClientRequestAuthentication(
         foundation.store,
         ClientAuthentication(
             directory,

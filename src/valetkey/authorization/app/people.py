@@ -1,8 +1,8 @@
 """The site: the pages that people visit."""
 
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.deeds.foundation import Foundation
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook

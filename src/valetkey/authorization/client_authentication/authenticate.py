@@ -18,7 +18,7 @@ from valetkey.authorization.model.register.client import (
     client_without_rights,
 )
 from valetkey.authorization.model.voucher import Voucher
-from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
@@ -95,7 +95,7 @@ class ClientAuthentication:
             verdict = await self._judge(method, presented, client or _NOBODY, after=before)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
-        elif require_live(standing_of(client), now):
+        elif require_live(liveness_of(client), now):
             verdict = not_proven("disabled", "a client that is switched on", "a disabled one")
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")

@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.grants import (
     CodeSpoiled,
     GrantRevoked,
 )
-from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
@@ -143,7 +143,7 @@ def _still_allowed(
     code: CodePayload, request: TokenRequest, presence: Presence | None, user: User | None
 ) -> Refusal | None:
     client, session = request.client, None if presence is None else presence.session
-    standing = Standing(
+    standing = Liveness(
         client_disabled=client.disabled_at is not None,
         user_disabled=user is None or user.disabled_at is not None,
         grant_revoked=code.client_generation != client.generation

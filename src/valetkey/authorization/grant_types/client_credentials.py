@@ -8,7 +8,7 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
-from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -26,7 +26,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     allowed = CLIENT_SCOPE | (client.scope & request.policy.own_scope)
     if not wanted <= allowed:
         return outside_scope(allowed)
-    if problem := wrong_target(request) or require_live(standing_of(client), now):
+    if problem := wrong_target(request) or require_live(liveness_of(client), now):
         return problem
     granted = issue_access_token(
         tx,

@@ -64,15 +64,15 @@ def first_refresh_token(request: TokenRequest, grant: Grant) -> Secret | None:
 def refresh_secret(request: TokenRequest, grant_id: str) -> Secret:
     """Derive the secret of the refresh token that this request issues; the same at every call.
 
-    It contains a MAC over the grant id. Grant ids are public, so `is_ours` needs the MAC to tell an
-    issued token from an invented one without a lookup.
+    It contains a MAC over the grant id. Grant ids are public, so `was_issued_here` needs the MAC to
+    tell an issued token from an invented one without a lookup.
     """
     return tagged_secret(
         Prefix.REFRESH_TOKEN, request.fresh.refresh, request.fingerprints, _tag_purpose(grant_id)
     )
 
 
-def is_ours(key: FingerprintKey, secret: str, grant_id: str) -> bool:
+def was_issued_here(key: FingerprintKey, secret: str, grant_id: str) -> bool:
     """Whether this server issued the refresh token, even if it is no longer valid.
 
     False for tokens issued before the MAC was added: for those only a stored fingerprint is proof.

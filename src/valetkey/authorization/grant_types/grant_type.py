@@ -8,7 +8,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
+from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
@@ -16,10 +16,10 @@ from valetkey.kernel.secret import FingerprintKey, fresh_id
 from valetkey.web.form import Form
 
 
-class Fresh:
+class PreparedSecrets:
     """The random values of one request, each generated once even if its transaction is retried."""
 
-    def __init__(self, access: Draw, random: Callable[[int], bytes]) -> None:
+    def __init__(self, access: TokenSecrets, random: Callable[[int], bytes]) -> None:
         """Generate the other values from `random` on first use: most requests need none."""
         self.access = access
         self.random = random
@@ -41,7 +41,7 @@ class TokenRequest:
 
     client: Client
     parameters: Form
-    fresh: Fresh
+    fresh: PreparedSecrets
     policy: TokenPolicy
     fingerprints: FingerprintKey
     address: str

@@ -14,7 +14,7 @@ from valetkey.authorization.grant_types.grant_type import (
     wrong_target,
 )
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.protocol.liveness import require_live, standing_of
+from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -53,7 +53,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     user = tx.users.find(request.user.uid)
     if user is None:
         return _refused("password.wrong")
-    if problem := require_live(standing_of(client, user), now) or wrong_target(request):
+    if problem := require_live(liveness_of(client, user), now) or wrong_target(request):
         return problem
     if tx.users.has_second_factor(user.uid):
         return _refused("password.second_factor")

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from valetkey.authorization.grant_types.family import (
     fingerprint_of,
     format_refresh_token,
-    is_ours,
     parse_refresh_token,
     refresh_secret,
+    was_issued_here,
 )
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
@@ -67,7 +67,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     is_current = same(fingerprint, grant.refresh_print)
     # A grant id is public. Knowing only that must neither reveal nor end the grant.
     if not is_current and not (
-        _was_previous(found, fingerprint) or is_ours(request.fingerprints, *parts)
+        _was_previous(found, fingerprint) or was_issued_here(request.fingerprints, *parts)
     ):
         return _unknown()
     presented = _Presented(text, fingerprint, found, user)

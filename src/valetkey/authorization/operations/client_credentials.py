@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from valetkey.authorization.deeds.admin.clients import LEGACY, Faults
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.actions.admin.clients import LEGACY, Faults
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.event.clients import (
     ClientChanged,
     ClientSecretEnded,
@@ -28,7 +28,7 @@ from valetkey.authorization.operations.operation import (
     on_client,
 )
 from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -75,7 +75,7 @@ def end_grant(tx: Transaction, call: Call, client: Client) -> Result | Faults:
     names = client.grant_types - {_legacy(call)}
     if not names:
         return (
-            Fault(
+            MetadataError(
                 "grant_type",
                 "this is the only grant type of the client: disable the client instead",
             ),

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.deeds.admin.clients import Held
-from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.actions.admin.clients import Held
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,

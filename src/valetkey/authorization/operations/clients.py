@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 
-from valetkey.authorization.deeds.admin import clients
-from valetkey.authorization.deeds.admin.clients import LEGACY, Faults
-from valetkey.authorization.deeds.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.deeds.registrations import adopt
-from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.actions.admin import clients
+from valetkey.authorization.actions.admin.clients import LEGACY, Faults
+from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.registrations import adopt
+from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     ClientDisabled,
@@ -43,7 +43,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.paging import PAGING, cursor, flag, limit_of, place_of
 from valetkey.authorization.operations.records import Done, tag_of
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
@@ -153,7 +153,7 @@ def _legacy_faults(metadata: ClientMetadata, had: Collection[str]) -> Faults:
     for number, name in enumerate(metadata.grant_types):
         if name in LEGACY and name not in had:
             detail = f"{name} is switched on by itself, once it is registered"
-            return (Fault(f"grant_types/{number}", detail),)
+            return (MetadataError(f"grant_types/{number}", detail),)
     return ()
 
 

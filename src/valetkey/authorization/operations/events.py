@@ -2,8 +2,8 @@
 
 import msgspec
 
-from valetkey.authorization.deeds.admin import events
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin import events
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.model.event.administration import EventsExported
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
@@ -20,7 +20,7 @@ from valetkey.authorization.operations.server_records import (
     EventList,
     EventShown,
 )
-from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -72,7 +72,7 @@ def list_events(tx: Transaction, call: Call) -> Result:
     limit = limit_of(query)
     found = events.page(tx, call.actor, wanted, place_of(query), limit + 1)
     last = found[limit - 1] if len(found) > limit else None
-    after = cursor(Place(last.at, last.id)) if last else ""
+    after = cursor(Cursor(last.at, last.id)) if last else ""
     return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
 
 

@@ -13,17 +13,17 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from valetkey.authorization.deeds.admin.clients import client_to_change
-from valetkey.authorization.deeds.admin.permissions import Actor, Permission, require
-from valetkey.authorization.deeds.admin.roles import person
-from valetkey.authorization.deeds.admin.search import uid_of
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin.clients import client_to_change
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.actions.admin.roles import person
+from valetkey.authorization.actions.admin.search import uid_of
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import UserState
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions
@@ -47,7 +47,7 @@ Schema = Mapping[str, object]
 class InvalidInput(Refused):
     """The input of an operation is invalid: which fields, and why."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[MetadataError]) -> None:
         """Refuse because of `faults`; a field is named as in `redirect_uris/0`."""
         super().__init__(
             Refusal(

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from valetkey.authorization.operations.operation import InvalidInput, Parameter
-from valetkey.authorization.protocol.register.client_metadata import Fault
-from valetkey.authorization.storage.administration.client_search import END, Place
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.kernel.moment import Instant
 
 USUAL = 50
@@ -33,22 +33,22 @@ def limit_of(query: Mapping[str, str]) -> int:
     return int(query.get("limit", str(USUAL)))
 
 
-def place_of(query: Mapping[str, str]) -> Place:
+def place_of(query: Mapping[str, str]) -> Cursor:
     """Where the list goes on; Refused for what no page gave out."""
     return place_in(query.get("after"))
 
 
-def place_in(text: str | None) -> Place:
+def place_in(text: str | None) -> Cursor:
     """The same for the text itself, None for the beginning."""
     if text is None:
         return END
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise InvalidInput([Fault("after", "what `next` of the page before says")])
-    return Place(Instant(int(match[1])), match[2])
+        raise InvalidInput([MetadataError("after", "what `next` of the page before says")])
+    return Cursor(Instant(int(match[1])), match[2])
 
 
-def cursor(place: Place | None) -> str:
+def cursor(place: Cursor | None) -> str:
     """The place as `after` takes it; "" for none."""
     return "" if place is None else f"{place.at}.{place.id}"
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec import UnsetType
 
-from valetkey.authorization.deeds.admin import brand, keys, mail, registration
-from valetkey.authorization.deeds.admin.brand import brand_now
-from valetkey.authorization.deeds.admin.overview import overview
-from valetkey.authorization.deeds.admin.permissions import Permission, require
-from valetkey.authorization.deeds.admin.registration import (
+from valetkey.authorization.actions.admin import brand, keys, mail, registration
+from valetkey.authorization.actions.admin.brand import brand_now
+from valetkey.authorization.actions.admin.overview import overview
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.registration import (
     FreshInvitation,
     WantedInvitation,
 )
@@ -42,7 +42,7 @@ from valetkey.authorization.operations.server_records import (
     SettingsShown,
     TestSent,
 )
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.explain import explain
@@ -143,7 +143,7 @@ def read_brand(tx: Transaction, call: Call) -> Result:
     return _told_brand(brand_now(tx, call.foundation.settings.brand))
 
 
-def change_brand(tx: Transaction, call: Call) -> Result | tuple[Fault, ...]:
+def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Change the brand, if it is still as the caller saw it."""
     change, base = call.input(BrandChange), call.foundation.settings.brand
     said: dict[BrandField, str | None] = {}
@@ -175,7 +175,7 @@ def list_invitations(tx: Transaction, call: Call) -> Invitations:
     return Invitations([_shown(each) for each in registration.live(tx, call.actor, call.now)])
 
 
-def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[Fault, ...]:
+def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError, ...]:
     """Issue a registration token."""
     body = call.input(InvitationWanted)
     fresh = FreshInvitation(call.new_id("in"), call.new_secret(Prefix.INVITATION))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.operations.records import Moment, Name, Seconds
 from valetkey.kernel.moment import Instant

@@ -1,8 +1,8 @@
 """Operations on the tokens of the admin API: list, make, end."""
 
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.api_tokens import Faults, FreshToken, Program, WantedToken
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.operations.operation import (
     Call,
     Operation,
@@ -24,7 +24,7 @@ from valetkey.authorization.operations.token_records import (
     TokenWanted,
     token_shown,
 )
-from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -47,7 +47,7 @@ def list_tokens(tx: Transaction, call: Call) -> Result:
     found = api_tokens.page(tx, call.actor, before, limit + 1)
     items = [token_shown(token, call.now) for token in found[:limit]]
     last = found[limit - 1] if len(found) > limit else None
-    after = cursor(Place(last.created_at, last.id)) if last else None
+    after = cursor(Cursor(last.created_at, last.id)) if last else None
     return Result(TokenList(items, after), next=after or "")
 
 

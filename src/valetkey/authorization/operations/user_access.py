@@ -1,9 +1,9 @@
 """Operations on how users get in, and on what apps may do for them."""
 
-from valetkey.authorization.deeds.account.connected_apps import end_app as end_access
-from valetkey.authorization.deeds.account.password_reset import LIFETIME, issue_reset
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.users import sign_out_everywhere
+from valetkey.authorization.actions.account.connected_apps import end_app as end_access
+from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.users import sign_out_everywhere
 from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import email_to, said_by
 from valetkey.authorization.model.account.user import User

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.deeds.admin.search import Dossier
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.admin.search import Dossier
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.records import NO_CONTROLS, Moment

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.admin.search import find_people, look_at
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.search import find_people, look_at
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.people import (
     UserDisabled,
@@ -33,7 +33,7 @@ from valetkey.authorization.operations.user_records import (
     read,
     shown,
 )
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.people import Filter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
@@ -71,21 +71,21 @@ def read_user(tx: Transaction, call: Call) -> Result:
     return Result(told, etag=tag_of(told.record))
 
 
-def create_user(tx: Transaction, call: Call) -> Result | tuple[Fault, ...]:
+def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create an account without a password."""
     wanted = call.input(UserWanted)
     record = UserRecord(wanted.username, wanted.email, wanted.name, wanted.email_verified)
     return _answer(call.foundation.accounts().register(tx, record, call.now))
 
 
-def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[Fault, ...]:
+def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
     """Change user name, email address or name, if the user is still as the caller saw it."""
     call.preconditions.check(tag_of(shown(user)))
     record = changed_record(user, call.input(UserChange))
     return _answer(call.foundation.accounts().change(tx, user, record, call.now))
 
 
-def _answer(made: User | tuple[Fault, ...]) -> Result | tuple[Fault, ...]:
+def _answer(made: User | tuple[MetadataError, ...]) -> Result | tuple[MetadataError, ...]:
     if isinstance(made, tuple):
         return made
     record = shown(made)

@@ -99,7 +99,7 @@ NO_ACR = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ClaimRequest:
     """How one claim is requested. Only string values are kept, because only they are compared.
 
     `value` is "" for any.
@@ -124,8 +124,8 @@ class ClaimsRequest:
 
     EMPTY: ClassVar["ClaimsRequest"]
 
-    userinfo: Mapping[str, Wish]
-    id_token: Mapping[str, Wish]
+    userinfo: Mapping[str, ClaimRequest]
+    id_token: Mapping[str, ClaimRequest]
 
     @staticmethod
     def parse(text: str) -> "ClaimsRequest":
@@ -160,7 +160,7 @@ class ClaimsRequest:
         if not self.userinfo and not self.id_token:
             return self
 
-        def kept(wishes: Mapping[str, Wish]) -> Mapping[str, Wish]:
+        def kept(wishes: Mapping[str, ClaimRequest]) -> Mapping[str, ClaimRequest]:
             return {
                 name: wish
                 for name, wish in wishes.items()
@@ -180,7 +180,7 @@ class ClaimsRequest:
 
 
 ClaimsRequest.EMPTY = ClaimsRequest(MappingProxyType({}), MappingProxyType({}))
-_ANY = Wish()
+_ANY = ClaimRequest()
 
 
 def claims_of_scope(scope: Collection[str]) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ _SAID: Mapping[str, Callable[[User], object]] = {
 }
 
 
-def _wishes(said: Mapping[str, object], member: str) -> Mapping[str, Wish]:
+def _wishes(said: Mapping[str, object], member: str) -> Mapping[str, ClaimRequest]:
     wishes = said.get(member, {})
     if not isinstance(wishes, dict):
         _refuse(member, "the members userinfo and id_token of claims must be objects")
@@ -273,9 +273,9 @@ def _wishes(said: Mapping[str, object], member: str) -> Mapping[str, Wish]:
     )
 
 
-def _wish(said: object) -> Wish:
+def _wish(said: object) -> ClaimRequest:
     if said is None:
-        return Wish()
+        return ClaimRequest()
     if not isinstance(said, dict):
         _refuse("wish", "claims must ask for each claim with null or with an object")
     members = cast("dict[str, object]", said)
@@ -287,14 +287,14 @@ def _wish(said: object) -> Wish:
     if not isinstance(essential, bool) or not isinstance(values, list):
         _refuse("wish", "in claims, essential is true or false and values an array")
     listed = cast("list[object]", values)
-    return Wish(
+    return ClaimRequest(
         essential,
         value if isinstance(value, str) else "",
         tuple(each for each in listed if isinstance(each, str)),
     )
 
 
-def _spell(wish: Wish) -> dict[str, object] | None:
+def _spell(wish: ClaimRequest) -> dict[str, object] | None:
     if wish == _ANY:
         return None
     said: dict[str, object] = {"essential": True} if wish.essential else {}

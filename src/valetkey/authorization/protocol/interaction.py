@@ -94,7 +94,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class InteractionState:
     """The facts that determine the next step; the defaults mean that nothing has happened yet.
 
     `signed_in_here` is True if the user signed in for this request. `allowed` is the scope the user
@@ -145,12 +145,12 @@ Step = SignIn | Ask | Respond | Refuse
 
 def what_is_known(
     interaction: Interaction, request: AuthorizationRequest, client: Client, person: Person | None
-) -> Known:
+) -> InteractionState:
     """Collect what the interaction says about the currently signed-in user, and no other."""
     if person is None:
-        return Known(client, denied=interaction.denied)
+        return InteractionState(client, denied=interaction.denied)
     decided = interaction.decided == person.session_id
-    return Known(
+    return InteractionState(
         client,
         person,
         signed_in_here=interaction.signed_in == person.session_id,
@@ -160,7 +160,7 @@ def what_is_known(
     )
 
 
-def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step:
+def next_step(request: AuthorizationRequest, known: InteractionState, now: Instant) -> Step:
     """Return the next step of this request."""
     if known.denied:
         return Refuse(DENIED)
@@ -185,7 +185,7 @@ def next_step(request: AuthorizationRequest, known: Known, now: Instant) -> Step
 
 
 def _sign_in_problem(
-    request: AuthorizationRequest, known: Known, person: Person, now: Instant
+    request: AuthorizationRequest, known: InteractionState, person: Person, now: Instant
 ) -> Refusal | None:
     """Return why this sign-in does not satisfy the request; None if it does."""
     if not person.is_meant:
@@ -204,7 +204,7 @@ def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
     return not single or consent.claims.union(claims_of_scope(consent.scope)).issuperset(single)
 
 
-def identity_is_assured(request: AuthorizationRequest, known: Known) -> bool:
+def identity_is_assured(request: AuthorizationRequest, known: InteractionState) -> bool:
     """Whether an automatic response can only reach the client that was given consent.
 
     A web address belongs to whoever controls it, and a code is useless without the secret of a

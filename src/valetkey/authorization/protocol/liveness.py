@@ -1,13 +1,13 @@
 """Liveness: nothing works once its client, user, grant or session has ended."""
 
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.standing import Standing
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 
 
-def require_live(standing: Standing, now: Instant) -> Refusal | None:
+def require_live(standing: Liveness, now: Instant) -> Refusal | None:
     """Return None if everything behind a code, grant or token is live, otherwise the refusal.
 
     Every path that issues, exchanges, introspects or answers calls this.
@@ -24,9 +24,9 @@ def require_live(standing: Standing, now: Instant) -> Refusal | None:
     )
 
 
-def standing_of(client: Client, user: User | None = None) -> Standing:
+def liveness_of(client: Client, user: User | None = None) -> Liveness:
     """Return the liveness of a client and a user that have no grant yet."""
-    return Standing(
+    return Liveness(
         client_disabled=client.disabled_at is not None,
         user_disabled=user is not None and user.disabled_at is not None,
     )

@@ -67,7 +67,7 @@ class LogoutRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class LogoutDecision:
     """The decision about a logout request: the app, the return address and why there is none.
 
     `returns_to` is the registered address with the state, "" for our own page.
@@ -78,7 +78,7 @@ class Leaving:
     unreturned: Unreturned | None = None
 
 
-def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) -> Leaving:
+def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) -> LogoutDecision:
     """Decide where the user goes after signing out.
 
     `client` is the only client the request names; None if it names none or several, or one that is
@@ -86,20 +86,20 @@ def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) ->
     """
     wants = bool(asked.post_logout_redirect_uri)
     if len(asked.named_clients) > 1:
-        return Leaving(None, "", Unreturned.APP if wants else None)
+        return LogoutDecision(None, "", Unreturned.APP if wants else None)
     if asked.id_token_hint and not hint_is_good:
         # Do not trust the other parameters of a request with a foreign token.
-        return Leaving(client, "", Unreturned.HINT if wants else None)
+        return LogoutDecision(client, "", Unreturned.HINT if wants else None)
     if client is None:
-        return Leaving(None, "", Unreturned.UNKNOWN_APP if wants else None)
+        return LogoutDecision(None, "", Unreturned.UNKNOWN_APP if wants else None)
     if not wants:
-        return Leaving(client)
+        return LogoutDecision(client)
     if asked.post_logout_redirect_uri not in client.openid.post_logout_redirect_uris:
-        return Leaving(client, "", Unreturned.ADDRESS)
+        return LogoutDecision(client, "", Unreturned.ADDRESS)
     if len(asked.state) > LONGEST_STATE or _CONTROL.search(asked.state):
-        return Leaving(client, "", Unreturned.STATE)
+        return LogoutDecision(client, "", Unreturned.STATE)
     state = (("state", asked.state),) if asked.state else ()
-    return Leaving(client, append_query(asked.post_logout_redirect_uri, state))
+    return LogoutDecision(client, append_query(asked.post_logout_redirect_uri, state))
 
 
 def session_state(client_id: str, origin: str, browser_state: str, salt: str) -> str:

@@ -1,9 +1,8 @@
-"""What a page is, and everything that pages have in common.
+"""Pages: declared by features, served here.
 
-A feature declares its pages: an address, what it requires of the visitor, what it shows and what
-its form does. The session, recent authentication, cross-site request forgery, form parsing, status
-and headers are handled here, once. A handler receives a request that meets the requirement and
-returns an outcome.
+A feature declares the address, the requirement, the content and the form of a page. Sessions,
+recent authentication, CSRF, form parsing, status and headers are handled here. A handler receives
+a request that meets the requirement and returns an outcome.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -119,10 +118,7 @@ class SeeOther:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Answer with a file that the browser saves as `name`.
-
-    A file that is too large for memory comes piece by piece from `pieces`.
-    """
+    """Answer with a file that the browser saves as `name`; a large one comes from `pieces`."""
 
     name: str
     content_type: str
@@ -269,7 +265,7 @@ async def confirmed(site: Site, request: SignedInRequest) -> SignedInRequest:
 def confirmed_before(
     path: str,
 ) -> Callable[[Site, SignedInRequest], Awaitable[SignedInRequest]]:
-    """Require the same for a form; the way to prove it leads back to the page at `path`."""
+    """Require recent authentication for a form; it leads back to the page at `path`."""
 
     async def requirement(site: Site, request: SignedInRequest) -> SignedInRequest:
         return await require_confirmed(site, request, path)
@@ -284,11 +280,9 @@ async def confirmed_if_guarded(site: Site, request: SignedInRequest) -> SignedIn
     return await require_confirmed(site, request, "") if guarded else request
 
 
-async def require_confirmed(
-    site: Site, request: SignedInRequest, returns_to: str
-) -> SignedInRequest:
-    """Require the same inside another requirement; the way to prove it leads to `returns_to`."""
-    asks = await confirmation_needed(site, request.request, request.signed_in, returns_to)
+async def require_confirmed(site: Site, request: SignedInRequest, back: str) -> SignedInRequest:
+    """Require recent authentication inside another requirement; it leads back to `back`."""
+    asks = await confirmation_needed(site, request.request, request.signed_in, back)
     if asks:
         raise Interrupt(SeeOther(asks, request.headers))
     return request
@@ -299,9 +293,8 @@ async def confirmation_needed(
 ) -> str:
     """The address at which the user has to confirm who they are; "" if they did recently.
 
-    Recently means within ten minutes, and with a second factor where the account has one. That
-    page leads back to `to`, or to the path of the request, by GET: so require confirmation before
-    a form is shown, and again when it is submitted.
+    Recently is within ten minutes, with a second factor if the account has one. The page leads
+    back by GET, so require confirmation before a form is shown and when it is submitted.
     """
     uid = signed_in.user.uid
     guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))

@@ -1,7 +1,7 @@
 """The pages' routes: which address is whose."""
 
+from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.layout.addresses import (
     AUTHORIZE,

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.authorization.storage.users import user_of
 from valetkey.database.engine import Connection, Row
@@ -41,7 +41,7 @@ class StandingGrant(Struct, frozen=True):
     """A grant and the state of everything it depends on."""
 
     grant: Grant
-    standing: Standing
+    standing: Liveness
     previous: Previous | None
 
 
@@ -278,7 +278,7 @@ def _standing_grant(row: Row) -> StandingGrant:
     previous = None
     if row[19] is not None and row[20] is not None:
         previous = Previous(Fingerprint(row[19]), row[20], Instant(row[21]))
-    standing = Standing(
+    standing = Liveness(
         client_disabled=row[22] is not None,
         user_disabled=row[23] is not None,
         grant_revoked=grant.revoked_at is not None or bool(row[26]),

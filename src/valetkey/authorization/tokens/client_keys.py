@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.register.client import Client
-from valetkey.fetch.door import Door, Unfetchable
+from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
@@ -55,7 +55,7 @@ _Place = tuple[str, str]
 class ClientKeys:
     """Public keys of clients, by value or fetched from their registered `jwks_uri`."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: OutboundHttp) -> None:
         """Start with an empty cache; fetch through `door`."""
         self._door = door
         # Keyed by client as well, so that other clients cannot use up this client's refetches.

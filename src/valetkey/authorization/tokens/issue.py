@@ -59,14 +59,14 @@ class Granted(Struct, frozen=True):
     identity: Identity | None = None
 
 
-class Draw(Struct, frozen=True):
+class TokenSecrets(Struct, frozen=True):
     """The random values of one access token, generated before the transaction."""
 
     token_id: str
     reference: Secret | None
 
     @staticmethod
-    def fresh(client: Client, random: Callable[[int], bytes]) -> "Draw":
+    def fresh(client: Client, random: Callable[[int], bytes]) -> "TokenSecrets":
         """Generate the values that this client's access token format needs.
 
         A JWT contains the uid, so clients with pairwise subjects get reference tokens.
@@ -74,7 +74,7 @@ class Draw(Struct, frozen=True):
         by_reference = (
             client.access_token_format is AccessTokenFormat.REFERENCE or client.openid.is_pairwise
         )
-        return Draw(
+        return TokenSecrets(
             fresh_id("at", random),
             fresh_secret(Prefix.ACCESS_TOKEN, random) if by_reference else None,
         )
@@ -86,7 +86,7 @@ class Issuing(Struct, frozen=True):
     client: Client
     scope: Scope
     audience: str
-    draw: Draw
+    draw: TokenSecrets
     lifetime: Lifetime
     now: Instant
     user: User | None = None

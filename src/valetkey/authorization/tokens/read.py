@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Generic, TypeVar
 
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -49,7 +49,7 @@ class Found:
     """A token and its liveness; `grant` is set if the query for the liveness read it."""
 
     read: Read
-    standing: Standing
+    standing: Liveness
     grant: Grant | None = None
 
 
@@ -206,7 +206,7 @@ class AccessTokenReader:
             )
         return tx.revocations.add_once(RevokedKind.TOKEN, read.token_id, now)
 
-    def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Standing] | None:
+    def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Liveness] | None:
         if not well_formed(Prefix.ACCESS_TOKEN, token):
             return None
         return tx.access_tokens.find(self.fingerprints.of(ACCESS_TOKEN, token))
@@ -217,11 +217,11 @@ def _found_by_value(tx: Transaction, read: Read) -> Found:
     if read.grant_id is None:
         client = tx.clients.find(read.client_id)
         disabled = client is None or client.disabled_at is not None
-        return Found(read, Standing(client_disabled=disabled, token_revoked=revoked))
+        return Found(read, Liveness(client_disabled=disabled, token_revoked=revoked))
     found = tx.grants.find(read.grant_id)
     # A grant that was deleted has ended.
     if found is None:
-        return Found(read, Standing(grant_revoked=True))
+        return Found(read, Liveness(grant_revoked=True))
     return Found(read, replace(found.standing, token_revoked=revoked), found.grant)
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.standing import Standing
 from valetkey.authorization.protocol.claims import (
     OPENID,
     ClaimsRequest,
@@ -23,13 +23,13 @@ _PERSON = "an access token that a person allowed, with the scope openid"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UserInfoGrant:
     """The user a token is about, its client, and the claims that the client may read."""
 
     user: User
     client_id: str
     names: frozenset[str]
-    standing: Standing
+    standing: Liveness
     expires_at: Instant
 
     def holds(self, now: Instant) -> bool:
@@ -44,11 +44,11 @@ class UserInfo:
     reader: AccessTokenReader
     subjects: Subjects
 
-    def claims(self, told: Told, client: Client) -> dict[str, object]:
+    def claims(self, told: UserInfoGrant, client: Client) -> dict[str, object]:
         """Return the claims for `client`, the client that `told` names."""
         return {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
 
-    def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> Told:
+    def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> UserInfoGrant:
         """Determine what the token's scope and its grant's `claims` parameter request.
 
         `read` is the content of a JWT. Refused with `invalid_token` unless everything the token
@@ -81,7 +81,7 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
-        return Told(user, live.client_id, names, found.standing, live.expires_at)
+        return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at)
 
 
 def refuse_token(received: str, about: str = "") -> NoReturn:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from valetkey.authorization.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.deeds.clients import (
+from valetkey.authorization.actions.clients import (
     Registrar,
     changed_fields,
     metadata_of,
     secret_faults,
 )
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, fitted

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
-from valetkey.authorization.deeds.person import TEXTS
+from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.claims import Address
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -42,7 +42,7 @@ class Site:
     clients: tuple[Wanted, ...]
 
 
-class _Wrong(Exception):
+class _InvalidValue(Exception):
     """Carries a description of the correct value."""
 
 
@@ -122,7 +122,7 @@ def _wanted(
                 continue
             try:
                 given[key] = known[key](value)
-            except _Wrong as right:
+            except _InvalidValue as right:
                 shown = "its value" if key == secret_key else quoted(value)
                 problems.append(Problem(f"{place}.{key}", f"{shown} will not do", str(right)))
         secret = given.pop(secret_key, None)
@@ -151,25 +151,25 @@ def _repeated(
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise _Wrong("write a string")
+        raise _InvalidValue("write a string")
     return value
 
 
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise _Wrong("write a list of strings")
+        raise _InvalidValue("write a list of strings")
     return tuple(_text(item) for item in cast("list[object]", value))
 
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise _Wrong("write true or false")
+        raise _InvalidValue("write true or false")
     return value
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _Wrong("write a whole number")
+        raise _InvalidValue("write a whole number")
     return value
 
 
@@ -177,17 +177,17 @@ def _lifetime(value: object) -> int:
     try:
         return parse_lifetime(_text(value))
     except Mistake as mistake:
-        raise _Wrong(mistake.message) from None
+        raise _InvalidValue(mistake.message) from None
 
 
 def _address(value: object) -> Mapping[str, str]:
     known = tuple(each.name for each in fields(Address))
     if not isinstance(value, dict):
-        raise _Wrong(f'write a table, such as {{ {known[0]} = "…" }}')
+        raise _InvalidValue(f'write a table, such as {{ {known[0]} = "…" }}')
     said = cast("dict[str, object]", value)
     for part in said:
         if part not in known:
-            raise _Wrong(f"its parts are {', '.join(known)}")
+            raise _InvalidValue(f"its parts are {', '.join(known)}")
     return {part: _text(text) for part, text in said.items()}
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import client, user

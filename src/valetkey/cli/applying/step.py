@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.cli.applying.file import Wanted
 from valetkey.config.agreement import Problem
 from valetkey.config.rules import quoted
@@ -61,12 +61,12 @@ class Unfit(Exception):
         self.problems = tuple(problems)
 
 
-def unfit(wanted: Wanted, faults: Sequence[Fault]) -> Unfit:
+def unfit(wanted: Wanted, faults: Sequence[MetadataError]) -> Unfit:
     """Return the faults that a use case found, at their places in the file."""
     return Unfit([_problem(wanted, fault) for fault in faults])
 
 
-def _problem(wanted: Wanted, fault: Fault) -> Problem:
+def _problem(wanted: Wanted, fault: MetadataError) -> Problem:
     name, _, number = fault.field.partition("/")
     listed = wanted.given.get(name)
     if not number.isdigit() or not isinstance(listed, tuple):

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names
 from valetkey.authorization.authentication.password import (
     hash_password,
     password_problem,
     prepare,
     verify,
 )
-from valetkey.authorization.deeds.users import AccountKeeper, UserRecord, changed_names
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
@@ -59,7 +59,7 @@ def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
     return WantedUser(wanted, hash_password(text, settings, opened.runtime.random))
 
 
-def carry_out(tx: Transaction, keeper: AccountKeeper, user: WantedUser, now: Instant) -> Step:
+def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant) -> Step:
     """Create or change the account. Raises Unfit if the rules do not allow it."""
     wanted, given = user.wanted, user.wanted.given
     there = find(tx, wanted)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.storage.administration.client_search import END
 from valetkey.authorization.storage.transaction import Transaction

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.brand import brand_now, brand_of, change_brand
+from valetkey.authorization.actions.admin.brand import brand_now, brand_of, change_brand
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.cli import options, say
 from valetkey.cli.register.store import Opened, with_store

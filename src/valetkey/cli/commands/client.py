@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.clients import Held
-from valetkey.authorization.deeds.admin.clients import look as held
-from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.deeds.developer.team import give_owner
+from valetkey.authorization.actions.admin.clients import Held
+from valetkey.authorization.actions.admin.clients import look as held
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.developer.team import give_owner
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
     Client,

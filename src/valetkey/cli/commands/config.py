@@ -8,8 +8,8 @@ from typing import cast
 
 import click
 
+from valetkey.authorization.actions.foundation import check_grant_types
 from valetkey.authorization.app.people import brand_of
-from valetkey.authorization.deeds.foundation import check_grant_types
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.config import rules
@@ -17,7 +17,7 @@ from valetkey.config.agreement import Problem, missing_files
 from valetkey.config.explain import Explained, explain
 from valetkey.config.load import Mistakes
 from valetkey.config.settings import Origin, Settings
-from valetkey.fetch.door import trust
+from valetkey.fetch.outbound import trust
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.objects.declared.directory import read_directory
 from valetkey.web.listen import tls_context

@@ -11,7 +11,7 @@ from typing import cast
 
 import click
 
-from valetkey.authorization.deeds.admin.events import harmless
+from valetkey.authorization.actions.admin.events import harmless
 from valetkey.cli import options, say
 from valetkey.cli.register.logs import read_logs
 from valetkey.cli.register.moments import shown

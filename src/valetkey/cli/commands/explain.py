@@ -27,7 +27,7 @@ _LETTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Decision:
     reference: str
     server: str
     at: Instant
@@ -81,7 +81,7 @@ def _plain(reference: str) -> str:
     return found
 
 
-async def _find(settings: Settings, reference: str) -> _Told | None:
+async def _find(settings: Settings, reference: str) -> _Decision | None:
     for name, server in servers(settings):
         if not is_begun(settings, server):
             continue
@@ -95,12 +95,12 @@ async def _find(settings: Settings, reference: str) -> _Told | None:
     return None
 
 
-def _look(db: Connection, server: str, reference: str, url: str) -> _Told | None:
+def _look(db: Connection, server: str, reference: str, url: str) -> _Decision | None:
     decisions = Decisions(db) if server == "authorization" else ResourceDecisions(db)
     found = decisions.find(reference)
     if found is None:
         return None
-    return _Told(
+    return _Decision(
         reference=found.reference,
         server=server,
         at=found.at,
@@ -115,7 +115,7 @@ def _look(db: Connection, server: str, reference: str, url: str) -> _Told | None
     )
 
 
-def _show(told: _Told) -> None:
+def _show(told: _Decision) -> None:
     say.line(f"{say.strong(told.reference)}  {told.description}")
     pairs = (
         ("when", shown(told.at)),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.owner import LASTS, fresh_link, issue_link
+from valetkey.authorization.actions.admin.owner import LASTS, fresh_link, issue_link
 from valetkey.cli import options, say
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.paths import owner_link_path

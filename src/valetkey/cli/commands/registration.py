@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin import registration
-from valetkey.authorization.deeds.admin.registration import (
+from valetkey.authorization.actions.admin import registration
+from valetkey.authorization.actions.admin.registration import (
     MOST_USES,
     FreshInvitation,
     WantedInvitation,

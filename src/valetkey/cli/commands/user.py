@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.users import UserRecord, changed_names
+from valetkey.authorization.actions.users import UserRecord, changed_names
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.user_access import RESET_FACTORS

@@ -1,7 +1,7 @@
 """What a demo begins with: an owner, and Ada's app with a week of usage behind it."""
 
-from valetkey.authorization.deeds.admin.roles import set_role
-from valetkey.authorization.deeds.developer.usage import PEOPLE, PKCE_MISSING, grant_used
+from valetkey.authorization.actions.admin.roles import set_role
+from valetkey.authorization.actions.developer.usage import PEOPLE, PKCE_MISSING, grant_used
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+from valetkey.authorization.actions.account.usernames import username_fault
+from valetkey.authorization.actions.admin.resolve import summary
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.deeds.account.usernames import username_fault
-from valetkey.authorization.deeds.admin.resolve import summary
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, GrantTypeName
 from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord

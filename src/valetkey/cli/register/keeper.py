@@ -6,13 +6,13 @@ from typing import TypeVar, cast
 
 import click
 
-from valetkey.authorization.deeds.admin.resolve import summary, users_meant
-from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.deeds.sectors import Sectors
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.actions.admin.resolve import summary, users_meant
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened
@@ -31,7 +31,7 @@ def registrar(opened: Opened) -> Registrar:
     return opened.foundation.registrar(DOOR)
 
 
-def account_keeper(opened: Opened) -> AccountKeeper:
+def account_keeper(opened: Opened) -> Accounts:
     """Who keeps the accounts."""
     return opened.foundation.accounts()
 
@@ -50,14 +50,14 @@ async def require_sector(opened: Opened, metadata: ClientMetadata) -> None:
         raise refused(faults)
 
 
-def done(result: T | tuple[Fault, ...]) -> T:
+def done(result: T | tuple[MetadataError, ...]) -> T:
     """What a deed gave. Raises Mistake if it was refused, which rolls its transaction back."""
     if isinstance(result, tuple):
-        raise refused(cast("tuple[Fault, ...]", result))
+        raise refused(cast("tuple[MetadataError, ...]", result))
     return result
 
 
-def refused(faults: Iterable[Fault]) -> Mistake:
+def refused(faults: Iterable[MetadataError]) -> Mistake:
     """The Mistake that says all of them, each with the name of its field."""
     lines = [f"{fault.field}: {fault.detail}" for fault in faults]
     if len(lines) == 1:

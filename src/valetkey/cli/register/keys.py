@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
-from valetkey.authorization.deeds.resource_server import keep_registered
 from valetkey.authorization.model.event.keys import KeyringRotated
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction

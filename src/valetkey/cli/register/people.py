@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 import click
 
-from valetkey.authorization.deeds.person import TEXTS
+from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import PERSONAL_CLAIMS, user_claims

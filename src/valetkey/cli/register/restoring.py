@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from valetkey.authorization.background.endings import note_endings
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.keys import DatabaseRestored
@@ -13,7 +14,6 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.upkeep.endings import note_endings
 from valetkey.cli.register.operator import operator
 from valetkey.cli.register.store import SCHEMAS, foundation_as_it_is, open_database
 from valetkey.config.installation import lag

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.deeds.admin.roles import Holder
+from valetkey.authorization.actions.admin.roles import Holder
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.roles import GIVE_ROLE

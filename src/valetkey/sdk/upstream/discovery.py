@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from valetkey.kernel.refusal import Mistake
-from valetkey.sdk.fetch import Door, Fetcher, Unreachable
+from valetkey.sdk.fetch import Fetcher, HttpClient, Unreachable
 from valetkey.sdk.upstream.issuer import Issuer
 
 
@@ -36,7 +36,7 @@ class ServerMetadata:
         )
 
 
-async def discover(issuer: str, door: Door) -> ServerMetadata:
+async def discover(issuer: str, door: HttpClient) -> ServerMetadata:
     """Fetch the metadata of the server called `issuer`.
 
     Raises Unreachable without a usable response, and Mistake if another server answers.

@@ -13,7 +13,7 @@ from valetkey.kernel.moment import Instant, Lifetime, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Answer, Credential, Door, Unreachable
+from valetkey.sdk.fetch import Answer, Credential, HttpClient, Unreachable
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.signed_answer import MEDIA_TYPE, UnknownKey, read_signed
 
@@ -61,7 +61,7 @@ class Introspection:
     def __init__(
         self,
         endpoint: str,
-        fetch: Door,
+        fetch: HttpClient,
         credential: Credential,
         *,
         issuer: str,

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.fetch import Door, Unreachable
+from valetkey.sdk.fetch import HttpClient, Unreachable
 
 REST = seconds(10)
 """Minimum pause after a fetch without new keys: attackers can invent key ids."""
@@ -26,7 +26,7 @@ class KeySource:
     """The keys of one issuer. `keys` stays one object until the set changes."""
 
     def __init__(
-        self, url: str, fetch: Door, *, known: bytes = b"", keep: Keep | None = None
+        self, url: str, fetch: HttpClient, *, known: bytes = b"", keep: Keep | None = None
     ) -> None:
         """Fetch from `url`; start with the document that was `known` before."""
         self._url = url

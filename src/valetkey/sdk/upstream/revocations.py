@@ -12,7 +12,7 @@ import msgspec
 
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.fetch import Credential, Door, Fetcher, Unreachable
+from valetkey.sdk.fetch import Credential, Fetcher, HttpClient, Unreachable
 from valetkey.sdk.upstream.events import read_events
 
 EVERY = 1.0
@@ -77,7 +77,7 @@ class Revocations:
     def __init__(
         self,
         url: str,
-        fetch: Door,
+        fetch: HttpClient,
         credential: Credential,
         *,
         known: Page = NOTHING,

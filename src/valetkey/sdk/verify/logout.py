@@ -9,7 +9,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.sdk.fetch import Door, Fetcher
+from valetkey.sdk.fetch import Fetcher, HttpClient
 from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import KeySource
 
@@ -44,7 +44,7 @@ class LogoutTokens:
         *,
         client_id: str,
         tls: ssl.SSLContext | None = None,
-        door: Door | None = None,
+        door: HttpClient | None = None,
     ) -> None:
         """Trust `issuer`'s logout tokens for `client_id`; `door` replaces the network."""
         self._issuer = issuer

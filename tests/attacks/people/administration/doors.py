@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin.permissions import Permission
 
 
 class Need(Enum):

@@ -18,14 +18,14 @@ from tests.attacks.people.administration.doors import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Service, run
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.permissions import (
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.permissions import (
     MAY,
     CommandLine,
     Permission,
     powers_of,
 )
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole

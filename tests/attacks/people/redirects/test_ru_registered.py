@@ -10,7 +10,7 @@ import requests
 from tests.attacks.people.told import back, fetch, shown
 from tests.attacks.world import CALLBACK, CODE_GRANT, World
 from tests.vectors.rows import rows
-from valetkey.authorization.deeds.clients import Faults
+from valetkey.authorization.actions.clients import Faults
 from valetkey.testing.person import Page, Person
 
 _REFUSED = {

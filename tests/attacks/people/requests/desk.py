@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.attacks.world import World
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.foundation import Foundation, lay_foundation
 from valetkey.authorization.authentication.password import hash_password
-from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.deeds.foundation import Foundation, lay_foundation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction

@@ -11,7 +11,7 @@ from tests.attacks.people.requests.desk import change_password, count, switch_us
 from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import PASSWORD, World
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.kernel.moment import hours, minutes
 from valetkey.kernel.runtime import SYSTEM

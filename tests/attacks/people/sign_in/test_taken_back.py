@@ -13,7 +13,7 @@ from tests.authorization.endpoints.mailed.post import (
     signed_in,
 )
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.account.email_change import BEFORE_THE_CHANGE
+from valetkey.authorization.actions.account.email_change import BEFORE_THE_CHANGE
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.identity import Identity

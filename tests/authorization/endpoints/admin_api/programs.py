@@ -5,10 +5,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.deeds.admin.permissions import MAY, CommandLine, Permission
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin.permissions import MAY, CommandLine, Permission
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User

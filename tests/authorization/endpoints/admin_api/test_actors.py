@@ -11,7 +11,7 @@ from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.model.event.actor import SYSTEM, by_client, by_token, by_user
 from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.event.people import UserChanged
-from valetkey.authorization.storage.administration.client_search import END, Place
+from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord, NoActor
 from valetkey.authorization.storage.transaction import Transaction
@@ -69,7 +69,7 @@ def test_each_call_leaves_its_event_with_the_token_that_made_it(
     run(tmp_path, story, database_url)
 
 
-def _page(done_by: str, place: Place, tx: Transaction) -> Sequence[EventRecord]:
+def _page(done_by: str, place: Cursor, tx: Transaction) -> Sequence[EventRecord]:
     return tx.event_search.page(EventFilter(done_by=done_by), place, 2)
 
 
@@ -81,7 +81,7 @@ async def _every(it: Service, done_by: str) -> list[EventRecord]:
         if not page:
             return seen
         seen += page
-        place = Place(page[-1].at, page[-1].id)
+        place = Cursor(page[-1].at, page[-1].id)
 
 
 def test_what_an_actor_did_to_itself_and_to_others_is_found_as_one(

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.architecture.tree import ROOT
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.deeds.admin.permissions import CommandLine, Permission
-from valetkey.authorization.deeds.foundation import lay_foundation
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin.permissions import CommandLine, Permission
+from valetkey.authorization.actions.foundation import lay_foundation
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid

@@ -18,7 +18,7 @@ from tests.authorization.endpoints.visitor.world import (
     run,
 )
 from valetkey.authorization.authentication.session import end_session
-from valetkey.authorization.endpoints.authorize.answer import Told, answer
+from valetkey.authorization.endpoints.authorize.answer import ClientError, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Pending, judge
 from valetkey.authorization.model.event.actor import DoneBy
@@ -155,12 +155,12 @@ def test_what_ended_after_it_was_looked_at_is_looked_at_again(sqlite_url: str) -
             await it.store.write(lambda tx, ended=session_id: tx.sessions.end(ended, now))  # type: ignore[misc]
         assert isinstance(await answer(it.site, loud, now), SignIn)
         told = await answer(it.site, silent, now)
-        assert isinstance(told, Told)
+        assert isinstance(told, ClientError)
         assert told.refusal.code is ErrorCode.LOGIN_REQUIRED
         last = await pending_of(it)
         await it.change(replace(WEB, scope=Scope.of("write")))
         told = await answer(it.site, last, now)
-        assert isinstance(told, Told)
+        assert isinstance(told, ClientError)
         assert told.refusal.code is ErrorCode.INVALID_SCOPE
         await it.change(replace(WEB, disabled_at=now))
         with pytest.raises(Refused):

@@ -13,9 +13,9 @@ from tests.authorization.endpoints.developer.developers import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, World, run
+from valetkey.authorization.actions.developer.secrets import state_of
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.deeds.developer.secrets import state_of
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.kernel.moment import Instant, days, hours, minutes
 

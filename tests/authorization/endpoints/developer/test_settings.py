@@ -13,7 +13,7 @@ from tests.authorization.endpoints.developer.developers import (
     text_of,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
-from valetkey.authorization.deeds.clients import changed_fields
+from valetkey.authorization.actions.clients import changed_fields
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope

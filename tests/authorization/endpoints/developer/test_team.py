@@ -15,7 +15,7 @@ from tests.authorization.endpoints.developer.developers import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
@@ -238,7 +238,7 @@ def test_an_invitation_ends_with_the_ownership_of_its_inviter(database_url: str,
         elif end == "demoted":
             await alice.submit(await alice.get(place), "role-2", do="role")
         else:
-            accounts = AccountKeeper(it.site.random)
+            accounts = Accounts(it.site.random)
             assert await it.store.write(lambda tx: accounts.disable(tx, BOB, it.clock.now))
             assert await it.store.write(
                 lambda tx: accounts.enable(tx, replace(BOB, disabled_at=NOON), it.clock.now)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, Service, service
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.actor import by_user

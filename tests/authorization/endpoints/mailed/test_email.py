@@ -20,9 +20,9 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import NOON, Service
+from valetkey.authorization.actions.account.email_change import LIFETIME
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.session import PROOF_LASTS
-from valetkey.authorization.deeds.account.email_change import LIFETIME
-from valetkey.authorization.deeds.users import UserRecord
 from valetkey.authorization.email.notices import UNDO_LIFETIME
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.mail import MailSettings

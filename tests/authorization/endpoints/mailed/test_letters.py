@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from tests.authorization.background.test_post import mail_settings
 from tests.authorization.endpoints.mailed.post import (
     FIREFOX,
     OPEN,
@@ -18,7 +19,6 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import Service, service
-from tests.authorization.upkeep.test_post import mail_settings
 from tests.support.mail import links, mail_server, plain
 from tests.support.wait import until
 from valetkey.authorization.model.email import EmailKind

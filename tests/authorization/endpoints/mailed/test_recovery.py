@@ -20,8 +20,8 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.deeds.account.password_reset import FROM_ONE_PLACE, LIFETIME
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.account.password_reset import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction

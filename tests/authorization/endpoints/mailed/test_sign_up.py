@@ -18,7 +18,7 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.world import Service
-from valetkey.authorization.deeds.account.sign_up import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.actions.account.sign_up import FROM_ONE_PLACE, LIFETIME
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings

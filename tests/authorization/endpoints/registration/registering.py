@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.authorization.endpoints.world import CALLBACK, Answer, Service, service
-from valetkey.authorization.deeds.registrations import invite
+from valetkey.authorization.actions.registrations import invite
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.moment import days, later

@@ -9,10 +9,10 @@ import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
 from tests.authorization.endpoints.world import CALLBACK, Answer, basic
-from valetkey.authorization.deeds.clients import metadata_of
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep.upkeep import sweep_all
 from valetkey.kernel.moment import days
 
 _BOTH = ("authorization_code", "refresh_token", "client_credentials")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
-from valetkey.authorization.deeds.registrations import LEFT_ALONE
+from valetkey.authorization.actions.registrations import LEFT_ALONE
 from valetkey.kernel.moment import Lifetime
 
 

@@ -15,7 +15,7 @@ from tests.authorization.endpoints.world import (
     basic,
     run,
 )
-from valetkey.authorization.deeds.person import TEXTS
+from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import Uid
 

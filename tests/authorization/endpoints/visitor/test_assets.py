@@ -2,8 +2,8 @@
 
 from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.deeds.admin.brand import change_brand
-from valetkey.authorization.deeds.admin.permissions import CommandLine
+from valetkey.authorization.actions.admin.brand import change_brand
+from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.config.sections.brand import BrandSettings

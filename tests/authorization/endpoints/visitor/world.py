@@ -8,16 +8,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
+from valetkey.authorization.actions.account.password_change import PasswordChange
+from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.actions.logout import SignOut
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_password
+from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.deeds.account.password_change import PasswordChange
-from valetkey.authorization.deeds.account.removal import Removal
-from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.deeds.developer.portal import Portal
-from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.deeds.logout import SignOut
-from valetkey.authorization.deeds.users import AccountKeeper
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -59,13 +60,12 @@ from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.authorization.upkeep.logout_delivery import LogoutDelivery
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings, Settings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
-from valetkey.fetch.door import Door
+from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes, seconds
@@ -215,7 +215,7 @@ async def world(
     plan = KeyPlan(days(90), days(1))
     keys = SigningKeyRing(store, keyring.sealer, plan, runtime.random)
     await keys.keep(clock.now)
-    door = Door((), runtime.now, resolve=_nowhere)
+    door = OutboundHttp((), runtime.now, resolve=_nowhere)
     shared, client_keys = SharedSecrets(keyring.sealer), ClientKeys(door)
     site = Site(
         issuer=issuer,
@@ -246,7 +246,7 @@ async def world(
     deed = SignOut(issuer, store, subjects, logout_delivery.at_once)
     outbox = MailOutbox(mail or MailSettings(), keyring, runtime.random)
     notices = Notices(ISSUER, outbox)
-    accounts = AccountKeeper(runtime.random, notices)
+    accounts = Accounts(runtime.random, notices)
     change = PasswordChange(
         replace(password, door="account"),
         accounts,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.deeds.account.password_change import NewPasswordFault
+from valetkey.authorization.actions.account.password_change import NewPasswordFault
 from valetkey.authorization.layout.contexts import (
     AskingApp,
     Proof,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
+from valetkey.authorization.actions.developer.draft import AppDraft, AppKind
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.developer.app import AppHead

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, head
-from valetkey.authorization.deeds.developer.health import Finding, Mend, Sign, Weight
+from valetkey.authorization.actions.developer.health import Finding, Mend, Sign, Weight
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.developer.app import AppHead

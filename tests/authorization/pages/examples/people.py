@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.deeds.admin.findings import About
+from valetkey.authorization.actions.admin.findings import About
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.role import Role

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.deeds.account.profile import FIELDS, ProfileFault
+from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.admin.events import (

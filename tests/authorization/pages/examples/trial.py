@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
-from valetkey.authorization.deeds.developer.snippets import snippets_of
+from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import client_without_rights

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.storage.administration.people import START, Filter, Place, words_of
+from valetkey.authorization.storage.administration.people import START, Cursor, Filter, words_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
@@ -106,7 +106,7 @@ def test_a_search_goes_on_where_its_page_ended(database_url: str) -> None:
         found: list[tuple[str, Uid]] = []
         while page := await it.store.scan(lambda tx: tx.people.find("", place, 2)):  # noqa: B023
             found += page
-            place = Place(*page[-1])
+            place = Cursor(*page[-1])
         assert found == whole
 
     run(database_url, story)

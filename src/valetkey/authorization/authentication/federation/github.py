@@ -20,7 +20,7 @@ from valetkey.authorization.authentication.federation.provider import (
 )
 from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
-from valetkey.fetch.door import JSON, Unfetchable
+from valetkey.fetch.outbound import JSON, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import append_query
 

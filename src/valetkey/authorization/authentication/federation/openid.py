@@ -21,7 +21,7 @@ from valetkey.authorization.authentication.federation.provider import (
 )
 from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
-from valetkey.fetch.door import JSON
+from valetkey.fetch.outbound import JSON
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from valetkey.config.sections.federation import ProviderSettings
-from valetkey.fetch.door import Door, Fetched, Unfetchable
+from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
@@ -80,7 +80,7 @@ class Line:
 
     settings: ProviderSettings
     secret: Secret = field(repr=False)
-    door: Door
+    door: OutboundHttp
     now: Callable[[], Instant]
 
 

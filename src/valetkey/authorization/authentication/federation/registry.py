@@ -8,7 +8,7 @@ from valetkey.authorization.authentication.federation.openid import OpenIdProvid
 from valetkey.authorization.authentication.federation.provider import Line, Provider
 from valetkey.config.sections.federation import ProviderKind
 from valetkey.config.settings import Settings
-from valetkey.fetch.door import Door
+from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
@@ -38,7 +38,7 @@ class Providers:
         return iter(self.all)
 
 
-def providers(settings: Settings, door: Door, now: Callable[[], Instant]) -> Providers:
+def providers(settings: Settings, door: OutboundHttp, now: Callable[[], Instant]) -> Providers:
     """Return the configured providers. Raises Mistake for one without a secret."""
     told = _by_environment(settings)
     lines = [

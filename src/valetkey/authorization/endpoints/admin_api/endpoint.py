@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.admin.api_tokens import authenticate
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin.api_tokens import authenticate
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.endpoints.admin_api.problem import NO_TOKEN, Problems
 from valetkey.authorization.endpoints.admin_api.reading import read_body, read_parameters
 from valetkey.authorization.operations.operation import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
 from valetkey.web.exchange import Refuse, Request, Response
@@ -39,7 +39,7 @@ class Problems:
         return refuse
 
     def answer(
-        self, request: Request, refusal: Refusal, path: str, faults: Sequence[Fault] = ()
+        self, request: Request, refusal: Refusal, path: str, faults: Sequence[MetadataError] = ()
     ) -> Response:
         """The problem; its reason is kept behind the reference."""
         reference = self.decisions.put(refusal, endpoint=path, at=request.at)

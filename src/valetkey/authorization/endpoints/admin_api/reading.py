@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from valetkey.authorization.operations.operation import InvalidInput, Operation, Parameter
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import read_query
@@ -36,14 +36,16 @@ def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]
     """The query as the operation takes it; Refused for what does not fit."""
     known = {each.name: each for each in operation.query}
     form = read_query(request.query)
-    faults = [Fault("query", "a parameter is unknown") for n in form.names if n not in known][:1]
+    faults = [
+        MetadataError("query", "a parameter is unknown") for n in form.names if n not in known
+    ][:1]
     said: dict[str, str] = {}
     for name, parameter in known.items():
         value = form.get(name)
         if value is None:
             continue
         if detail := _wrong(parameter, value):
-            faults.append(Fault(name, detail))
+            faults.append(MetadataError(name, detail))
         said[name] = value
     if faults:
         raise InvalidInput(faults)
@@ -81,14 +83,14 @@ def _wrong_text(parameter: Parameter, value: str) -> str:
     return ""
 
 
-def _fault(message: str) -> Fault:
+def _fault(message: str) -> MetadataError:
     where = _WHERE.search(message)
     path = "" if where is None else where[1]
     steps = [step[1] or step[2] or "" for step in _STEP.finditer(path)]
     detail = message[: where.start()] if where else message
     missing = re.search(r"missing required field `([a-z_]+)`", detail)
     if missing:
-        return Fault("/".join([*steps, missing[1]]), "is missing")
+        return MetadataError("/".join([*steps, missing[1]]), "is missing")
     if "unknown field" in detail:
-        return Fault("/".join(steps), "has a member that is unknown")
-    return Fault("/".join(steps), detail)
+        return MetadataError("/".join(steps), "has a member that is unknown")
+    return MetadataError("/".join(steps), detail)

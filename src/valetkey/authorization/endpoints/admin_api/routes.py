@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.endpoints.admin_api.endpoint import OperationEndpoint
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.endpoints.admin_api.problem import Problems

@@ -44,7 +44,7 @@ from valetkey.authorization.protocol.interaction import (
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
-from valetkey.authorization.tokens.issue import Draw, Granted, Issuing, issue_access_token
+from valetkey.authorization.tokens.issue import Granted, Issuing, TokenSecrets, issue_access_token
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -77,7 +77,7 @@ _SIGNED_OUT = Refusal(
 )
 
 
-class Drawn:
+class FlowSecrets:
     """Everything random that an answer may need, each drawn once, however often its work runs."""
 
     def __init__(self, client: Client, random: Callable[[int], bytes]) -> None:
@@ -106,9 +106,9 @@ class Drawn:
         return fresh_id("gr", self._random)
 
     @cached_property
-    def access(self) -> Draw:
+    def access(self) -> TokenSecrets:
         """The access token that comes through the browser."""
-        return Draw.fresh(self._client, self._random)
+        return TokenSecrets.fresh(self._client, self._random)
 
 
 class Issued(Struct, frozen=True):
@@ -137,14 +137,14 @@ class _Yes(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClientError:
     """The answer no, for the client."""
 
     asked: AuthorizationRequest
     refusal: Refusal
 
 
-Answer = Issued | Told | Step
+Answer = Issued | ClientError | Step
 """What came of it; a Step says that the person must be asked again."""
 
 
@@ -153,7 +153,7 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
 
     Raises Refused for what only the person may be told.
     """
-    drawn = Drawn(pending.client, server.random)
+    drawn = FlowSecrets(pending.client, server.random)
     given = await server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
     if isinstance(given, Issued) and given.granted is not None:
         metrics.TOKENS.add(GrantTypeName.IMPLICIT.value, pending.client.type.value)
@@ -161,11 +161,11 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
 
 
 def _answer(
-    tx: Transaction, server: Server, pending: Pending, drawn: Drawn, now: Instant
+    tx: Transaction, server: Server, pending: Pending, drawn: FlowSecrets, now: Instant
 ) -> Answer:
     interaction = pending.interaction
     judged = _judged(tx, server, pending)
-    if isinstance(judged, Told):
+    if isinstance(judged, ClientError):
         return judged
     client, asked = judged
     present = _still_present(tx, server, pending, client, now)
@@ -178,7 +178,7 @@ def _answer(
     if not _claim(tx, server, interaction, now):
         raise Refused(_ANSWERED)
     if asked.nonce and not _claim_nonce(tx, server, asked, now):
-        return Told(asked, _NONCE_USED)
+        return ClientError(asked, _NONCE_USED)
     consent_id = "" if present.consent is None else present.consent.id
     if step.asked:
         consent_id = _remember(tx, client, present, asked, step, drawn, now)
@@ -195,7 +195,7 @@ def _answer(
 
 def _judged(
     tx: Transaction, server: Server, pending: Pending
-) -> tuple[Client, AuthorizationRequest] | Told:
+) -> tuple[Client, AuthorizationRequest] | ClientError:
     if server.directory.is_current(tx, pending.client):
         # Nothing that the request was judged by is another than it was then.
         return pending.client, pending.asked
@@ -211,7 +211,7 @@ def _judged(
             parameters, client, returns, known=server.scopes, resource=server.policy.audience
         )
     except Refused as refused:
-        return Told(pending.asked, refused.refusal)
+        return ClientError(pending.asked, refused.refusal)
     return client, asked
 
 
@@ -232,13 +232,13 @@ def _tell(
     asked: AuthorizationRequest,
     refusal: Refusal,
     now: Instant,
-) -> Told:
+) -> ClientError:
     if not _claim(tx, server, pending.interaction, now):
         raise Refused(_ANSWERED)
     if refusal is DENIED:
         uid = None if pending.signed_in is None else pending.signed_in.user.uid
         tx.events.add(ConsentDenied(uid, asked.client_id), now)
-    return Told(asked, refusal)
+    return ClientError(asked, refusal)
 
 
 def _claim(tx: Transaction, server: Server, interaction: Interaction, now: Instant) -> bool:
@@ -274,7 +274,7 @@ def _remember(
     present: Present,
     asked: AuthorizationRequest,
     step: Respond,
-    drawn: Drawn,
+    drawn: FlowSecrets,
     now: Instant,
 ) -> str:
     uid, before = present.signed_in.user.uid, present.consent
@@ -291,7 +291,7 @@ def _remember(
     return consent_id
 
 
-def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant) -> Issued:
+def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Issued:
     asked, session = yes.asked, yes.signed_in.session
     told = asked.is_openid and OPENID in yes.scope
     # Who was told before hears of the end of the session in any case, and a code is judged again.
@@ -322,7 +322,7 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instan
     )
 
 
-def _code(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant) -> Secret:
+def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Secret:
     asked, user, session = yes.asked, yes.signed_in.user, yes.signed_in.session
     payload = CodePayload(
         uid=user.uid,
@@ -354,7 +354,7 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant
     return drawn.code
 
 
-def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: Drawn, now: Instant) -> Granted:
+def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Granted:
     """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
     lifetime = min(server.policy.lifetime_of(client), server.policy.implicit_token_lifetime)

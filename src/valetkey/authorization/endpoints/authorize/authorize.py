@@ -6,7 +6,7 @@ Decides; the pages only collect, and send the browser back here to have it decid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from valetkey.authorization.endpoints.authorize.answer import Issued, Told, answer
+from valetkey.authorization.endpoints.authorize.answer import ClientError, Issued, answer
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     address,
@@ -132,7 +132,7 @@ class Authorize:
             await self.minter.keys.refresh(request.at)
             self.minter.keys.current(request.at)
         outcome = await answer(self.server, pending, request.at)
-        if isinstance(outcome, Told):
+        if isinstance(outcome, ClientError):
             return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):
             return await self._issued(request, pending.client, outcome)

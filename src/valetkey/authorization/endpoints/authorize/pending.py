@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.actions.developer.trial import catcher_of
 from valetkey.authorization.authentication.session import Present, SignedIn
-from valetkey.authorization.deeds.developer.trial import catcher_of
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import Client
@@ -17,7 +17,7 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.authorization_response import ReturnAddress, prove
 from valetkey.authorization.protocol.interaction import (
     Interaction,
-    Known,
+    InteractionState,
     Person,
     Step,
     is_bound_to,
@@ -43,7 +43,7 @@ class Pending:
     client: Client
     meant: frozenset[str]
     signed_in: SignedIn | None
-    known: Known
+    known: InteractionState
     step: Step
     also: str = ""
 

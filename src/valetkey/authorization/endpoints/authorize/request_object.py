@@ -18,7 +18,7 @@ from valetkey.authorization.protocol.request_object import (
 )
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
-from valetkey.fetch.door import Door, Unfetchable
+from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -43,7 +43,7 @@ class RequestObjects:
     issuer: str
     keys: ClientKeys
     shared: SharedSecrets
-    door: Door
+    door: OutboundHttp
 
     async def resolve(
         self, parameters: Mapping[str, str], client: Client, now: Instant

@@ -11,7 +11,11 @@ from types import MappingProxyType
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
+from valetkey.authorization.endpoints.client.request import (
+    ClientRequestAuthentication,
+    require_query_allowed,
+    the_token,
+)
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
@@ -50,7 +54,7 @@ class IntrospectionEndpoint:
     """
 
     store: Store
-    door: Door
+    door: ClientRequestAuthentication
     reader: AccessTokenReader
     fingerprints: FingerprintKey
     issuer: str

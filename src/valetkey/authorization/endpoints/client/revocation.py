@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
-from valetkey.authorization.endpoints.client.door import Door, require_query_allowed, the_token
+from valetkey.authorization.endpoints.client.request import (
+    ClientRequestAuthentication,
+    require_query_allowed,
+    the_token,
+)
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
@@ -21,7 +25,7 @@ class RevocationEndpoint:
     """Answers 200 for every token: a caller learns nothing about tokens of others."""
 
     store: Store
-    door: Door
+    door: ClientRequestAuthentication
     reader: AccessTokenReader
     fingerprints: FingerprintKey
     refuse: ClientRefusal

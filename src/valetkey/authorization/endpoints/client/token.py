@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from valetkey.authorization.actions.registrations import Uses
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
-from valetkey.authorization.deeds.registrations import Uses
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
-from valetkey.authorization.endpoints.client.door import Asked, Door, require_query_allowed
+from valetkey.authorization.endpoints.client.request import (
+    ClientRequest,
+    ClientRequestAuthentication,
+    require_query_allowed,
+)
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
-    Fresh,
     GrantType,
+    PreparedSecrets,
     TokenRequest,
 )
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.issue import Draw, Granted, TokenPolicy
+from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -37,7 +41,7 @@ class TokenEndpoint:
     """
 
     store: Store
-    door: Door
+    door: ClientRequestAuthentication
     grant_types: Sequence[GrantType]
     authenticate: Authenticate
     policy: TokenPolicy
@@ -63,7 +67,7 @@ class TokenEndpoint:
             return self.refuse(request, refused.refusal, client_id)
 
     async def _answer(
-        self, request: Request, asked: Asked, proven: Authenticated, grant_type: GrantType
+        self, request: Request, asked: ClientRequest, proven: Authenticated, grant_type: GrantType
     ) -> Response:
         granted = await self._redeem(request, asked, proven, grant_type)
         if granted is None:
@@ -81,14 +85,14 @@ class TokenEndpoint:
         return json_response(body, 200, self._headers(asked))
 
     async def _redeem(
-        self, request: Request, asked: Asked, proven: Authenticated, grant_type: GrantType
+        self, request: Request, asked: ClientRequest, proven: Authenticated, grant_type: GrantType
     ) -> Granted | Refusal | None:
         """What is granted, and is on disk; None where the client's record was outdated."""
         random, client = self.runtime.random, proven.client
         token_request = TokenRequest(
             client=client,
             parameters=asked.parameters,
-            fresh=Fresh(Draw.fresh(client, random), random),
+            fresh=PreparedSecrets(TokenSecrets.fresh(client, random), random),
             policy=self.policy,
             fingerprints=self.fingerprints,
             address=request.address,
@@ -112,7 +116,7 @@ class TokenEndpoint:
 
         return await self.store.write(work, done_by=by_client(client.id))
 
-    def _grant_type(self, asked: Asked) -> GrantType:
+    def _grant_type(self, asked: ClientRequest) -> GrantType:
         name = asked.parameters.get("grant_type")
         for grant_type in self.grant_types:
             if grant_type.name == name:
@@ -129,7 +133,7 @@ class TokenEndpoint:
             )
         )
 
-    def _headers(self, asked: Asked) -> Pairs:
+    def _headers(self, asked: ClientRequest) -> Pairs:
         if not asked.in_query:
             return _NO_STORE
         page = f"{self.minter.issuer}/notices/query-string"

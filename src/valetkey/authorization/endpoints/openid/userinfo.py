@@ -9,7 +9,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import Signs
 from valetkey.authorization.tokens.read import Remembered
-from valetkey.authorization.tokens.userinfo import Told, UserInfo, refuse_token
+from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
@@ -32,7 +32,7 @@ class UserInfoEndpoint:
     userinfo: UserInfo
     signer: Signs
     issuer: str
-    known: Remembered[Told] = field(default_factory=Remembered[Told], repr=False)
+    known: Remembered[UserInfoGrant] = field(default_factory=Remembered[UserInfoGrant], repr=False)
 
     async def __call__(self, request: Request) -> Response:
         """Return the claims. Raises Refused."""
@@ -45,7 +45,7 @@ class UserInfoEndpoint:
             return await self._protected(claims, client, request.at)
         return json_response(claims, 200, _NO_STORE)
 
-    async def _told(self, token: str, now: Instant) -> Told:
+    async def _told(self, token: str, now: Instant) -> UserInfoGrant:
         mark = self.store.engine.mark()
         known = self.known.find(token, mark)
         if known is not None and known.holds(now):

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import cast
 
-from valetkey.authorization.deeds.clients import metadata_of
-from valetkey.authorization.deeds.registrations import Registered
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.registrations import Registered
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
-from valetkey.authorization.protocol.register.client_metadata import Fault
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.register.self_registration import (
     members,
     refuse_registration,
@@ -62,7 +62,7 @@ def read_members(request: Request) -> dict[str, object]:
     try:
         value = read_json(request.body)
     except Refused as refused:
-        refuse_registration([Fault("the request", refused.refusal.description)])
+        refuse_registration([MetadataError("the request", refused.refusal.description)])
     if not isinstance(value, dict):
-        refuse_registration([Fault("the request", "the body must be a JSON object")])
+        refuse_registration([MetadataError("the request", "the body must be a JSON object")])
     return cast("dict[str, object]", value)

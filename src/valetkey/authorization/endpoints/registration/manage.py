@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.registrations import Registered, SelfRegistrar, refuse_token
-from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.actions.registrations import Registered, SelfRegistrar, refuse_token
+from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.endpoints.registration.answer import (
     RegistrationAnswers,
     bearer,

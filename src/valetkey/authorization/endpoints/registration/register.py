@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.registrations import (
+from valetkey.authorization.actions.registrations import (
     FreshRegistration,
     Registered,
     SelfRegistrar,
     invitation_print,
     refuse_token,
 )
-from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.endpoints.registration.answer import (
     RegistrationAnswers,
     bearer,

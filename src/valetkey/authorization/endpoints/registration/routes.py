@@ -1,7 +1,7 @@
 """Paths of registration (RFC 7591, RFC 7592): served in every mode, announced in two of them."""
 
-from valetkey.authorization.deeds.foundation import Foundation
-from valetkey.authorization.deeds.sectors import Sectors
+from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
 from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
 from valetkey.authorization.endpoints.registration.manage import ManageEndpoint

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.method import not_proven
-from valetkey.authorization.endpoints.client.door import Asked, Door
+from valetkey.authorization.endpoints.client.request import (
+    ClientRequest,
+    ClientRequestAuthentication,
+)
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Request
@@ -14,10 +17,10 @@ from valetkey.web.form import Form
 class ResourceServerGate:
     """Admits only the resource server."""
 
-    door: Door
+    door: ClientRequestAuthentication
 
     async def require(self, request: Request) -> None:
         """Refused with `invalid_client` unless the resource server sent the request."""
-        proven = await self.door.prove(request, Asked(Form({}), in_query=False))
+        proven = await self.door.prove(request, ClientRequest(Form({}), in_query=False))
         if proven.client.id != RESOURCE_SERVER:
             raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))

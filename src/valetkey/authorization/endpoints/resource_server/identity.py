@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from valetkey.authorization.deeds.records import Records, Rejected, Wanted
+from valetkey.authorization.actions.records import Records, Rejected, Wanted
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.model.event.actor import by_client

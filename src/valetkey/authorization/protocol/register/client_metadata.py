@@ -36,7 +36,7 @@ _PROVING = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class MetadataError:
     """An error in client metadata: the field and what would be valid."""
 
     field: str
@@ -137,7 +137,7 @@ class ClientRules:
     signing_algorithms: Collection[str] = (Algorithm.ES256.value,)
     fetch_networks: Collection[Network] = ()
 
-    def faults(self, metadata: ClientMetadata) -> tuple[Fault, ...]:
+    def faults(self, metadata: ClientMetadata) -> tuple[MetadataError, ...]:
         """Return all errors at once; empty if the client may be registered."""
         return (
             *_text_faults(metadata),
@@ -153,52 +153,54 @@ class ClientRules:
         """Return the profile it will have."""
         return metadata.profile or self.default_profile.value
 
-    def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+    def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         uris = metadata.redirect_uris
         if len(uris) > MOST_REDIRECT_URIS:
-            yield Fault("redirect_uris", f"at most {MOST_REDIRECT_URIS}")
+            yield MetadataError("redirect_uris", f"at most {MOST_REDIRECT_URIS}")
             return
         if len(set(uris)) != len(uris):
-            yield Fault("redirect_uris", "each only once")
+            yield MetadataError("redirect_uris", "each only once")
         if not uris and any(
             name in self.grant_types and self.grant_types[name].needs_redirect_uri
             for name in metadata.grant_types
         ):
-            yield Fault("redirect_uris", "at least one: users are sent back to it")
+            yield MetadataError("redirect_uris", "at least one: users are sent back to it")
         native = metadata.application_type == ApplicationType.NATIVE
         for number, uri in enumerate(uris):
             try:
                 check_redirect_uri(uri, native=native, own_origins=self.own_origins)
             except Refused as refused:
-                yield Fault(f"redirect_uris/{number}", refused.refusal.description)
+                yield MetadataError(f"redirect_uris/{number}", refused.refusal.description)
                 continue
             if GrantTypeName.IMPLICIT in metadata.grant_types and "://" not in origin(uri):
-                yield Fault(
+                yield MetadataError(
                     f"redirect_uris/{number}",
                     "the implicit grant needs https or a loopback address",
                 )
 
-    def _grant_type_faults(self, metadata: ClientMetadata, profile: str) -> Iterator[Fault]:
+    def _grant_type_faults(self, metadata: ClientMetadata, profile: str) -> Iterator[MetadataError]:
         names, known = metadata.grant_types, self.grant_types
         for number, name in enumerate(names):
             field = f"grant_types/{number}"
             if name not in known:
-                yield Fault(field, f"one of: {', '.join(known)}")
+                yield MetadataError(field, f"one of: {', '.join(known)}")
             elif known[name].needs_secret and metadata.type == ClientType.PUBLIC:
-                yield Fault(field, f"{name} is for confidential clients only")
+                yield MetadataError(field, f"{name} is for confidential clients only")
             elif (
                 known[name].discouraged
                 and profile in PROFILES
                 and not PROFILES[profile].implicit_and_password
             ):
-                yield Fault(field, f"the profile {profile} has no {name} grant")
+                yield MetadataError(field, f"the profile {profile} has no {name} grant")
         if not names or len(set(names)) != len(names):
-            yield Fault("grant_types", "at least one, each only once")
+            yield MetadataError("grant_types", "at least one, each only once")
         refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
         if GrantTypeName.REFRESH_TOKEN in names and not set(refreshing).intersection(names):
-            yield Fault("grant_types", f"refresh_token comes with {' or '.join(refreshing)}")
+            yield MetadataError(
+                "grant_types", f"refresh_token comes with {' or '.join(refreshing)}"
+            )
 
-    def _openid_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+    def _openid_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         try:
             keys = metadata.keys
         except Refused:
@@ -214,42 +216,44 @@ class ClientRules:
             encrypts=frozenset(key.alg for key in keys.encryption),
             is_native=metadata.application_type == ApplicationType.NATIVE,
         )
-        return (Fault(field, detail) for field, detail in rules.wrongs(client))
+        return (MetadataError(field, detail) for field, detail in rules.wrongs(client))
 
-    def _scope_faults(self, metadata: ClientMetadata) -> Iterator[Fault]:
+    def _scope_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         # Every client has CLIENT_SCOPE, so it cannot be registered.
         known = [name for name in self.scopes if name not in CLIENT_SCOPE]
         alone = GrantTypeName.CLIENT_CREDENTIALS in metadata.grant_types
         for number, name in enumerate(metadata.scopes):
             if name not in known:
-                yield Fault(f"scopes/{number}", f"one of: {', '.join(known)}")
+                yield MetadataError(f"scopes/{number}", f"one of: {', '.join(known)}")
             elif name in self.own_scopes and not alone:
-                yield Fault(f"scopes/{number}", "a client's own: it needs client_credentials")
+                yield MetadataError(
+                    f"scopes/{number}", "a client's own: it needs client_credentials"
+                )
         if len(set(metadata.scopes)) != len(metadata.scopes):
-            yield Fault("scopes", "each only once")
+            yield MetadataError("scopes", "each only once")
         for field in ("default_scopes", "required_scopes"):
             chosen: tuple[str, ...] = getattr(metadata, field)
             if not set(chosen) <= set(metadata.scopes):
-                yield Fault(field, "only scopes that the client has")
+                yield MetadataError(field, "only scopes that the client has")
             elif any(name in self.own_scopes for name in chosen):
-                yield Fault(field, "only scopes that people are asked for")
+                yield MetadataError(field, "only scopes that people are asked for")
 
 
-def _text_faults(metadata: ClientMetadata) -> Iterator[Fault]:
+def _text_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     if not 0 < len(metadata.name) <= LONGEST_NAME or not _is_plain(metadata.name):
-        yield Fault("name", f"1 to {LONGEST_NAME} printable characters")
+        yield MetadataError("name", f"1 to {LONGEST_NAME} printable characters")
     if len(metadata.description) > LONGEST_DESCRIPTION or not _is_plain(metadata.description):
-        yield Fault("description", f"at most {LONGEST_DESCRIPTION} printable characters")
+        yield MetadataError("description", f"at most {LONGEST_DESCRIPTION} printable characters")
     for field in ("logo_uri", "policy_uri", "tos_uri"):
         uri: str = getattr(metadata, field)
         if uri and not is_link(uri):
-            yield Fault(field, "an https address")
+            yield MetadataError(field, "an https address")
     lifetime = metadata.access_token_lifetime
     if lifetime is not None and not 0 < lifetime <= _LONGEST_LIFETIME:
-        yield Fault("access_token_lifetime", "from one second to one day")
+        yield MetadataError("access_token_lifetime", "from one second to one day")
 
 
-def _word_faults(metadata: ClientMetadata) -> Iterator[Fault]:
+def _word_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     words = (
         ("profile", metadata.profile, ("", *PROFILES)),
         ("type", metadata.type, tuple(ClientType)),
@@ -259,23 +263,23 @@ def _word_faults(metadata: ClientMetadata) -> Iterator[Fault]:
     )
     for field, word, known in words:
         if word not in known:
-            yield Fault(field, f"one of: {', '.join(name for name in known if name)}")
+            yield MetadataError(field, f"one of: {', '.join(name for name in known if name)}")
 
 
-def _proof_faults(metadata: ClientMetadata) -> Iterator[Fault]:
+def _proof_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     if (metadata.type == ClientType.PUBLIC) != (metadata.proof == AuthenticationMethod.NONE):
-        yield Fault("authentication_method", "none for public clients, and for no other")
+        yield MetadataError("authentication_method", "none for public clients, and for no other")
     needs_keys = metadata.proof == AuthenticationMethod.PRIVATE_KEY_JWT
     if needs_keys and not metadata.key_set and not metadata.openid.jwks_uri:
-        yield Fault("key_set", "the client's public keys: private_key_jwt needs them")
+        yield MetadataError("key_set", "the client's public keys: private_key_jwt needs them")
         return
     try:
         keys = metadata.keys
     except Refused as refused:
-        yield Fault("key_set", refused.refusal.description)
+        yield MetadataError("key_set", refused.refusal.description)
         return
     if needs_keys and metadata.key_set and not len(keys.signing):
-        yield Fault("key_set", "a key that verifies signatures: private_key_jwt needs it")
+        yield MetadataError("key_set", "a key that verifies signatures: private_key_jwt needs it")
 
 
 def _is_plain(text: str) -> bool:

@@ -14,7 +14,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, Fault
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
 from valetkey.authorization.protocol.register.links import host_of
 from valetkey.authorization.protocol.register.names import name_fault
 from valetkey.authorization.protocol.register.openid_rules import (
@@ -39,7 +39,7 @@ _MEMBERS: Mapping[str, str] = MappingProxyType(
 """RFC 7591 members whose fields have other names here."""
 
 
-class _Wrong(Exception):
+class _InvalidMember(Exception):
     """A member has an invalid value; the text says what would be valid."""
 
 
@@ -78,9 +78,13 @@ class SelfRules:
         redirect_uris = reading.texts("redirect_uris")
         public = AUTHENTICATION_METHODS.get(method) is AuthenticationMethod.NONE
         if public and said.get("client_secret") is not None:
-            reading.faults.append(Fault("token_endpoint_auth_method", "none goes without a secret"))
+            reading.faults.append(
+                MetadataError("token_endpoint_auth_method", "none goes without a secret")
+            )
         if not public and said.get("type") == ClientType.PUBLIC:
-            reading.faults.append(Fault("token_endpoint_auth_method", "none for public clients"))
+            reading.faults.append(
+                MetadataError("token_endpoint_auth_method", "none for public clients")
+            )
         application_type = reading.text("application_type") or ApplicationType.WEB.value
         if application_type == ApplicationType.WEB and GrantTypeName.IMPLICIT in grant_types:
             reading.faults.extend(_plain_redirects(redirect_uris))
@@ -104,7 +108,7 @@ class SelfRules:
         )
         detail = name_fault(metadata.name, self.reserved_names)
         if detail and metadata.name != before.name:
-            reading.faults.append(Fault("client_name", detail))
+            reading.faults.append(MetadataError("client_name", detail))
         if reading.faults:
             refuse_registration(reading.faults)
         return metadata
@@ -124,7 +128,9 @@ class SelfRules:
             if name not in self.grant_types:
                 place = f"{member}/{number}" if member == "grant_types" else member
                 known = ", ".join(dict.fromkeys(self.grant_types))
-                reading.faults.append(Fault(place, f"this server gives the grant types {known}"))
+                reading.faults.append(
+                    MetadataError(place, f"this server gives the grant types {known}")
+                )
         if not response_types and GrantTypeName.AUTHORIZATION_CODE in grant_types:
             response_types = ("code",)
         return response_types, grant_types
@@ -136,7 +142,7 @@ class SelfRules:
             alone = set(grant_types) <= {GrantTypeName.CLIENT_CREDENTIALS.value}
             return () if alone else self.scopes
         if not set(asked) <= set(self.scopes):
-            reading.faults.append(Fault("scope", f"some of: {' '.join(self.scopes)}"))
+            reading.faults.append(MetadataError("scope", f"some of: {' '.join(self.scopes)}"))
             return ()
         return tuple(dict.fromkeys(asked))
 
@@ -146,7 +152,7 @@ class _Reading:
     """Reads members by type; a value of another type is an error."""
 
     said: Mapping[str, object]
-    faults: list[Fault] = field(default_factory=list[Fault])
+    faults: list[MetadataError] = field(default_factory=list[MetadataError])
 
     def text(self, name: str) -> str:
         return cast("str", self._read(name, _text, ""))
@@ -168,7 +174,7 @@ class _Reading:
         method = values["token_endpoint_auth_method"] or "client_secret_basic"
         if method not in AUTHENTICATION_METHODS:
             known = ", ".join(AUTHENTICATION_METHODS)
-            self.faults.append(Fault("token_endpoint_auth_method", f"one of: {known}"))
+            self.faults.append(MetadataError("token_endpoint_auth_method", f"one of: {known}"))
             method = ""
         values["token_endpoint_auth_method"] = method
         return OpenIdRegistration(**values)
@@ -179,14 +185,14 @@ class _Reading:
             return default
         try:
             return kind(value)
-        except _Wrong as right:
-            self.faults.append(Fault(name, str(right)))
+        except _InvalidMember as right:
+            self.faults.append(MetadataError(name, str(right)))
             return default
 
 
-def refuse_registration(faults: Sequence[Fault]) -> NoReturn:
+def refuse_registration(faults: Sequence[MetadataError]) -> NoReturn:
     """Raise Refused with the errors, under the member names of RFC 7591 (section 3.2.2)."""
-    told = [Fault(_member(fault.field), fault.detail) for fault in faults]
+    told = [MetadataError(_member(fault.field), fault.detail) for fault in faults]
     about_redirects = all(fault.field.startswith("redirect_uris") for fault in told)
     code = ErrorCode.INVALID_REDIRECT_URI if about_redirects else ErrorCode.INVALID_CLIENT_METADATA
     lines = [f"{fault.field}: {fault.detail}" for fault in told[:_MOST_TOLD]]
@@ -223,12 +229,12 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
     )
 
 
-def _plain_redirects(redirect_uris: tuple[str, ...]) -> Iterator[Fault]:
+def _plain_redirects(redirect_uris: tuple[str, ...]) -> Iterator[MetadataError]:
     """Rules of OpenID Connect Registration section 2 for web apps with the implicit grant."""
     for number, uri in enumerate(redirect_uris):
         if uri.startswith("http:") or host_of(uri) == "localhost":
             detail = "https and not localhost, for a web app with the implicit grant"
-            yield Fault(f"redirect_uris/{number}", detail)
+            yield MetadataError(f"redirect_uris/{number}", detail)
 
 
 def _usual_name(redirect_uris: tuple[str, ...]) -> str:
@@ -237,34 +243,34 @@ def _usual_name(redirect_uris: tuple[str, ...]) -> str:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST:
-        raise _Wrong("a string")
+        raise _InvalidMember("a string")
     return value
 
 
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise _Wrong("an array of strings")
+        raise _InvalidMember("an array of strings")
     items = cast("list[object]", value)
     if not all(isinstance(item, str) and len(item) <= _LONGEST for item in items):
-        raise _Wrong("an array of strings, and nothing else in it")
+        raise _InvalidMember("an array of strings, and nothing else in it")
     return tuple(cast("list[str]", items))
 
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise _Wrong("true or false")
+        raise _InvalidMember("true or false")
     return value
 
 
 def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _Wrong("a whole number")
+        raise _InvalidMember("a whole number")
     return value
 
 
 def _document(value: object) -> str:
     if not isinstance(value, dict):
-        raise _Wrong("a JSON object with an array keys")
+        raise _InvalidMember("a JSON object with an array keys")
     return msgspec.json.encode(value).decode()
 
 

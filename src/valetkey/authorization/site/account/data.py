@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.deeds.account.export import Origin, export
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.site.page import (
     Act,

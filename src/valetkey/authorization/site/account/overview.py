@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
 
+from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.deeds.account.connected_apps import connected_apps
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import SignedInPerson, When
 from valetkey.authorization.layout.navigation import Navigation

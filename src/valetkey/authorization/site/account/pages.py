@@ -1,8 +1,8 @@
 """Every page of the account area."""
 
-from valetkey.authorization.deeds.account.password_change import PasswordChange
-from valetkey.authorization.deeds.account.removal import Removal
-from valetkey.authorization.deeds.logout import SignOut
+from valetkey.authorization.actions.account.password_change import PasswordChange
+from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.site.account.activity import Activity
 from valetkey.authorization.site.account.apps.app import App
 from valetkey.authorization.site.account.apps.apps import Apps

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.profile import (
+from valetkey.authorization.actions.account.profile import (
     FIELDS,
     NotWritten,
     ProfileChange,
@@ -14,7 +14,7 @@ from valetkey.authorization.deeds.account.profile import (
     profile_of,
     tidied,
 )
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import (
@@ -85,7 +85,7 @@ class Profile:
         mark, session, now = request.form.get("mark") or "", request.session.id, request.now
         site = self.site
         change = ProfileChange(
-            AccountKeeper(site.random),
+            Accounts(site.random),
             site.sessions,
             site.keyring.fingerprint_key,
             site.brand.name,

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from valetkey.authorization.actions.account.connected_apps import connected_apps
+from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.deeds.account.connected_apps import connected_apps
-from valetkey.authorization.deeds.account.removal import Removal
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import fold

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.layout.addresses import SESSIONS
 from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
+from valetkey.authorization.actions.admin.permissions import Permission, Person, Powers, powers_of
 from valetkey.authorization.authentication.administration import (
     AdministrationCookie,
     enter,
@@ -12,7 +13,6 @@ from valetkey.authorization.authentication.administration import (
     is_stale,
 )
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.deeds.admin.permissions import Permission, Person, Powers, powers_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.site.page import (

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.authorization.deeds.admin.permissions import Permission, Powers
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin.permissions import Permission, Powers
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.operation import Button, Call, Operation, call_of

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import msgspec
 
-from valetkey.authorization.deeds.admin import events
-from valetkey.authorization.deeds.admin.events import FORMATS, MOST, begin_export
-from valetkey.authorization.deeds.admin.resolve import users_meant
+from valetkey.authorization.actions.admin import events
+from valetkey.authorization.actions.admin.events import FORMATS, MOST, begin_export
+from valetkey.authorization.actions.admin.resolve import users_meant
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
@@ -25,7 +25,7 @@ from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
 from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -145,7 +145,7 @@ class Events:
         found, names, faults = await self.site.store.scan(work)
         said = {name: value for name, value in asdict(query).items() if value}
         last = found[SHOWN - 1] if len(found) > SHOWN else None
-        after = cursor(Place(last.at, last.id)) if last else ""
+        after = cursor(Cursor(last.at, last.id)) if last else ""
         page = EventsPage(
             action=EVENTS,
             query=query,

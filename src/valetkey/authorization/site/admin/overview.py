@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin.findings import Inspector
-from valetkey.authorization.deeds.admin.overview import Amount, overview
-from valetkey.authorization.deeds.developer.usage import Day
+from valetkey.authorization.actions.admin.findings import Inspector
+from valetkey.authorization.actions.admin.overview import Amount, overview
+from valetkey.authorization.actions.developer.usage import Day
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,
     AdminRequest,

@@ -1,7 +1,7 @@
 """Every page of the console."""
 
-from valetkey.authorization.deeds.admin.findings import Inspector
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin.findings import Inspector
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.site.admin.administrator import AdminRequest
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.developer.team import Teams
+from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.site.developer.app import AppHead

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.developer.draft import kind_of
-from valetkey.authorization.deeds.developer.secrets import seen_in_url
+from valetkey.authorization.actions.developer.draft import kind_of
+from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show

@@ -1,8 +1,8 @@
 """Every page of the developer portal."""
 
-from valetkey.authorization.deeds.developer.portal import Portal
-from valetkey.authorization.deeds.developer.secrets import AppSecrets
-from valetkey.authorization.deeds.developer.team import Teams
+from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.secrets import AppSecrets
+from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.site.developer.apps import Apps
 from valetkey.authorization.site.developer.delete import DeleteApp

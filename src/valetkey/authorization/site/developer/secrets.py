@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.clients import MOST_SECRETS
-from valetkey.authorization.deeds.developer.secrets import (
+from valetkey.authorization.actions.clients import MOST_SECRETS
+from valetkey.authorization.actions.developer.secrets import (
     AppSecrets,
     Obstacle,
     Overlap,

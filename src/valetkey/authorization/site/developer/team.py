@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.deeds.developer.team import FreshInvitation, Teams, Trouble
+from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, Trouble
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.deeds.account.email_change import EmailChange
-from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.password_reset import PasswordReset
-from valetkey.authorization.deeds.account.sign_up import SignUp
+from valetkey.authorization.actions.account.email_change import EmailChange
+from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.password_reset import PasswordReset
+from valetkey.authorization.actions.account.sign_up import SignUp
 from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
     EMAIL_UNDO,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.developer.failures import plain_reference
+from valetkey.authorization.actions.developer.failures import plain_reference
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.render import PageContext, content_security_policy, render
 from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken, viewer_of

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from valetkey.authorization.actions.account.identities import Overtaken
+from valetkey.authorization.actions.users import Faults
 from valetkey.authorization.authentication.federation.provider import FEDERATED
 from valetkey.authorization.authentication.federation.trip import Arrival
-from valetkey.authorization.deeds.account.identities import Overtaken
-from valetkey.authorization.deeds.users import Faults
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.return_path import safe_return_path

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from valetkey.authorization.actions.account.identities import connect, whose
 from valetkey.authorization.authentication.federation.provider import (
     FEDERATED,
     Claimed,
@@ -16,7 +17,6 @@ from valetkey.authorization.authentication.session import (
     SignedIn,
     find_still_signed_in,
 )
-from valetkey.authorization.deeds.account.identities import connect, whose
 from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.layout.addresses import SIGN_IN

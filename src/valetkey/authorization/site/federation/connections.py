@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.authentication.federation.trip import Arrival, Errand
-from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.deeds.account.identities import (
+from valetkey.authorization.actions.account.identities import (
     connect,
     disconnect,
     has_other_way_in,
 )
+from valetkey.authorization.authentication.federation.trip import Arrival, Errand
+from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When

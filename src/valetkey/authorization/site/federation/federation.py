@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from valetkey.authorization.actions.account.identities import Newcomers
 from valetkey.authorization.authentication.federation.provider import Provider
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import (
@@ -12,7 +13,6 @@ from valetkey.authorization.authentication.federation.trip import (
     Trip,
     Trips,
 )
-from valetkey.authorization.deeds.account.identities import Newcomers
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
 from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.sign_in.throttles import Limit

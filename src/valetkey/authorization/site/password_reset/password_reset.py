@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.account.password_change import NewPasswordFault
+from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.password import SHORTEST
-from valetkey.authorization.deeds.account.password_change import NewPasswordFault
-from valetkey.authorization.deeds.account.password_reset import PasswordReset
 from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.language_choice import language_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.logout import (
     PARAMETERS,
-    Leaving,
+    LogoutDecision,
     LogoutRequest,
     Unreturned,
     judge,
@@ -76,7 +76,7 @@ class LogoutEndpoint:
         )
         return await self.sign_out.ask(request, WayOut(name, "", reason.value, reference))
 
-    async def _judge(self, asked: LogoutRequest, now: Instant) -> Leaving:
+    async def _judge(self, asked: LogoutRequest, now: Instant) -> LogoutDecision:
         client = await self._only_client(asked)
         good = client is not None and await self._is_good(asked.id_token_hint, client, now)
         return judge(asked, client, hint_is_good=good)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.session import SignedIn, find_unended
-from valetkey.authorization.deeds.logout import SignOut
 from valetkey.authorization.layout.addresses import SIGN_OUT
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.render import content_security_policy, render

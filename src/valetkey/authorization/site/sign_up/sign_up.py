@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.authentication.password import SHORTEST
-from valetkey.authorization.deeds.account.invitations import Invitations
-from valetkey.authorization.deeds.account.sign_up import (
-    Asked,
+from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.sign_up import (
     Confirmation,
     Enter,
     SignUp,
+    SignUpErrors,
     SignUpFault,
+    SignUpOrigin,
     Typed,
     Waiting,
-    Wrong,
 )
+from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.layout.addresses import SIGN_IN
@@ -131,7 +131,7 @@ class SignUpEndpoint:
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request, target)
-        return self._form(request, target, Typed("", invited, "", ""), Wrong({}), invited)
+        return self._form(request, target, Typed("", invited, "", ""), SignUpErrors({}), invited)
 
     async def post(self, request: Request) -> Response:
         """Send the confirmation link, or show each fault beside its field."""
@@ -149,7 +149,7 @@ class SignUpEndpoint:
             (form.get("name") or "").strip(),
             form.get("new") or "",
         )
-        asked = Asked(
+        asked = SignUpOrigin(
             target.sealed,
             target.to,
             browser_print(site, request),
@@ -160,7 +160,7 @@ class SignUpEndpoint:
         invitation = link_in(request) if invited else ""
         enter = self._enter(request, fresh, entered)
         done = await self.deed.begin(typed, asked, request.at, enter, invitation)
-        if isinstance(done, Wrong):
+        if isinstance(done, SignUpErrors):
             return self._form(request, target, typed, done, invited)
         if isinstance(done, Waiting):
             box = mailbox_of(self.deed.outbox)
@@ -239,7 +239,12 @@ class SignUpEndpoint:
         return self.site.page(request, page, _CLOSED)
 
     def _form(
-        self, request: Request, target: ReturnTarget, typed: Typed, wrong: Wrong, invited: str
+        self,
+        request: Request,
+        target: ReturnTarget,
+        typed: Typed,
+        wrong: SignUpErrors,
+        invited: str,
     ) -> Response:
         pending, site = target.pending, self.site
         app = (

@@ -18,14 +18,14 @@ _LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cursor:
     """A position in a list: before that time, or at it and before that id."""
 
     at: Instant
     id: str
 
 
-END = Place(Instant(1 << 53), "")
+END = Cursor(Instant(1 << 53), "")
 """The position before which every client lies."""
 
 
@@ -44,9 +44,9 @@ class ClientLine:
     self_registered: bool
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Cursor:
         """Return the position after this client."""
-        return Place(self.created_at, self.id)
+        return Cursor(self.created_at, self.id)
 
     @property
     def is_legacy(self) -> bool:
@@ -86,7 +86,7 @@ class Found:
     """The clients found, and the position to continue from, if there may be more."""
 
     lines: Sequence[ClientLine]
-    after: Place | None
+    after: Cursor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ClientSearch:
 
     db: Connection
 
-    def page(self, wanted: ClientFilter, before: Place, limit: int) -> Found:
+    def page(self, wanted: ClientFilter, before: Cursor, limit: int) -> Found:
         """Return at most `limit` clients; fewer, with a position, after too many were examined."""
         found: list[ClientLine] = []
         last = before
@@ -119,7 +119,7 @@ class ClientSearch:
         )
         return row is not None
 
-    def _lines(self, before: Place) -> Iterator[ClientLine]:
+    def _lines(self, before: Cursor) -> Iterator[ClientLine]:
         while True:
             rows = self.db.rows(
                 "SELECT id, name, type, profile, grant_types, created_at, disabled_at,"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import LARGEST_UID
-from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.records import EventRecord, event_of
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
@@ -40,7 +40,7 @@ class EventSearch:
 
     db: Connection
 
-    def page(self, wanted: EventFilter, before: Place, limit: int) -> Sequence[EventRecord]:
+    def page(self, wanted: EventFilter, before: Cursor, limit: int) -> Sequence[EventRecord]:
         """Return at most `limit` events, newest first, before a position."""
         said: dict[str, object] = {
             "uid": wanted.uid if wanted.uid is not None else -1,

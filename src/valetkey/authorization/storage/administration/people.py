@@ -45,14 +45,14 @@ class Filter(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Cursor:
     """The start of a page of a search: after this word and uid."""
 
     word: str
     uid: int
 
 
-START = Place("", 0)
+START = Cursor("", 0)
 
 
 def words_of(username: str, email: str, name: str) -> Sequence[str]:
@@ -83,13 +83,13 @@ class People:
                 uid=uid,
             )
 
-    def find(self, text: str, after: Place, limit: int) -> Sequence[tuple[str, Uid]]:
+    def find(self, text: str, after: Cursor, limit: int) -> Sequence[tuple[str, Uid]]:
         """Return at most `limit` words with this prefix and their users, in order, after a place.
 
         A user with several such words appears once for each.
         """
         start, end = word_range(text)
-        place = max(after, Place(start, 0))
+        place = max(after, Cursor(start, 0))
         rows = self.db.rows(
             "SELECT word, uid FROM people_words WHERE (word, uid) > (:word, :uid) AND word < :end"
             " ORDER BY word, uid LIMIT :limit",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.model.standing import Standing
+from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
@@ -47,7 +47,7 @@ class AccessTokens:
             expires_at=token.expires_at,
         )
 
-    def find(self, fingerprint: Fingerprint) -> tuple[ReferenceToken, Standing] | None:
+    def find(self, fingerprint: Fingerprint) -> tuple[ReferenceToken, Liveness] | None:
         """Return the token with the state of everything it depends on, in one query."""
         row = self.db.row(
             "SELECT t.id, t.client_id, t.grant_id, g.uid, t.scope, t.audience, t.issued_at,"
@@ -79,7 +79,7 @@ class AccessTokens:
             expires_at=Instant(row[7]),
         )
         bound = bool(row[13])
-        standing = Standing(
+        standing = Liveness(
             client_disabled=row[9] is not None or (row[16] is not None and row[16] >= row[6]),
             user_disabled=row[10] is not None,
             # A grant that was deleted by a sweep has ended.

@@ -13,7 +13,7 @@ _WIDTH = 92
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class Mismatch:
     """An answer that was not as it must be."""
 
     chapter: int
@@ -67,7 +67,7 @@ class Story:
     verbose: bool = False
     checked: int = 0
     chapters: list[Chapter] = field(default_factory=list[Chapter])
-    wrongs: list[Wrong] = field(default_factory=list[Wrong])
+    wrongs: list[Mismatch] = field(default_factory=list[Mismatch])
 
     @contextmanager
     def chapter(self, title: str, about: str, rows: str) -> Generator[None]:
@@ -131,14 +131,14 @@ class Story:
     def _remember(self, what: str, expected: str, received: str) -> None:
         chapter = self.chapters[-1]
         number = chapter.exchanges[-1].number if chapter.exchanges else 0
-        wrong = Wrong(
+        wrong = Mismatch(
             chapter.number, number, what, veil.anywhere(expected), veil.anywhere(received)
         )
         self.wrongs.append(wrong)
         if self.verbose:
             self._tell_wrong(wrong)
 
-    def _summarise(self, chapter: Chapter, wrongs: Sequence[Wrong]) -> None:
+    def _summarise(self, chapter: Chapter, wrongs: Sequence[Mismatch]) -> None:
         sign = say.coloured("✗", "red") if wrongs else say.coloured("✓", "green")
         count = len(chapter.exchanges)
         exchanges = say.faint(f"{count} exchange{'' if count == 1 else 's'}")
@@ -146,7 +146,7 @@ class Story:
         for wrong in wrongs:
             self._tell_wrong(wrong)
 
-    def _tell_wrong(self, wrong: Wrong) -> None:
+    def _tell_wrong(self, wrong: Mismatch) -> None:
         self._tell(f"    {say.coloured('✗', 'red')} {wrong.what}")
         self._tell(f"      expected: {wrong.expected}")
         self._tell(f"      received: {wrong.received}")

@@ -10,7 +10,7 @@ from valetkey.config.load import Mistakes
 from valetkey.config.settings import Settings
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.objects.declared import json_file, python_file
-from valetkey.resource.objects.declared.wrong import Wrong
+from valetkey.resource.objects.declared.invalid import InvalidDeclaration
 from valetkey.resource.resource_object import ResourceObject
 
 SETTING = "resource.objects"
@@ -44,7 +44,7 @@ def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequen
     try:
         _nobody_else_writes(folder)
         files = sorted(file for file in folder.iterdir() if _counts(file))
-    except (OSError, Wrong) as reason:
+    except (OSError, InvalidDeclaration) as reason:
         return (), (Problem(SETTING, f"{folder}: {_said(reason)}", "name a directory of objects"),)
     if len(files) > MOST:
         return (), (Problem(SETTING, f"{folder} has {len(files)} files", f"{MOST} are allowed"),)
@@ -54,10 +54,12 @@ def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequen
         try:
             each = _read(file)
             if each.name in found:
-                raise Wrong(f"another file declares {each.name} too", "keep one of them")
+                raise InvalidDeclaration(
+                    f"another file declares {each.name} too", "keep one of them"
+                )
             found[each.name] = each
-        except (OSError, Wrong) as reason:
-            right = reason.right if isinstance(reason, Wrong) else "make it readable"
+        except (OSError, InvalidDeclaration) as reason:
+            right = reason.right if isinstance(reason, InvalidDeclaration) else "make it readable"
             problems.append(Problem(SETTING, f"{file}: {_said(reason)}", right))
     return tuple(found.values()), problems
 
@@ -69,22 +71,24 @@ def _counts(file: Path) -> bool:
 def _read(file: Path) -> ResourceObject:
     read = _READERS.get(file.suffix)
     if read is None:
-        raise Wrong("it is neither a .py nor a .json file", "move it out of this directory")
+        raise InvalidDeclaration(
+            "it is neither a .py nor a .json file", "move it out of this directory"
+        )
     _nobody_else_writes(file)
     with file.open("rb") as opened:
         data = opened.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise Wrong("it is larger than 1 MiB", "declare less")
+        raise InvalidDeclaration("it is larger than 1 MiB", "declare less")
     try:
         return read(file, data.decode())
     except UnicodeDecodeError:
-        raise Wrong("it is not UTF-8 text", "save it as UTF-8") from None
+        raise InvalidDeclaration("it is not UTF-8 text", "save it as UTF-8") from None
 
 
 def _nobody_else_writes(path: Path) -> None:
     # Code in these files runs inside the servers.
     if path.stat().st_mode & S_IWOTH:
-        raise Wrong("everybody on this machine may write it", f"chmod o-w {path}")
+        raise InvalidDeclaration("everybody on this machine may write it", f"chmod o-w {path}")
 
 
 def _said(reason: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from valetkey.kernel.refusal import Refused
-from valetkey.resource.objects.declared.wrong import Wrong, check
+from valetkey.resource.objects.declared.invalid import InvalidDeclaration, check
 from valetkey.resource.resource_object import OwnedBy, ResourceObject, Verb
 from valetkey.resource.shapes.json_schema import JsonSchema, Unusable
 from valetkey.web.json_body import read_json
@@ -36,15 +36,15 @@ def read(file: Path, text: str) -> ResourceObject:
         document = read_json(text.encode())
     except Refused as refused:
         reason = f"{refused.refusal.description}{_place(text)}"
-        raise Wrong(reason, "write one JSON object") from None
+        raise InvalidDeclaration(reason, "write one JSON object") from None
     if not isinstance(document, dict):
-        raise Wrong("it is no JSON object", "write a JSON Schema")
+        raise InvalidDeclaration("it is no JSON object", "write a JSON Schema")
     schema = cast("dict[str, object]", document)
     block = _block(schema.pop(BLOCK, None))
     try:
         shape = JsonSchema(schema)
     except Unusable as reason:
-        raise Wrong(str(reason), "mend the schema") from None
+        raise InvalidDeclaration(str(reason), "mend the schema") from None
     declared = ResourceObject(
         file.stem,
         shape,
@@ -72,7 +72,7 @@ def _place(text: str) -> str:
 
 def _block(value: object) -> Block:
     if value is None:
-        raise Wrong(
+        raise InvalidDeclaration(
             f'it has no "{BLOCK}"', f'add "{BLOCK}": {{"reads": "read your …", "writes": "…"}}'
         )
     try:
@@ -80,4 +80,4 @@ def _block(value: object) -> Block:
     except msgspec.ValidationError as error:
         known = ", ".join(field.name for field in msgspec.structs.fields(Block))
         reason = str(error).replace("`", "").replace(" - at $", " at ")
-        raise Wrong(f"{BLOCK}: {reason}", f"it may have: {known}") from None
+        raise InvalidDeclaration(f"{BLOCK}: {reason}", f"it may have: {known}") from None

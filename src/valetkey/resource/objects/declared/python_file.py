@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from valetkey.resource.objects.declared.wrong import Wrong, check
+from valetkey.resource.objects.declared.invalid import InvalidDeclaration, check
 from valetkey.resource.resource_object import ResourceObject
 
 _PACKAGE = "valetkey_declared_"
@@ -19,10 +19,10 @@ def read(file: Path, text: str) -> ResourceObject:
     try:
         exec(compile(text, str(file), "exec"), module.__dict__)  # noqa: S102 - the operator's own
     except (Exception, SystemExit) as reason:  # noqa: BLE001 - it is not our code
-        raise Wrong(_what_happened(file, reason), "mend the file") from None
+        raise InvalidDeclaration(_what_happened(file, reason), "mend the file") from None
     declared = getattr(module, "OBJECT", None)
     if not isinstance(declared, ResourceObject):
-        raise Wrong("it has no OBJECT", "end the file with OBJECT = ResourceObject(…)")
+        raise InvalidDeclaration("it has no OBJECT", "end the file with OBJECT = ResourceObject(…)")
     return check(declared, file)
 
 

@@ -9,7 +9,7 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.deeds.account.profile import FIELDS
+from valetkey.authorization.actions.account.profile import FIELDS
 from valetkey.authorization.model.account.user import User
 from valetkey.kernel.moment import minutes
 

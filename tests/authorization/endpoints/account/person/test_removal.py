@@ -6,8 +6,8 @@ from dataclasses import replace
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
-from valetkey.authorization.deeds.account.removal import Removal
-from valetkey.authorization.deeds.users import AccountKeeper
+from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
@@ -101,7 +101,7 @@ def test_the_names_are_free_again_and_the_number_never(database_url: str) -> Non
         assert not await it.store.write(lambda tx: tx.users.register(replace(ALICE, username="x")))
         assert await it.store.write(lambda tx: tx.users.register(again))
         gone = await alice(it)
-        keeper = AccountKeeper(SYSTEM.random)
+        keeper = Accounts(SYSTEM.random)
         assert not await it.store.write(lambda tx: keeper.enable(tx, gone, it.clock.now))
         assert not await it.store.write(lambda tx: DEED.remove(tx, gone, it.clock.now))
 

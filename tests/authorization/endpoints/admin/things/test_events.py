@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from tests.authorization.endpoints.admin.things.desk import administrator, page
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization.deeds.admin.events import harmless
+from valetkey.authorization.actions.admin.events import harmless
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.clients import ClientRegistered

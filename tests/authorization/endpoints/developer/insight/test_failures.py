@@ -11,10 +11,10 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, usual
 from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
+from valetkey.authorization.background.upkeep import Upkeep
 from valetkey.authorization.site.developer.monitoring.failures import SHOWN
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.upkeep.upkeep import Upkeep
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime

@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, run
-from valetkey.authorization.deeds.developer.trial import CATCHER
-from valetkey.authorization.deeds.users import UserRecord
+from valetkey.authorization.actions.developer.trial import CATCHER
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.kernel.moment import minutes

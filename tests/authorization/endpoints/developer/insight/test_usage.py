@@ -9,7 +9,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
     team,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
-from valetkey.authorization.deeds.developer.usage import LAG, roll_up
+from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshTokenUsed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days

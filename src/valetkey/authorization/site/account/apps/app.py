@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.account.connected_apps import ConnectedApp, find_connected
 from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, find_connected
 from valetkey.authorization.layout.addresses import APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant

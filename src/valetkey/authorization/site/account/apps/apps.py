@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.deeds.account.connected_apps import (
+from valetkey.authorization.actions.account.connected_apps import (
     ConnectedApp,
     Permission,
     connected_apps,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.account.email_change import EmailChange, EmailFault
+from valetkey.authorization.actions.account.email_change import EmailChange, EmailFault
 from valetkey.authorization.email.links import (
     EMAIL,
     EMAIL_CONFIRM,

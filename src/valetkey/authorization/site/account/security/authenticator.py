@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from valetkey.authorization.authentication.factors import totp
-from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
-from valetkey.authorization.deeds.account.factors import (
+from valetkey.authorization.actions.account.factors import (
     FreshCodes,
     add_authenticator,
     remove_authenticator,
 )
+from valetkey.authorization.authentication.factors import totp
+from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.model.account.factors import Authenticator

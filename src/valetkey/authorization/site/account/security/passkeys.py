@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.deeds.account.factors import (
+from valetkey.authorization.actions.account.factors import (
     FreshCodes,
     add_passkey,
     is_only_way_in,
@@ -12,6 +11,7 @@ from valetkey.authorization.deeds.account.factors import (
     remove_passkey,
     rename_passkey,
 )
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When

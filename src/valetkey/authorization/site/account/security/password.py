@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.authentication.password import SHORTEST
-from valetkey.authorization.authentication.session import NewSession
-from valetkey.authorization.deeds.account.factors import remove_password
-from valetkey.authorization.deeds.account.password_change import (
+from valetkey.authorization.actions.account.factors import remove_password
+from valetkey.authorization.actions.account.password_change import (
     NewPassword,
     NewPasswordFault,
     PasswordChange,
 )
+from valetkey.authorization.authentication.password import SHORTEST
+from valetkey.authorization.authentication.session import NewSession
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.account.factors import FreshCodes, issue_recovery_codes
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
-from valetkey.authorization.deeds.account.factors import FreshCodes, issue_recovery_codes
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
-from valetkey.authorization.deeds.admin import clients
-from valetkey.authorization.deeds.admin.clients import Held, no_such_client
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin import clients
+from valetkey.authorization.actions.admin.clients import Held, no_such_client
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.register.membership import Membership

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.deeds.admin import clients
+from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.paging import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (

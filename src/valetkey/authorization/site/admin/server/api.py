@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin.permissions import MAY, Permission
+from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS

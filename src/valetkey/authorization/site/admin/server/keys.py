@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin import keys
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin import keys
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.operations.operation import call_of

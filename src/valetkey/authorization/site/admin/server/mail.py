@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from valetkey.authorization.deeds.admin import mail
-from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.admin import mail
+from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.admin.administrator import (

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin import registration
-from valetkey.authorization.deeds.admin.permissions import Permission
-from valetkey.authorization.deeds.admin.registration import (
+from valetkey.authorization.actions.admin import registration
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.registration import (
     FreshInvitation,
     WantedInvitation,
 )

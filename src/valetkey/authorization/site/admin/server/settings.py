@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin.brand import brand_of, change_brand
-from valetkey.authorization.deeds.admin.permissions import Permission
+from valetkey.authorization.actions.admin.brand import brand_of, change_brand
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,

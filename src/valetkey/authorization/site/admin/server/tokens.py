@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin import api_tokens
-from valetkey.authorization.deeds.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.deeds.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import User
@@ -22,7 +22,7 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.administration.client_search import Place
+from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
@@ -159,7 +159,7 @@ class ApiTokens:
             new_url=NEW if may else "",
             docs_url=f"{PREFIX}/",
             more=(
-                with_query(TOKENS, {"after": cursor(Place(last.created_at, last.id))})
+                with_query(TOKENS, {"after": cursor(Cursor(last.created_at, last.id))})
                 if last
                 else ""
             ),

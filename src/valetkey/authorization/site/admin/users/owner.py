@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
-from valetkey.authorization.authentication.session import NewSession, start_session
-from valetkey.authorization.deeds.account.password_change import new_password_fault
-from valetkey.authorization.deeds.admin.owner import (
+from valetkey.authorization.actions.account.password_change import new_password_fault
+from valetkey.authorization.actions.admin.owner import (
     LASTS,
     OwnerLink,
     become_owner,
     find_link,
     register_bearer,
 )
-from valetkey.authorization.deeds.users import AccountKeeper, UserRecord
+from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
@@ -93,7 +93,7 @@ class OwnerLinks:
     """The way from the link to the role."""
 
     site: Site
-    accounts: AccountKeeper
+    accounts: Accounts
     passwords: PasswordSignIn
 
     def routes(self, refuse: Refuse) -> tuple[Route, ...]:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.admin.permissions import Permission, require
-from valetkey.authorization.deeds.admin.resolve import users_meant
-from valetkey.authorization.deeds.admin.roles import Holder, Roles
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.actions.admin.roles import Holder, Roles
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.roles import ROLE_WORDS

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.deeds.account.connected_apps import ConnectedApp, connected_apps
-from valetkey.authorization.deeds.admin.permissions import (
+from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
+from valetkey.authorization.actions.admin.permissions import (
     Powers,
     require,
 )
-from valetkey.authorization.deeds.admin.search import is_gone, look_at, uid_of
-from valetkey.authorization.deeds.foundation import Foundation
+from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
+from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User

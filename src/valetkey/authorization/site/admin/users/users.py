@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from valetkey.authorization.deeds.admin.search import find_people, uid_of
+from valetkey.authorization.actions.admin.search import find_people, uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.roles import ROLE_WORDS

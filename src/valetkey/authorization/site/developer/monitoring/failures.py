@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from valetkey.authorization.deeds.clients import Faults, Registrar
-from valetkey.authorization.deeds.developer.failures import (
+from valetkey.authorization.actions.clients import Faults, Registrar
+from valetkey.authorization.actions.developer.failures import (
     NEWEST,
-    Place,
+    Cursor,
     add_redirect_uri,
     app_of_failure,
     codes_of,
@@ -19,7 +19,7 @@ from valetkey.authorization.deeds.developer.failures import (
     missing_redirect_uri,
     plain_reference,
 )
-from valetkey.authorization.deeds.developer.ownership import find_own
+from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
@@ -280,11 +280,11 @@ def _address(head: AppHead, code: str, last: Decision | None = None) -> str:
     return f"{place}?{urlencode(said)}" if said else place
 
 
-def _parse(before: str) -> Place:
+def _parse(before: str) -> Cursor:
     match = _PLACE.fullmatch(before)
     if match is None:
         raise unknown_place()
-    return Place(Instant(int(match[1])), match[2])
+    return Cursor(Instant(int(match[1])), match[2])
 
 
 def unknown_place() -> Refused:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.clients import Registrar
-from valetkey.authorization.deeds.developer.health import Finding, Mend, findings_of, mend
-from valetkey.authorization.deeds.developer.ownership import find_own
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.developer.health import Finding, Mend, findings_of, mend
+from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.failures import FIXING_PAGES

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.deeds.developer.people import ConnectedPerson, people_of
+from valetkey.authorization.actions.developer.people import ConnectedPerson, people_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.failures import unknown_place

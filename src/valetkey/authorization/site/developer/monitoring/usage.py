@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from valetkey.authorization.deeds.developer.usage import LAG, Day, usage_of
+from valetkey.authorization.actions.developer.usage import LAG, Day, usage_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind, draft_of
-from valetkey.authorization.deeds.developer.portal import Portal
+from valetkey.authorization.actions.developer.draft import AppDraft, AppKind, draft_of
+from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.protocol.register.client_metadata import MOST_REDIRECT_URIS, Fault
+from valetkey.authorization.protocol.register.client_metadata import (
+    MOST_REDIRECT_URIS,
+    MetadataError,
+)
 from valetkey.authorization.site.developer.settings.faults import by_field
 from valetkey.web.form import Form
 
@@ -102,7 +105,7 @@ class AppForms:
         draft: AppDraft,
         *,
         before: Client | None = None,
-        faults: Iterable[Fault] = (),
+        faults: Iterable[MetadataError] = (),
         more: bool = False,
         checked: bool = False,
     ) -> AppForm:
@@ -170,7 +173,7 @@ def _typed_uris(form: Form) -> tuple[str, ...]:
     return tuple(row for row in rows if row)
 
 
-def _about_uris(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+def _about_uris(faults: Iterable[MetadataError]) -> tuple[MetadataError, ...]:
     return tuple(fault for fault in faults if fault.field.partition("/")[0] == "redirect_uris")
 
 

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.clients import Faults
-from valetkey.authorization.deeds.developer.draft import AppDraft, AppKind
-from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
-from valetkey.authorization.deeds.developer.portal import Barrier, Portal, fresh_client_id
+from valetkey.authorization.actions.clients import Faults
+from valetkey.authorization.actions.developer.draft import AppDraft, AppKind
+from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
+from valetkey.authorization.actions.developer.portal import Barrier, Portal, fresh_client_id
 from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.developer.app import AppHead, head_of

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.clients import Faults
-from valetkey.authorization.deeds.developer.draft import AppKind, draft_of, kind_of
-from valetkey.authorization.deeds.developer.ownership import OwnApp, find_own
-from valetkey.authorization.deeds.developer.portal import Portal
-from valetkey.authorization.deeds.developer.version import changed_since, version_of
+from valetkey.authorization.actions.clients import Faults
+from valetkey.authorization.actions.developer.draft import AppKind, draft_of, kind_of
+from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
+from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.version import changed_since, version_of
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.site.developer.app import (
     APP,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-from valetkey.authorization.deeds.developer.failures import plain_reference
-from valetkey.authorization.deeds.developer.trial import claims_in, shortened
+from valetkey.authorization.actions.developer.failures import plain_reference
+from valetkey.authorization.actions.developer.trial import claims_in, shortened
 from valetkey.authorization.site.developer.app import AppHead
 
 _SECRET = frozenset({"code", "state", "code_verifier", "client_secret"})

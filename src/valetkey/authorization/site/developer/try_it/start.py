@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.deeds.developer.snippets import snippets_of
+from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app

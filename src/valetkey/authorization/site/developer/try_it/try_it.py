@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote, urlencode
 
-from valetkey.authorization.deeds.developer.trial import (
+from valetkey.authorization.actions.developer.trial import (
     CATCHER,
     Trial,
     begin,

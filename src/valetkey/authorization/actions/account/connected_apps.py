@@ -1,0 +1,129 @@
+"""Connected apps: what a person allowed, app by app, and the end of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.endings import end_all_apps_of_user, end_all_of_app
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event.grants import ConsentWithdrawn
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.register.connected import Access
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+
+MOST_APPS = 1_000
+"""Apps that are read at once: so many that were used last, and as many that were allowed last."""
+
+_MOST_SCOPES = 100
+"""Different scopes of the grants of one app that are read, besides that of the consent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A scope that an app has.
+
+    `used_at` is when it was last needed, None for never since `watched_since`; where that is None
+    as well, nobody reports of this scope.
+    """
+
+    scope: str
+    used_at: Instant | None
+    watched_since: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedApp:
+    """All that one app may do for one person, however many grants that is.
+
+    `last_used_at` is None where it has no access now and only need not ask again. `outlasts` says
+    that signing out does not end it.
+    """
+
+    client: Client
+    since: Instant
+    last_used_at: Instant | None
+    permissions: tuple[Permission, ...]
+    claims: frozenset[str]
+    outlasts: bool
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.client.name or self.client.id
+
+
+def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[ConnectedApp]:
+    """The apps that may do something for this person, by name; at most `MOST_APPS` or so."""
+    access = tx.connected.of_user(uid, now, MOST_APPS)
+    consents = {consent.client_id: consent for consent in tx.consents.of_user(uid, MOST_APPS)}
+    watched = tx.scope_uses.watched(now)
+    found: list[ConnectedApp] = []
+    for client_id in {**access, **consents}:
+        client = tx.clients.find(client_id)
+        if client is not None:
+            own, consent = access.get(client_id), consents.get(client_id)
+            found.append(_connected(tx, uid, client, own, consent, watched, now))
+    return sorted(found, key=lambda app: (app.name.casefold(), app.client.id))
+
+
+def find_connected(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> ConnectedApp | None:
+    """The same for one app; None where this person allows it nothing."""
+    access, consent = tx.connected.of_app(uid, client_id, now), tx.consents.find(uid, client_id)
+    client = tx.clients.find(client_id)
+    if client is None or (access is None and consent is None):
+        return None
+    return _connected(tx, uid, client, access, consent, tx.scope_uses.watched(now), now)
+
+
+def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
+    """End everything that the person lets the app do, and ask again next time.
+
+    Resource servers hear of it. False if there was nothing to end.
+    """
+    tx.users.hold_alone(uid)
+    ended = tx.consents.forget(uid, client_id)
+    if ended:
+        tx.events.add(ConsentWithdrawn(uid, client_id), now)
+    return end_all_of_app(tx, uid, client_id, now, "user_withdrew") or ended
+
+
+def end_apps(tx: Transaction, uid: Uid, now: Instant) -> bool:
+    """The same for every app."""
+    tx.users.hold_alone(uid)
+    if not tx.consents.clients_of(uid, 1) and not tx.grants.live_of_user(uid, now, 1):
+        return False
+    end_all_apps_of_user(tx, uid, now, "user_withdrew")
+    return True
+
+
+def _connected(
+    tx: Transaction,
+    uid: Uid,
+    client: Client,
+    access: Access | None,
+    consent: Consent | None,
+    watched: Mapping[str, Instant],
+    now: Instant,
+) -> ConnectedApp:
+    scope = Scope() if consent is None else consent.scope
+    since = [] if consent is None else [consent.given_at]
+    last: list[Instant] = []
+    uses: Mapping[str, Instant] = {}
+    if access is not None:
+        for names in tx.connected.scopes_of(uid, client.id, now, _MOST_SCOPES):
+            scope |= Scope(tuple(names.split()))
+        uses = tx.connected.uses_of(uid, client.id, now)
+        since.append(access.since)
+        last = [access.last_used_at, *uses.values()]
+    return ConnectedApp(
+        client=client,
+        since=min(since),
+        last_used_at=max(last, default=None),
+        permissions=tuple(
+            Permission(name, uses.get(name), watched.get(name)) for name in scope.names
+        ),
+        claims=frozenset() if consent is None else consent.claims,
+        outlasts=access is not None and access.outlasts,
+    )

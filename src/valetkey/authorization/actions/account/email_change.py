@@ -1,0 +1,230 @@
+"""An account's e-mail address: proven by a link, changed by one, and taken back by one.
+
+Nothing changes before the new address is proven. The old one is told, and can have the account
+back for a week.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from valetkey.authorization.actions.account.password_reset import issue_reset
+from valetkey.authorization.actions.account.sign_up import already_there
+from valetkey.authorization.actions.account.ways_in import close_ways_in
+from valetkey.authorization.actions.users import end_everything
+from valetkey.authorization.authentication.session import SignedIn
+from valetkey.authorization.email.address import is_mailable
+from valetkey.authorization.email.links import (
+    EMAIL_CONFIRM,
+    EMAIL_VERIFY,
+    Found,
+    Links,
+)
+from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.event.people import (
+    EmailRestored,
+    RemovalCancelled,
+    UserChanged,
+)
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant, days, hours, later
+from valetkey.kernel.secret import Secret
+
+LIFETIME = days(1)
+"""So long the link to an address works."""
+
+BEFORE_THE_CHANGE = days(1)
+"""What came to an account so short before its address changed goes with the change."""
+
+FROM_ONE_ACCOUNT = Limit(10, hours(1))
+"""Emails that one account may ask for."""
+
+
+class EmailFault(StrEnum):
+    """Why an address is not taken."""
+
+    WRONG = "wrong"  # not an address that email can be sent to
+    SAME = "same"  # the account has it
+    HELD = "held"  # it was changed days ago, and the old one may still take it back
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a link would do until `until`: whose account gets which address."""
+
+    user: User
+    email: str
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class EmailChange:
+    """Looks after the addresses of accounts."""
+
+    store: Store
+    links: Links
+    outbox: MailOutbox
+
+    async def ask(self, signed_in: SignedIn, email: str, now: Instant) -> EmailFault | int:
+        """Send a link to the new address. Seconds to wait, 0 for done.
+
+        An address that somebody else has looks the same to who asks; its owner is told.
+        """
+        asking = signed_in.user
+        if not is_mailable(email):
+            return EmailFault.WRONG
+        if fold(email) == fold(asking.email):
+            return EmailFault.SAME
+        link, uid = self.links.fresh(), asking.uid
+
+        def work(tx: Transaction) -> EmailFault | int:
+            if _is_held(tx, uid, now):
+                return EmailFault.HELD
+            if wait := self._throttle(tx, uid, now):
+                return wait
+            until = later(now, LIFETIME)
+            says = {"uid": str(uid), "email": email, "session": signed_in.session.id}
+            self.links.issue(tx, VoucherKind.EMAIL_CHANGE, link, says, until)
+            owner = tx.users.find_by_name(email)
+            if owner is None:
+                values = {
+                    "username": asking.username,
+                    "link": self.links.address(EMAIL_CONFIRM, link),
+                }
+                message = replace(email_to(asking, EmailKind.EMAIL_CHANGE, values, until), to=email)
+            else:
+                message = already_there(owner, self.links)
+            self.outbox.enqueue(tx, message, now)
+            return 0
+
+        return await self.store.write(work)
+
+    async def ask_to_verify(self, user: User, now: Instant) -> int:
+        """Send a link to the address that the account has. Seconds to wait, 0 for done."""
+        link = self.links.fresh()
+
+        def work(tx: Transaction) -> int:
+            if wait := self._throttle(tx, user.uid, now):
+                return wait
+            until = later(now, LIFETIME)
+            says = {"uid": str(user.uid), "email": user.email}
+            self.links.issue(tx, VoucherKind.EMAIL_VERIFY, link, says, until)
+            values = {"username": user.username, "link": self.links.address(EMAIL_VERIFY, link)}
+            self.outbox.enqueue(tx, email_to(user, EmailKind.VERIFY_EMAIL, values, until), now)
+            return 0
+
+        return await self.store.write(work)
+
+    async def look(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
+        """What a link of this kind would do; None for one that is not good any more."""
+        found = await self.store.read(lambda tx: self._find(tx, kind, text, now))
+        return None if found is None else found[1]
+
+    async def confirm(self, text: str, now: Instant) -> Change | None:
+        """The account has its new address, proven; the old one is told. None for no good link."""
+
+        def work(tx: Transaction) -> Change | None:
+            change = self._take(tx, VoucherKind.EMAIL_CHANGE, text, now)
+            if change is None:
+                return None
+            before = change.user
+            after = replace(before, email=change.email, email_verified_at=now, changed_at=now)
+            if not tx.users.change(after):
+                return None
+            tx.events.add(UserChanged(before.uid, ("email", "email_verified_at")), now)
+            Notices(self.links.issuer, self.outbox).email_changed(tx, before, after, now)
+            return replace(change, user=after)
+
+        return await self.store.write(work)
+
+    async def verify(self, text: str, now: Instant) -> Change | None:
+        """The address that the account has is known to be theirs. None for no good link."""
+
+        def work(tx: Transaction) -> Change | None:
+            change = self._take(tx, VoucherKind.EMAIL_VERIFY, text, now)
+            if change is None:
+                return None
+            after = replace(change.user, email_verified_at=now, changed_at=now)
+            tx.users.change(after)
+            tx.events.add(UserChanged(after.uid, ("email_verified_at",)), now)
+            return replace(change, user=after)
+
+        return await self.store.write(work)
+
+    async def undo(self, text: str, now: Instant) -> Secret | None:
+        """The account has its old address again, and everybody is signed out of it.
+
+        Its password opens nothing any more, nor does what came to it with the change or a day
+        before: the link that is given back lets who reads the old address choose another password.
+        None for no good link.
+        """
+        reset = self.links.fresh()
+
+        def work(tx: Transaction) -> bool:
+            change = self._take(tx, VoucherKind.EMAIL_UNDO, text, now)
+            if change is None:
+                return False
+            after = replace(change.user, email=change.email, email_verified_at=now, changed_at=now)
+            if not tx.users.change(after):
+                return False
+            tx.users.release_email(after.uid)
+            tx.users.drop_password(after.uid)
+            tx.events.add(EmailRestored(after.uid), now)
+            changed_at = change.until - UNDO_LIFETIME
+            since = Instant(changed_at - BEFORE_THE_CHANGE)
+            close_ways_in(tx, after.uid, since, "email_restored", now)
+            end_everything(tx, after, now, "email_restored")
+            # Whoever takes it back wants it, whatever somebody else planned for it.
+            if tx.account_removals.cancel(after.uid):
+                tx.events.add(RemovalCancelled(after.uid), now)
+            # Read again: what ended began a new generation, and the link is of that one.
+            issue_reset(tx, self.links, reset, tx.users.find(after.uid), now)
+            return True
+
+        return reset if await self.store.write(work) else None
+
+    def _take(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Change | None:
+        """What this link does, for the one who is first to use it."""
+        seen = self._find(tx, kind, text, now)
+        if seen is None:
+            return None
+        # Held: of two who change the account at once the second sees what the first one did.
+        tx.users.find_to_change(seen[1].user.uid)
+        found = self._find(tx, kind, text, now)
+        if found is None or not self.links.redeem(tx, found[0], now):
+            return None
+        return found[1]
+
+    def _find(
+        self, tx: Transaction, kind: VoucherKind, text: str, now: Instant
+    ) -> tuple[Found, Change] | None:
+        found = self.links.find(tx, kind, text, now)
+        if found is None:
+            return None
+        user, email = tx.users.find(Uid(int(found.says["uid"]))), found.says["email"]
+        if user is None or tx.account_removals.is_done(user.uid):
+            return None
+        # A disabled account gets its address back as well: it must not be taken over meanwhile.
+        if user.disabled_at is not None and kind is not VoucherKind.EMAIL_UNDO:
+            return None
+        if kind is VoucherKind.EMAIL_VERIFY and fold(user.email) != fold(email):
+            return None
+        if kind is VoucherKind.EMAIL_CHANGE:
+            session = tx.sessions.find_by_id(found.says["session"])
+            # Signed out means: not mine. And while the old address may take the account back, it
+            # stays the one that may.
+            if session is None or session.ended_at is not None or _is_held(tx, user.uid, now):
+                return None
+        return found, Change(user, email, found.voucher.expires_at)
+
+    def _throttle(self, tx: Transaction, uid: Uid, now: Instant) -> int:
+        return tx.throttles.take(f"mail_of:{uid}", FROM_ONE_ACCOUNT, now)
+
+
+def _is_held(tx: Transaction, uid: Uid, now: Instant) -> bool:
+    until = tx.users.email_held_until(uid)
+    return until is not None and until > now

@@ -1,0 +1,168 @@
+"""Everything that this server knows of a person, for them: no secret, and nothing of others."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from valetkey.authorization.actions.developer.ownership import own_apps
+from valetkey.authorization.actions.person import TEXTS
+from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import is_somebody_else
+from valetkey.authorization.model.event.people import DataExported
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+MOST_GRANTS = 10_000
+"""Grants and consents of one user that are exported, the newest ones."""
+
+MOST_EVENTS = 10_000
+"""The newest; who has more asks whoever runs the server for the rest."""
+
+FORMAT = 1
+"""Raised when a name changes its meaning; names that are added do not count."""
+
+Said = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who made the file, and where the rest is."""
+
+    service: str
+    issuer: str
+    api: str
+
+
+def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
+    """The file, as JSON; every moment in it is in UTC (RFC 3339). That it was made is an event."""
+    events = tx.events.all_of_person(user.uid, MOST_EVENTS)
+    tx.events.add(DataExported(user.uid), now)
+    said: Said = {
+        "about": {
+            "format": FORMAT,
+            "service": origin.service,
+            "issuer": origin.issuer,
+            "made_at": _moment(now),
+            "elsewhere": (
+                f"What the API at {origin.api} keeps for you is not in this file, and neither is "
+                "what apps have read. Ask those who run them."
+            ),
+        },
+        "profile": _profile(user),
+        "credentials": list(_credentials(tx, user)),
+        "accounts_elsewhere": [
+            {
+                "issuer": each.issuer,
+                "shown_as": each.shown,
+                "linked_at": _moment(each.linked_at),
+                "last_used_at": _moment(each.last_used_at),
+            }
+            for each in tx.identities.of_user(user.uid)
+        ],
+        "sessions": [
+            {
+                "browser": " ".join(filter(None, browser_of(each.user_agent))),
+                "user_agent": each.user_agent,
+                "signed_in_by": list(each.methods),
+                "created_at": _moment(each.created_at),
+                "last_seen_at": _moment(each.last_seen_at),
+                "expires_at": _moment(each.expires_at),
+            }
+            for each in tx.sessions.live_of(user.uid, now)
+        ],
+        "remembered_devices": [
+            {
+                "user_agent": each.user_agent,
+                "created_at": _moment(each.created_at),
+                "expires_at": _moment(each.expires_at),
+            }
+            for each in tx.devices.of(user.uid, now)
+        ],
+        "consents": [
+            {
+                "client_id": each.client_id,
+                "app": _name(tx, each.client_id),
+                "scope": str(each.scope),
+                "claims": sorted(each.claims),
+                "given_at": _moment(each.given_at),
+            }
+            for each in tx.consents.of_user(user.uid, MOST_GRANTS)
+        ],
+        "grants": list(_grants(tx, user, now)),
+        "own_apps": [
+            {
+                "client_id": each.client.id,
+                "name": each.client.name,
+                "role": each.membership.role.value,
+                "since": _moment(each.membership.since),
+            }
+            for each in own_apps(tx, user.uid)
+        ],
+        "events": [_event(each) for each in events],
+    }
+    return msgspec.json.format(msgspec.json.encode(said), indent=2)
+
+
+def _profile(user: User) -> Said:
+    return {
+        "uid": user.uid,
+        "username": user.username,
+        "name": user.name,
+        "email": user.email,
+        "email_verified_at": _moment(user.email_verified_at),
+        **{name: getattr(user.claims, name) for name in TEXTS},
+        "phone_number_verified": user.claims.phone_number_verified,
+        "address": asdict(user.claims.address),
+        "role": user.role,
+        "created_at": _moment(user.created_at),
+        "changed_at": _moment(user.changed_at),
+    }
+
+
+def _credentials(tx: Transaction, user: User) -> Iterable[Said]:
+    for kind, name, created_at, last_used_at in tx.people.factors_of(user.uid):
+        yield {
+            "kind": kind,
+            "name": name,
+            "created_at": _moment(created_at),
+            "last_used_at": _moment(last_used_at),
+        }
+
+
+def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
+    for grant in tx.grants.live_of_user(user.uid, now, MOST_GRANTS):
+        yield {
+            "client_id": grant.client_id,
+            "app": _name(tx, grant.client_id),
+            "scope": str(grant.scope),
+            "last_used": {
+                use.scope: _moment(use.last_used_at) for use in tx.scope_uses.of_grant(grant.id)
+            },
+            "created_at": _moment(grant.created_at),
+            "last_active_at": _moment(grant.last_used_at),
+            "expires_at": _moment(grant.expires_at),
+        }
+
+
+def _event(event: EventRecord) -> Said:
+    data = msgspec.json.decode(event.data, type=dict[str, object])
+    # Who of those that run the server did it is theirs to say.
+    return {
+        "at": _moment(event.at),
+        "name": event.name,
+        "by_somebody_else": is_somebody_else(event.done_by, event.uid),
+        **{name: value for name, value in data.items() if name != "uid"},
+    }
+
+
+def _name(tx: Transaction, client_id: str) -> str:
+    client = tx.clients.find(client_id)
+    return client_id if client is None else client.name or client_id
+
+
+def _moment(at: Instant | None) -> str | None:
+    return None if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"

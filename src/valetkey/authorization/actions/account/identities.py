@@ -1,0 +1,93 @@
+"""Accounts at other servers: whose they are here, how one is connected, and the end of that.
+
+An address never finds an account, not even a proven one: whoever once had it, or has it now, may
+be another person. Only who is signed in connects, and only what nobody else is connected to.
+"""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
+from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
+from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.model.account.identity import Identity
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.people import IdentityLinked, IdentityUnlinked
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+
+def whose(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
+    """The person who signs in from there, switched off or not; that they did is noted."""
+    identity = tx.identities.find(claimed.issuer, claimed.subject)
+    if identity is None:
+        return None
+    # Before the write: every transaction takes the lock of a user before it changes rows.
+    tx.users.hold_alone(identity.uid)
+    if not tx.identities.touch(identity, now):
+        return None
+    return tx.users.find(identity.uid)
+
+
+def connect(tx: Transaction, user: User, claimed: Claimed, now: Instant) -> bool:
+    """Let `user` sign in from there. False if somebody does already, they themselves included."""
+    shown = claimed.email or claimed.username or claimed.name or claimed.subject
+    identity = Identity(claimed.issuer, claimed.subject, user.uid, shown, now, now)
+    if not tx.identities.link(identity):
+        return False
+    tx.events.add(IdentityLinked(user.uid, claimed.issuer), now)
+    return True
+
+
+def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Instant) -> bool:
+    """End it. False if it is not theirs, or the only way in that they have."""
+    # Held: of two that are disconnected at once, the second finds that it would be the last.
+    held = tx.users.find_to_change(user.uid)
+    if held is None or not has_other_way_in(tx, user.uid, issuer, subject):
+        return False
+    if not tx.identities.unlink(user.uid, issuer, subject):
+        return False
+    tx.events.add(IdentityUnlinked(user.uid, issuer, "disconnected"), now)
+    return True
+
+
+def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bool:
+    """Whether they can sign in without this one: by password, passkey or another identity."""
+    if tx.users.password_hash(uid) is not None or tx.credentials.passkeys_of(uid):
+        return True
+    others = [(each.issuer, each.subject) for each in tx.identities.of_user(uid)]
+    return any(each != (issuer, subject) for each in others)
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomers:
+    """Makes accounts for people whom another server vouches for."""
+
+    accounts: Accounts
+    brand_name: str
+
+    def register(
+        self, tx: Transaction, claimed: Claimed, username: str, name: str, now: Instant
+    ) -> User | Faults | None:
+        """The new account, or what is wrong with it.
+
+        None where it cannot be: there is no proven address, or somebody has it, or the identity,
+        already. Raises Overtaken where somebody got the identity meanwhile.
+        """
+        email = claimed.proven_email
+        if not email or tx.users.find_by_name(email) is not None:
+            return None
+        if tx.identities.find(claimed.issuer, claimed.subject) is not None:
+            return None
+        if not is_choosable(username) or is_reserved(username, (self.brand_name,)):
+            return (MetadataError("username", "letters and digits, and none that is reserved"),)
+        record = UserRecord(username, email, name, email_verified=True)
+        made = self.accounts.register(tx, record, now)
+        if isinstance(made, User) and not connect(tx, made, claimed, now):
+            # Another tab was faster by a moment: nothing of this one may stay.
+            raise Overtaken
+        return made
+
+
+class Overtaken(Exception):
+    """Somebody connected the same identity while an account was made for it."""

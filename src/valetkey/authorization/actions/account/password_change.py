@@ -1,0 +1,136 @@
+"""Another password for one's own account: the current one is asked, all else ends."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.authentication.session import (
+    NewSession,
+    SignedIn,
+    find_still_signed_in,
+    prove,
+)
+from valetkey.authorization.authentication.well_known import is_well_known
+from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+
+_SALT = 16
+
+
+class NewPasswordFault(StrEnum):
+    """What keeps a text from being somebody's new password."""
+
+    SHORT = "short"
+    IMPOSSIBLE = "impossible"  # too long, or with control characters
+    NAME = "name"  # it is their user name or e-mail address
+    COMMON = "common"  # everybody tries it first
+    SAME = "same"  # it is the one they have
+    DIFFERENT = "different"  # it was not typed twice alike
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NewPassword:
+    """What was typed into the form. Never printed."""
+
+    current: str
+    new: str
+    again: str
+
+    def fault(self, user: User) -> NewPasswordFault | None:
+        """What is wrong with the new one for this person."""
+        found = new_password_fault(self.new, self.new, (user.username, user.email))
+        if found is None and self.new == self.current:
+            return NewPasswordFault.SAME
+        return found or new_password_fault(self.new, self.again, ())
+
+
+def new_password_fault(new: str, again: str, names: Iterable[str]) -> NewPasswordFault | None:
+    """What is wrong with a new password of somebody of these names.
+
+    Length counts, and what everybody knows; nothing has to be in it.
+    """
+    if len(new) < SHORTEST:
+        return NewPasswordFault.SHORT
+    if prepare(new) is None:
+        return NewPasswordFault.IMPOSSIBLE
+    if fold(new) in {part for name in names for part in _parts(name)}:
+        return NewPasswordFault.NAME
+    if is_well_known(new):
+        return NewPasswordFault.COMMON
+    return NewPasswordFault.DIFFERENT if new != again else None
+
+
+def _parts(name: str) -> tuple[str, str]:
+    whole = fold(name)
+    return whole, whole.partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordChange:
+    """Changes the password of somebody who is there; guesses count as at the sign-in page."""
+
+    passwords: PasswordSignIn
+    accounts: Accounts
+    sessions: SessionSettings
+    random: Callable[[int], bytes]
+
+    async def change(
+        self,
+        signed_in: SignedIn,
+        typed: NewPassword,
+        cookie: str,
+        new: NewSession,
+        address: str,
+        now: Instant,
+    ) -> NewPasswordFault | Refusal | None:
+        """None once it is done: every other session and every grant has ended.
+
+        The session that asked goes on under the cookie of `new`. A Refusal says that the current
+        password was not given (`invalid_grant`) or that one must wait (`slow_down`).
+        """
+        user = signed_in.user
+        if fault := typed.fault(user):
+            return fault
+        stored: list[str | None] = []
+        found = await self.passwords.authenticate(
+            user.username,
+            typed.current,
+            address,
+            now,
+            lambda tx, user: stored.append(tx.users.password_hash(user.uid)),
+        )
+        if isinstance(found, Refusal):
+            return found
+        prepared = prepare(typed.new)
+        if prepared is None:
+            return NewPasswordFault.IMPOSSIBLE
+        offload, salt = self.passwords.offload, self.random(_SALT)
+        data = await offload.run(hash_prepared, prepared, self.passwords.passwords, salt)
+
+        def work(tx: Transaction) -> bool:
+            # Held: of two who change it at once the second finds another password than it knew.
+            user = tx.users.find_to_change(found.uid)
+            asking = find_still_signed_in(tx, signed_in.session.id, self.sessions, now)
+            if user is None or asking is None or asking.user.uid != found.uid:
+                return False
+            if tx.users.password_hash(user.uid) != stored[-1]:
+                return False
+            self.accounts.set_password(tx, user, data, now, keep=asking.session.id)
+            key = self.passwords.key
+            prove(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
+            return True
+
+        if await self.passwords.store.write(work):
+            return None
+        return Refusal(
+            ErrorCode.INVALID_GRANT,
+            "the password or the session was changed meanwhile",
+            "password.overtaken",
+        )

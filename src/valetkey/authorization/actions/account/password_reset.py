@@ -1,0 +1,184 @@
+"""Another password for who forgot theirs: by a link to their address, for 20 minutes, once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.account.password_change import (
+    NewPasswordFault,
+    new_password_fault,
+)
+from valetkey.authorization.actions.admin.permissions import Permission, hold_both, powers_of
+from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import hash_prepared, prepare
+from valetkey.authorization.email.links import RESET, Found, Links
+from valetkey.authorization.email.notices import email_to
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.event.actor import DoneBy
+from valetkey.authorization.model.event.people import PasswordResetRequested
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, hours, later, minutes
+from valetkey.kernel.secret import Secret, same
+from valetkey.web.client_address import neighbourhood
+
+LIFETIME = minutes(20)
+"""So long the link works."""
+
+FROM_ONE_PLACE = Limit(30, hours(1))
+"""Questions from one address (/24 or /56)."""
+
+_LONGEST_NAME = 320
+_SALT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordReset:
+    """Lets people in again who read the emails to their account."""
+
+    links: Links
+    outbox: MailOutbox
+    accounts: Accounts
+    passwords: PasswordSignIn
+
+    async def ask(self, name: str, address: str, language: str, now: Instant) -> int:
+        """Send the link, if somebody is called so and the address is known to be theirs.
+
+        Nothing tells whether it is: for nobody as much is done. Seconds to wait, 0 for done.
+        """
+        link, key = self.links.fresh(), self.passwords.key
+        place = f"reset_from:{key.of('throttle', neighbourhood(address))}"
+        # What no name can be is looked up all the same, as a name that nobody has.
+        possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
+        wanted = possible if _is_text(possible) else ""
+
+        def work(tx: Transaction) -> int:
+            if wait := tx.throttles.take(place, FROM_ONE_PLACE, now):
+                return wait
+            user = tx.users.find_by_name(wanted)
+            until = issue_reset(tx, self.links, link, user, now)
+            values = {
+                "username": "" if user is None else user.username,
+                "minutes": str(LIFETIME // minutes(1)),
+                "link": self.links.address(RESET, link),
+            }
+            kind = EmailKind.PASSWORD_RESET
+            if user is None or user.disabled_at is not None or user.email_verified_at is None:
+                self.outbox.pretend_to_enqueue(tx, Email(kind, wanted, language, values), now)
+            elif self.outbox.enqueue(tx, email_to(user, kind, values, until), now):
+                tx.events.add(PasswordResetRequested(user.uid), now)
+            return 0
+
+        return await self.passwords.store.write(work)
+
+    async def look(self, text: str, now: Instant) -> User | None:
+        """Whose password the link lets one choose; None for one that is not good any more."""
+        found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
+        return None if found is None else found[1]
+
+    async def choose(
+        self, text: str, new: str, again: str, now: Instant
+    ) -> User | NewPasswordFault | None:
+        """Theirs is the new one now, and they are signed out everywhere.
+
+        None for a link that is not good, or not any more. Raises Busy.
+        """
+        user = await self.look(text, now)
+        if user is None:
+            return None
+        if fault := new_password_fault(new, again, (user.username, user.email)):
+            return fault
+        prepared = prepare(new)
+        if prepared is None:
+            return NewPasswordFault.IMPOSSIBLE
+        salt = self.links.random(_SALT)
+        data = await self.passwords.offload.run(
+            hash_prepared, prepared, self.passwords.passwords, salt
+        )
+
+        def work(tx: Transaction) -> User | None:
+            # Held, so that nobody changes password or address between the look and the change.
+            link = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
+            hold_both(tx, None if link is None else _sender(link.says)[0], user.uid)
+            tx.users.find_to_change(user.uid)
+            found = self._find(tx, text, now)
+            if found is None or not self.links.redeem(tx, found[0], now):
+                return None
+            self.accounts.set_password(tx, found[1], data, now)
+            return found[1]
+
+        return await self.passwords.store.write(work)
+
+    def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[Found, User] | None:
+        found = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
+        if found is None:
+            return None
+        user = tx.users.find(Uid(int(found.says["uid"])))
+        if user is None or user.disabled_at is not None:
+            return None
+        says = _bound_to(tx, self.links, user)
+        unchanged = all(same(text, found.says.get(name, "")) for name, text in says.items())
+        return (found, user) if unchanged and _may_still_send(tx, found.says, user, now) else None
+
+
+def issue_reset(
+    tx: Transaction,
+    links: Links,
+    link: Secret,
+    user: User | None,
+    now: Instant,
+    by: DoneBy | None = None,
+) -> Instant:
+    """Make a link good that lets them choose another password; until when.
+
+    It dies with the password and the address that the account has now, and with the role or the
+    token of the administrator `by` whom it was sent.
+    """
+    until = later(now, LIFETIME)
+    says = {**_bound_to(tx, links, user), "by": str(by or "")}
+    links.issue(tx, VoucherKind.PASSWORD_RESET, link, says, until)
+    return until
+
+
+def _sender(says: Mapping[str, str]) -> tuple[Uid | None, str]:
+    """The administrator who sent the link, None for nobody, and the id of their API token or ""."""
+    kind, _, rest = says.get("by", "").partition(" ")
+    uid, _, token_id = rest.partition(" token ")
+    return (Uid(int(uid)), token_id) if kind == "user" else (None, "")
+
+
+def _may_still_send(tx: Transaction, says: Mapping[str, str], user: User, now: Instant) -> bool:
+    uid, token_id = _sender(says)
+    if uid is None:
+        return True
+    tx.users.hold(uid)
+    sender = tx.users.find(uid)
+    if sender is None or sender.disabled_at is not None:
+        return False
+    if token_id:
+        token = tx.api_tokens.find(token_id)
+        if token is None or not token.is_live(now):
+            return False
+    return powers_of(sender.role).allow(Permission.RESET, user)
+
+
+def _bound_to(tx: Transaction, links: Links, user: User | None) -> Mapping[str, str]:
+    uid = Uid(0) if user is None else user.uid
+    stored = tx.users.password_hash(uid) or ""
+    return {
+        "uid": str(uid),
+        "email": "" if user is None else fold(user.email),
+        "generation": "" if user is None else str(user.generation),
+        "password": links.keyring.fingerprint_key.of("password at reset", stored),
+    }
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

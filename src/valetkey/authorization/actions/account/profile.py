@@ -1,0 +1,134 @@
+"""What people say of themselves: read as one form, written back without losing anybody's change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
+from valetkey.authorization.actions.person import TEXTS
+from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.authentication.session import find_still_signed_in
+from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import FingerprintKey
+
+ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
+"""The parts of a postal address that people fill in; how it is written on a letter is not one."""
+
+FIELDS = ("username", "name", *TEXTS, *ADDRESS)
+"""Everything that the form says, in its order."""
+
+_LINKS = ("profile", "picture", "website")
+_BETWEEN_DIGITS = str.maketrans("", "", " -/().\u00a0\u2011")
+
+Typed = Mapping[str, str]
+
+
+class ProfileFault(StrEnum):
+    """What is wrong with one field."""
+
+    TAKEN = "taken"  # another has this user name
+    WRONG = "wrong"  # the field's own rule says no
+
+
+@dataclass(frozen=True, slots=True)
+class NotWritten:
+    """Nothing was changed: `faults` by field, or the profile is not any more the one shown."""
+
+    faults: Mapping[str, ProfileFault]
+    user: User | None
+    """As it is now; None where the session or the account has ended."""
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether another window was faster."""
+        return not self.faults
+
+
+def profile_of(user: User) -> dict[str, str]:
+    """The fields as they are."""
+    claims = user.claims
+    return {
+        "username": user.username,
+        "name": user.name,
+        **{name: getattr(claims, name) for name in TEXTS},
+        **{name: getattr(claims.address, name) for name in ADDRESS},
+    }
+
+
+def mark_of(user: User, key: FingerprintKey) -> str:
+    """Names this state of the profile, so that a form knows what it was made from."""
+    parts = "\0".join(f"{name}={text}" for name, text in profile_of(user).items())
+    return key.of("profile", f"{user.uid}\0{parts}")
+
+
+def tidied(typed: Typed) -> dict[str, str]:
+    """The fields as they were meant: no space around them, links with a scheme, plain numbers."""
+    said = {name: typed.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
+    for name in _LINKS:
+        if said[name] and "://" not in said[name]:
+            said[name] = f"https://{said[name]}"
+    said["phone_number"] = said["phone_number"].translate(_BETWEEN_DIGITS)
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChange:
+    """Changes the profile of somebody who is there."""
+
+    accounts: Accounts
+    sessions: SessionSettings
+    key: FingerprintKey
+    brand_name: str
+
+    def change(
+        self, tx: Transaction, session_id: str, typed: Typed, mark: str, now: Instant
+    ) -> User | NotWritten:
+        """The account as it is now. `mark` names the state that the form was filled in from.
+
+        Where that is not the state any more, nothing is written, unless nothing would change.
+        """
+        asking = find_still_signed_in(tx, session_id, self.sessions, now)
+        user = None if asking is None else tx.users.find_to_change(asking.user.uid)
+        if user is None:
+            return NotWritten({}, None)
+        said = tidied(typed)
+        if said == profile_of(user):
+            return user
+        record = _record(user, said)
+        faults = {
+            fault.field.removeprefix("address/"): ProfileFault.WRONG for fault in record.faults()
+        }
+        # The name that they have was given, or chosen when other rules held: it may stay.
+        if said["username"] != user.username and "username" not in faults:
+            if not is_choosable(said["username"]):
+                faults["username"] = ProfileFault.WRONG
+            elif is_reserved(said["username"], (self.brand_name,)):
+                faults["username"] = ProfileFault.TAKEN
+        if faults or mark != mark_of(user, self.key):
+            return NotWritten(faults, user)
+        changed = self.accounts.change(tx, user, record, now)
+        if isinstance(changed, User):
+            return changed
+        return NotWritten({"username": ProfileFault.TAKEN}, user)
+
+
+def _record(user: User, said: Typed) -> UserRecord:
+    before = user.claims
+    parts = {name: said[name] for name in ADDRESS}
+    same = all(getattr(before.address, name) == text for name, text in parts.items())
+    # What was written out as a whole would tell of the old parts.
+    address = before.address if same else Address(**parts)
+    number = said["phone_number"]
+    claims = replace(
+        StandardClaims.NOTHING,
+        **{name: said[name] for name in TEXTS},
+        # Whoever gives another number has not proved that it is theirs.
+        phone_number_verified=before.phone_number_verified and number == before.phone_number,
+        address=address,
+    )
+    verified = user.email_verified_at is not None
+    return UserRecord(said["username"], user.email, said["name"], verified, claims)

@@ -1,0 +1,97 @@
+"""The end of an account: planned, called off by signing in, and carried out when its time comes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.admin.issued import end_issued
+from valetkey.authorization.actions.admin.last_owner import leave_an_owner
+from valetkey.authorization.actions.developer.ownership import sole_owned
+from valetkey.authorization.actions.endings import empty_account
+from valetkey.authorization.actions.users import end_everything
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.event.people import RemovalPlanned, UserRemoved
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, later
+
+_AT_ONCE = 5
+"""Accounts in one transaction of the sweep: each ends sessions and grants."""
+
+_BECAUSE = "user_removed"
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Removes accounts. Its methods run inside a transaction."""
+
+    outbox: MailOutbox
+    grace: Lifetime
+
+    def hindrances(self, tx: Transaction, user: User) -> Sequence[Client]:
+        """The apps that would be nobody's: they are given to others, or deleted, first."""
+        return sole_owned(tx, user.uid)
+
+    def is_last_owner(self, tx: Transaction, user: User) -> bool:
+        """Whether nobody else could look after this server."""
+        return user.role is Role.OWNER and not tx.people.has_owner(but=user.uid)
+
+    def plan(self, tx: Transaction, user: User, now: Instant) -> Instant | None:
+        """When it is removed; None where it hindered itself meanwhile, and nothing happened.
+
+        Until then signing in calls it off. Sessions and grants end at once. Raises Refused
+        (conflict) for the last owner of this server.
+        """
+        leave_an_owner(tx, user)
+        if self.hindrances(tx, user):
+            return None
+        due_at = later(now, self.grace)
+        if not tx.account_removals.plan(user.uid, due_at, now):
+            return tx.account_removals.due_at(user.uid)
+        tx.events.add(RemovalPlanned(user.uid, due_at), now)
+        end_everything(tx, user, now, "removal_planned")
+        end_issued(tx, user.uid, now)
+        self._tell(tx, EmailKind.REMOVAL_PLANNED, user, now)
+        return due_at
+
+    def remove(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Remove it now, whatever was planned. False if it is gone.
+
+        Apps that would be nobody's stay, without an owner. Raises Refused (conflict) for the last
+        owner of this server.
+        """
+        tx.users.hold_alone(user.uid)
+        leave_an_owner(tx, user)
+        tx.account_removals.cancel(user.uid)
+        tx.account_removals.plan(user.uid, now, now)
+        return self._carry_out(tx, user, now)
+
+    def sweep(self, tx: Transaction, now: Instant) -> int:
+        """Remove some of those whose time has come; how many it was."""
+        gone = 0
+        for uid in tx.account_removals.due(now, _AT_ONCE):
+            user = tx.users.find_to_change(uid)
+            gone += user is not None and self._carry_out(tx, user, now)
+        return gone
+
+    def _carry_out(self, tx: Transaction, user: User, now: Instant) -> bool:
+        if not tx.account_removals.finish(user.uid, now):
+            return False
+        end_everything(tx, user, now, _BECAUSE)
+        end_issued(tx, user.uid, now)
+        empty_account(tx, user.uid, now, _BECAUSE)
+        tx.events.add(UserRemoved(user.uid), now)
+        # After all else, because letters that wait go with the account: this one is the last.
+        self._tell(tx, EmailKind.REMOVED, user, now)
+        return True
+
+    def _tell(self, tx: Transaction, kind: EmailKind, user: User, now: Instant) -> None:
+        if not user.email:
+            return
+        days = max(1, self.grace // _DAY)
+        values = {"username": user.username, "days": str(days)}
+        language = user.claims.locale or "en"
+        self.outbox.enqueue(tx, Email(kind, user.email, language, values), now)

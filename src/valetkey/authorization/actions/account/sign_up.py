@@ -1,0 +1,291 @@
+"""Sign-up: somebody makes an account of their own, once their address is known to be theirs.
+
+Whether an address has an account is told to nobody but whoever reads its emails. Whether a user
+name is taken is told: it is what people are called here (docs/decisions/0012-links-in-letters.md).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from valetkey.authorization.actions.account.password_change import (
+    NewPasswordFault,
+    new_password_fault,
+)
+from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
+from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import hash_prepared, prepare, verify
+from valetkey.authorization.email.address import LONGEST, is_mailable
+from valetkey.authorization.email.links import (
+    FORGOTTEN,
+    SIGN_UP_CONFIRM,
+    Found,
+    Links,
+)
+from valetkey.authorization.email.notices import email_to
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.accounts import SignUp as Mode
+from valetkey.kernel.moment import Instant, days, hours, later
+from valetkey.kernel.secret import Secret
+from valetkey.web.client_address import neighbourhood
+from valetkey.web.offload import Busy
+
+LIFETIME = days(1)
+"""So long the link works."""
+
+FROM_ONE_PLACE = Limit(30, hours(1))
+"""Attempts from one address (/24 or /56)."""
+
+_GUESSES = Limit(10, hours(1))
+"""Passwords tried at one link, where it is opened in another browser."""
+
+_LONGEST_NAME = 200
+_SALT = 16
+
+
+class SignUpFault(StrEnum):
+    """What is wrong with a field of the form."""
+
+    EMPTY = "empty"
+    WRONG = "wrong"  # the field's own rule says no
+    TAKEN = "taken"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Typed:
+    """What was typed into the form. Never printed."""
+
+    username: str
+    email: str
+    name: str
+    password: str
+
+    def faults(self, reserved: Iterable[str]) -> Mapping[str, SignUpFault | NewPasswordFault]:
+        """Everything that is wrong, by field."""
+        found: dict[str, SignUpFault | NewPasswordFault] = {}
+        if not self.username:
+            found["username"] = SignUpFault.EMPTY
+        elif not is_choosable(self.username):
+            found["username"] = SignUpFault.WRONG
+        elif is_reserved(self.username, reserved):
+            found["username"] = SignUpFault.TAKEN
+        if not self.email:
+            found["email"] = SignUpFault.EMPTY
+        elif len(self.email) > LONGEST or not is_mailable(self.email):
+            found["email"] = SignUpFault.WRONG
+        if len(self.name) > _LONGEST_NAME or not self.name.isprintable():
+            found["name"] = SignUpFault.WRONG
+        names = (self.username, self.email)
+        if fault := new_password_fault(self.password, self.password, names):
+            found["password"] = fault
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SignUpErrors:
+    """Nothing was begun: faults by field, or seconds to wait."""
+
+    faults: Mapping[str, SignUpFault | NewPasswordFault]
+    wait: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An email was queued, whether or not the address belongs to an account."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignUpOrigin:
+    """Where a sign-up comes from: an app's request or a page of ours, a browser, an address."""
+
+    interaction: str
+    to: str
+    browser: str
+    address: str
+    language: str
+
+
+Enter = Callable[[Transaction, User], None]
+"""What else happens in the transaction that made the account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What the page of the link shows."""
+
+    username: str
+    email: str
+    #: The link was opened in the browser in which the form was filled in.
+    is_here: bool
+    interaction: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Wanted:
+    """Everything about a sign-up that is settled in its transaction."""
+
+    record: UserRecord
+    hash: str
+    asked: SignUpOrigin
+    invitation: str
+    link: Secret
+    now: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class SignUp:
+    """Makes accounts for who asks."""
+
+    mode: Mode
+    links: Links
+    outbox: MailOutbox
+    accounts: Accounts
+    passwords: PasswordSignIn
+    brand_name: str
+
+    async def begin(
+        self, typed: Typed, asked: SignUpOrigin, now: Instant, enter: Enter, invitation: str = ""
+    ) -> User | Waiting | SignUpErrors:
+        """Queue an email; or create the account at once, with an invitation or where email is off.
+
+        `enter` runs in the transaction that makes the account. Raises Busy.
+        """
+        if faults := typed.faults((self.brand_name,)):
+            return SignUpErrors(faults)
+        store, key = self.passwords.store, self.passwords.key
+        place = f"sign_up_from:{key.of('throttle', neighbourhood(asked.address))}"
+        if wait := await store.write(lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, now)):
+            return SignUpErrors({}, wait)
+        if self.passwords.offload.is_full:
+            raise Busy("too many sign-ins wait")
+        prepared = prepare(typed.password)
+        if prepared is None:
+            return SignUpErrors({"password": NewPasswordFault.IMPOSSIBLE})
+        # Hashed whoever it is for: the time it takes must not tell.
+        salt = self.links.random(_SALT)
+        data = await self.passwords.offload.run(
+            hash_prepared, prepared, self.passwords.passwords, salt
+        )
+        record = _record(typed.username, typed.email, typed.name, asked.language)
+        wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now)
+        return await store.write(lambda tx: self._settle(tx, wanted, enter))
+
+    def _settle(
+        self, tx: Transaction, wanted: _Wanted, enter: Enter
+    ) -> User | Waiting | SignUpErrors:
+        record, now = wanted.record, wanted.now
+        invited = None
+        if wanted.invitation:
+            invited = self.links.find(tx, VoucherKind.INVITATION, wanted.invitation, now)
+            if invited is None or fold(invited.says["email"]) != fold(record.email):
+                return SignUpErrors({"email": SignUpFault.WRONG})
+        if tx.users.find_by_name(record.username) is not None:
+            return SignUpErrors({"username": SignUpFault.TAKEN})
+        owner = tx.users.find_by_name(record.email)
+        if invited is None and self.outbox.is_on:
+            return self._write(tx, wanted, owner)
+        if owner is not None:
+            return SignUpErrors({"email": SignUpFault.TAKEN})
+        if invited is not None and not self.links.redeem(tx, invited, now):
+            return SignUpErrors({"email": SignUpFault.WRONG})
+        proven = replace(record, email_verified=invited is not None)
+        user = self.accounts.register(tx, proven, now, password_hash=wanted.hash)
+        if not isinstance(user, User):
+            return SignUpErrors({"username": SignUpFault.TAKEN})
+        enter(tx, user)
+        return user
+
+    def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> Waiting:
+        record, asked, until = wanted.record, wanted.asked, later(wanted.now, LIFETIME)
+        says = {
+            "username": record.username,
+            "email": record.email,
+            "name": record.name,
+            "locale": asked.language,
+            "hash": wanted.hash,
+            "browser": asked.browser,
+            "interaction": asked.interaction,
+            "to": asked.to,
+        }
+        # Written for an address that is taken, too, and sent to nobody.
+        self.links.issue(tx, VoucherKind.SIGN_UP, wanted.link, says, until)
+        if owner is None:
+            values = {"link": self.links.address(SIGN_UP_CONFIRM, wanted.link)}
+            kind = EmailKind.SIGN_UP
+            message = Email(kind, record.email, asked.language, values, good_until=until)
+        else:
+            message = already_there(owner, self.links)
+        self.outbox.enqueue(tx, message, wanted.now)
+        return Waiting()
+
+    async def look(self, text: str, browser: str, now: Instant) -> Confirmation | None:
+        """What a link is about; None for one that is not good any more."""
+        found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
+        if found is None:
+            return None
+        says = found.says
+        is_here = bool(browser) and says["browser"] == browser
+        return Confirmation(
+            says["username"], says["email"], is_here, says["interaction"], says["to"]
+        )
+
+    async def confirm(
+        self, text: str, browser: str, password: str, now: Instant, enter: Enter
+    ) -> User | SignUpFault | int | None:
+        """The account, which is there now.
+
+        In another browser than the one of the form the password is asked: who opens the link need
+        not be who chose it. WRONG where it is not that one, TAKEN where name or address were given
+        away meanwhile, seconds where too many were tried, None for a link that is not good.
+        """
+        store = self.passwords.store
+        found = await store.read(lambda tx: self._find(tx, text, now))
+        if found is None:
+            return None
+        says = found.says
+        if not browser or says["browser"] != browser:
+            bucket = f"sign_up_link:{found.voucher.fingerprint}"
+            if wait := await store.write(lambda tx: tx.throttles.take(bucket, _GUESSES, now)):
+                return wait
+            prepared = prepare(password)
+            if prepared is None or not await self.passwords.offload.run(
+                verify, prepared, says["hash"], self.passwords.passwords
+            ):
+                return SignUpFault.WRONG
+        record = _record(says["username"], says["email"], says["name"], says["locale"])
+
+        def work(tx: Transaction) -> User | SignUpFault | None:
+            if not self.links.redeem(tx, found, now):
+                return None
+            user = self.accounts.register(tx, record, now, password_hash=says["hash"])
+            if not isinstance(user, User):
+                return SignUpFault.TAKEN
+            enter(tx, user)
+            return user
+
+        return await store.write(work)
+
+    def _find(self, tx: Transaction, text: str, now: Instant) -> Found | None:
+        return self.links.find(tx, VoucherKind.SIGN_UP, text, now)
+
+
+def already_there(owner: User, links: Links) -> Email:
+    """What the owner of an address is told when somebody would make an account for it."""
+    values = {
+        "sign_in": f"{links.issuer}/oauth/sign-in",
+        "forgotten": f"{links.issuer}{FORGOTTEN}",
+    }
+    return email_to(owner, EmailKind.SIGN_UP_TAKEN, values)
+
+
+def _record(username: str, email: str, name: str, language: str) -> UserRecord:
+    claims = replace(StandardClaims.NOTHING, locale=language)
+    return UserRecord(username, email, name, claims=claims)

@@ -1,0 +1,32 @@
+"""Ways into an account that are not its first person's: what goes when it is taken back."""
+
+from valetkey.authorization.actions.admin.issued import end_issued
+from valetkey.authorization.authentication.factors.device import forget_devices
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.factors import AuthenticatorRemoved, PasskeyRemoved
+from valetkey.authorization.model.event.people import IdentityUnlinked
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+
+def close_ways_in(tx: Transaction, uid: Uid, since: Instant, because: str, now: Instant) -> None:
+    """Take away the passkeys, codes and accounts elsewhere that came to it at `since` or later.
+
+    Those before it stay: to take them all would let whoever reads old emails round them. No
+    remembered device, no token of the admin API and no open invitation is left, however old.
+    """
+    for passkey in tx.credentials.passkeys_of(uid):
+        if passkey.created_at >= since and tx.credentials.remove_passkey(uid, passkey.id):
+            tx.events.add(PasskeyRemoved(uid, passkey.id), now)
+    app = tx.credentials.authenticator_of(uid)
+    if app is not None and app.created_at >= since and tx.credentials.remove_authenticator(uid):
+        tx.events.add(AuthenticatorRemoved(uid), now)
+    made_at = tx.credentials.recovery_codes_of(uid).made_at
+    if not tx.users.has_second_factor(uid) or (made_at is not None and made_at >= since):
+        tx.credentials.remove_recovery_codes(uid)
+    for identity in tx.identities.of_user(uid):
+        if identity.linked_at >= since:
+            tx.identities.unlink(uid, identity.issuer, identity.subject)
+            tx.events.add(IdentityUnlinked(uid, identity.issuer, because), now)
+    forget_devices(tx, uid, now)
+    end_issued(tx, uid, now)

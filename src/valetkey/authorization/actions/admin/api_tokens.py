@@ -1,0 +1,172 @@
+"""Tokens of the admin API: made, found and ended, never worth more than their maker (AD-09)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.admin.permissions import (
+    NOTHING,
+    Actor,
+    Permission,
+    Powers,
+    hold_in_order,
+    powers_of,
+    require,
+)
+from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import DoneBy, by_token
+from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, days, later
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
+
+LONGEST_LIFETIME = days(365)
+"""The longest that a token works."""
+
+LONGEST_NAME = 80
+MOST = 50
+"""Tokens of one person that work at a time."""
+
+_PURPOSE = "api token"
+Faults = tuple[MetadataError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Whoever holds a token: it counts, and its maker's role, as they are now."""
+
+    token_id: str
+    uid: Uid
+    expires_at: Instant
+    now: Instant
+
+    @property
+    def done_by(self) -> DoneBy:
+        """`user 17 token at_…`."""
+        return by_token(self.uid, self.token_id)
+
+    def powers(self, tx: Transaction) -> Powers:
+        """What both the token and its maker's role allow; nothing once one of them has ended."""
+        tx.users.hold(self.uid)
+        token, user = tx.api_tokens.find(self.token_id), tx.users.find(self.uid)
+        if token is None or not token.is_live(self.now) or token.uid != self.uid:
+            return NOTHING
+        if user is None or user.disabled_at is not None or user.role is None:
+            return NOTHING
+        may = powers_of(user.role)
+        return Powers(may.role, may.permissions & permissions_of(token))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedToken:
+    """What somebody asks for, unchecked. `maker` is in whose name it works."""
+
+    name: str
+    permissions: Collection[str]
+    lifetime: Lifetime
+    maker: Uid
+
+
+@dataclass(frozen=True, slots=True)
+class FreshToken:
+    """What chance gives a token, drawn before the transaction."""
+
+    id: str
+    secret: Secret
+
+
+def issue(
+    tx: Transaction,
+    actor: Actor,
+    key: FingerprintKey,
+    wanted: WantedToken,
+    fresh: FreshToken,
+    now: Instant,
+) -> ApiToken | Faults:
+    """The new token, or what is wrong with it.
+
+    It gives what its maker's role gives, and what the actor may do, and no more; a token made
+    with a token ends with it. Raises Refused (forbidden).
+    """
+    # Held: parallel requests are counted one after the other, and a role that ends takes every
+    # token with it.
+    hold_in_order(tx, actor, wanted.maker)
+    maker = tx.users.find_to_change(wanted.maker)
+    powers = require(tx, actor, Permission.KEYS)
+    if maker is None or maker.disabled_at is not None or maker.role is None:
+        return (MetadataError("maker", "somebody with a role, whose account is on"),)
+    require(tx, actor, Permission.KEYS, maker)
+    faults = list(_faults(wanted))
+    most = powers.permissions & powers_of(maker.role).permissions
+    asked = frozenset(wanted.permissions)
+    if not asked or not asked <= {each.value for each in most}:
+        names = ", ".join(each.value for each in Permission if each in most)
+        faults.append(MetadataError("permissions", f"at least one, and only of: {names}"))
+    if tx.api_tokens.count_live(wanted.maker, now) >= MOST:
+        faults.append(MetadataError("name", f"one of at most {MOST} that work: end another first"))
+    until = later(now, wanted.lifetime)
+    if isinstance(actor, Program) and until > actor.expires_at:
+        faults.append(MetadataError("lifetime", "no longer than the token it is made with"))
+    if faults:
+        return tuple(faults)
+    token = ApiToken(fresh.id, maker.uid, wanted.name, asked, now, until)
+    tx.api_tokens.issue(key.of(_PURPOSE, fresh.secret.reveal()), token)
+    given = tuple(sorted(asked))
+    tx.events.add(ApiTokenIssued(maker.uid, token.id, given, until), now)
+    return token
+
+
+def authenticate(
+    tx: Transaction, key: FingerprintKey, text: str, now: Instant
+) -> tuple[ApiToken, Program, Powers] | None:
+    """Whose token this is and what it may do now; None if it may do nothing."""
+    if not well_formed(Prefix.API_TOKEN, text):
+        return None
+    token = tx.api_tokens.find_by_print(key.of(_PURPOSE, text))
+    if token is None:
+        return None
+    program = Program(token.id, token.uid, token.expires_at, now)
+    powers = program.powers(tx)
+    return (token, program, powers) if powers.permissions else None
+
+
+def page(tx: Transaction, actor: Actor, before: Cursor, limit: int) -> Sequence[ApiToken]:
+    """At most `limit`, newest first. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    return tx.api_tokens.page(before.at, before.id, limit)
+
+
+def end(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
+    """Let it work no more; False if there is none that works. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.KEYS)
+    token = tx.api_tokens.find(id)
+    if token is None:
+        return False
+    require(tx, actor, Permission.KEYS, tx.users.find(token.uid))
+    if not tx.api_tokens.end(id, now):
+        return False
+    tx.events.add(ApiTokenEnded(token.uid, id), now)
+    return True
+
+
+def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
+    """Let none of a person's work any more, whatever becomes of their account."""
+    for token in tx.api_tokens.live_of(uid, now):
+        if tx.api_tokens.end(token.id, now):
+            tx.events.add(ApiTokenEnded(uid, token.id), now)
+
+
+def permissions_of(token: ApiToken) -> frozenset[Permission]:
+    """What it was given, of what there still is."""
+    return frozenset(each for each in Permission if each.value in token.permissions)
+
+
+def _faults(wanted: WantedToken) -> Faults:
+    name, found = wanted.name, list[MetadataError]()
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name.strip() != name:
+        found.append(MetadataError("name", f"1 to {LONGEST_NAME} printable characters"))
+    if not 0 < wanted.lifetime <= LONGEST_LIFETIME:
+        found.append(MetadataError("lifetime", "from one second to one year"))
+    return tuple(found)

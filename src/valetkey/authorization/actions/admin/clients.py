@@ -1,0 +1,90 @@
+"""Search and read the registered clients, for administrators."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.model.register.client import (
+    RESOURCE_SERVER,
+    Client,
+    GrantTypeName,
+)
+from valetkey.authorization.model.register.membership import Membership
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.administration.client_search import (
+    ClientFilter,
+    Cursor,
+    Found,
+)
+from valetkey.authorization.storage.register.clients import QuerySighting
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+LEGACY = (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)
+"""The grants of old, which are switched on one by one, knowing what they cost."""
+
+Faults = tuple[MetadataError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a client has, and who loses something when it goes."""
+
+    client: Client
+    team: tuple[Membership, ...]
+    authorizations: int
+    people: int
+    sighting: QuerySighting | None
+
+
+def search(
+    tx: Transaction, actor: Actor, wanted: ClientFilter, before: Cursor, limit: int
+) -> Found:
+    """Some of the register. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    return tx.client_search.page(wanted, before, limit)
+
+
+def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> Held:
+    """Everything about one. Raises Refused (forbidden, not found)."""
+    require(tx, actor, Permission.READ)
+    client = _find(tx, client_id, to_change=False)
+    reach = tx.grants.reach(client.id, now)
+    return Held(
+        client,
+        tuple(tx.members.team(client.id)),
+        reach.authorizations,
+        reach.people,
+        tx.clients.query_sighting(client.id),
+    )
+
+
+def no_such_client() -> Refused:
+    """For what is not there."""
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such app", "admin.client"))
+
+
+def client_to_change(tx: Transaction, client_id: str) -> Client:
+    """Return the client, held until the commit.
+
+    Raises Refused: not found; forbidden for this server's own client.
+    """
+    return _find(tx, client_id, to_change=True)
+
+
+def _find(tx: Transaction, client_id: str, *, to_change: bool) -> Client:
+    # Nobody is called by what no database stores; asking would be a fault of ours.
+    if not client_id.isascii() or not client_id.isprintable():
+        raise no_such_client()
+    client = (tx.clients.find_to_change if to_change else tx.clients.find)(client_id)
+    if client is None or tx.client_search.is_gone(client_id):
+        raise no_such_client()
+    if to_change and client_id == RESOURCE_SERVER:
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "the resource server is one of this server's own parts",
+                "admin.own_client",
+            )
+        )
+    return client

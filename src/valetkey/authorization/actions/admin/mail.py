@@ -1,0 +1,61 @@
+"""The post, in administrators' hands: how it stands, and a letter to try it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.storage.administration.client_search import END
+from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PostState:
+    """How many letters wait, and what became of the last ones, newest first."""
+
+    waiting: int
+    sent: Sequence[EventRecord]
+    given_up: Sequence[EventRecord]
+
+
+def look(tx: Transaction, actor: Actor) -> PostState:
+    """How the post stands. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    sent = EventFilter(name="mail.dispatched")
+    given_up = EventFilter(name="mail.given_up")
+    return PostState(
+        tx.mails.waiting(),
+        tx.event_search.page(sent, END, _SHOWN),
+        tx.event_search.page(given_up, END, _SHOWN),
+    )
+
+
+def send_test(
+    tx: Transaction, actor: Actor, outbox: MailOutbox, uid: Uid, now: Instant
+) -> User | None:
+    """Write to the address of this person, who asks for it; None where mail is off.
+
+    Nobody else's address can be named: this must not become a way to write to strangers.
+    Raises Refused (forbidden).
+    """
+    require(tx, actor, Permission.SETTINGS)
+    user = tx.users.find(uid)
+    if user is None:
+        return None
+    message = Email(EmailKind.TEST, user.email, user.claims.locale, {}, user.uid)
+    return user if outbox.enqueue(tx, message, now) else None
+
+
+def transport_of(outbox: MailOutbox) -> Literal["smtp", "mailbox", "off"]:
+    """Return how email is delivered."""
+    if not outbox.is_on:
+        return "off"
+    return "mailbox" if outbox.settings.is_mailbox else "smtp"

@@ -1,0 +1,152 @@
+"""The first owner: a link that `valetkey owner` prints, good once and for a quarter of an hour."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.admin.roles import set_role
+from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
+from valetkey.authorization.authentication.session import find_still_signed_in
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.roles import OwnerLinkIssued, OwnerLinkRedeemed
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_secret, well_formed
+
+LASTS = minutes(15)
+"""So long the link is good."""
+
+PURPOSE = "owner link"
+"""The purpose under which links are fingerprinted."""
+
+_BREAK_GLASS = "break_glass"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLink:
+    """A link that is still good."""
+
+    voucher: Voucher
+
+    @property
+    def break_glass(self) -> bool:
+        """Whether it makes an owner although there is one."""
+        return self.voucher.payload == _BREAK_GLASS
+
+
+def fresh_link(random: Callable[[int], bytes]) -> Secret:
+    """The secret part of a link that is about to be made."""
+    return fresh_secret(Prefix.LINK, random)
+
+
+def issue_link(
+    tx: Transaction, link: Secret, key: FingerprintKey, now: Instant, *, break_glass: bool = False
+) -> None:
+    """Let its bearer become an owner.
+
+    Raises Refused (conflict) where there is an owner already, unless glass is to be broken.
+    """
+    if tx.people.has_owner() and not break_glass:
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT,
+                "this server has an owner, who can make others one; if no owner can sign in any "
+                "more, say --break-glass",
+                "owner.exists",
+            )
+        )
+    voucher = Voucher(
+        kind=VoucherKind.OWNER,
+        fingerprint=key.of(PURPOSE, link.reveal()),
+        client_id="",
+        grant_id="",
+        payload=_BREAK_GLASS if break_glass else "",
+        expires_at=later(now, LASTS),
+    )
+    tx.vouchers.issue(voucher)
+    tx.events.add(OwnerLinkIssued(break_glass), now)
+
+
+def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> OwnerLink | None:
+    """The link, if it can still make an owner."""
+    if not well_formed(Prefix.LINK, link):
+        return None
+    voucher = tx.vouchers.find(VoucherKind.OWNER, key.of(PURPOSE, link))
+    if voucher is None or voucher.redeemed_at is not None or voucher.expires_at <= now:
+        return None
+    found = OwnerLink(voucher)
+    return None if tx.people.has_owner() and not found.break_glass else found
+
+
+def register_bearer(
+    tx: Transaction,
+    link: OwnerLink,
+    accounts: Accounts,
+    record: UserRecord,
+    password_hash: str,
+    now: Instant,
+) -> User | Faults:
+    """An account for who has the link and none yet; it has no role before `become_owner`.
+
+    Their address counts as proved: who holds the link runs the server. Raises Refused (conflict)
+    if the link is used up.
+    """
+    if _still(tx, link, now) is None:
+        raise _over()
+    return accounts.register(tx, record, now, password_hash=password_hash)
+
+
+def become_owner(
+    tx: Transaction,
+    link: OwnerLink,
+    session_id: str,
+    sessions: SessionSettings,
+    now: Instant,
+    notices: Notices | None = None,
+) -> User:
+    """Use the link up: whoever is signed in in this session is an owner from now on.
+
+    Of all who try at once exactly one is; all others are refused (conflict), and so is everybody
+    whom only a password protects (forbidden).
+    """
+    found = find_still_signed_in(tx, session_id, sessions, now)
+    user = None if found is None else tx.users.find_to_change(found.user.uid)
+    # One at a time: of two links, too, only the first makes an owner.
+    tx.people.take_turn()
+    if user is None or _still(tx, link, now) is None:
+        raise _over()
+    if not tx.users.has_second_factor(user.uid):
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "an owner needs a passkey or an authenticator app besides the password",
+                "owner.factor",
+            )
+        )
+    if not tx.vouchers.redeem(link.voucher, now):
+        raise _over()
+    tx.events.add(OwnerLinkRedeemed(user.uid, link.break_glass), now)
+    if user.role is not Role.OWNER:
+        set_role(tx, user, Role.OWNER, notices, now)
+    return user
+
+
+def _still(tx: Transaction, link: OwnerLink, now: Instant) -> Voucher | None:
+    voucher = tx.vouchers.find(VoucherKind.OWNER, link.voucher.fingerprint)
+    if voucher is None or voucher.redeemed_at is not None or voucher.expires_at <= now:
+        return None
+    return None if tx.people.has_owner() and not link.break_glass else voucher
+
+
+def _over() -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.CONFLICT,
+            "this link has been used, or its time is over; whoever runs this server makes another",
+            "owner.link",
+        )
+    )

@@ -1,0 +1,90 @@
+"""Who may let applications register themselves: the invitations, in administrators' hands."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.actions import registrations
+from valetkey.authorization.actions.admin.permissions import (
+    Actor,
+    Permission,
+    require,
+    require_to_issue,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, days, later
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+
+LONGEST_NOTE = 200
+MOST_USES = 1_000_000
+MOST = 100
+"""Live invitations that one account has issued."""
+
+LONGEST_LIFETIME = days(3_650)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedInvitation:
+    """What somebody asks for, unchecked."""
+
+    note: str
+    uses: int
+    lifetime: Lifetime
+
+    def faults(self) -> tuple[MetadataError, ...]:
+        """Everything that is wrong."""
+        found = list[MetadataError]()
+        if len(self.note) > LONGEST_NOTE or not self.note.isprintable():
+            found.append(MetadataError("note", f"at most {LONGEST_NOTE} printable characters"))
+        if not 0 < self.uses <= MOST_USES:
+            found.append(MetadataError("uses", f"from 1 to {MOST_USES}"))
+        if not 0 < self.lifetime <= LONGEST_LIFETIME:
+            found.append(MetadataError("lifetime", "from one second to ten years"))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshInvitation:
+    """What chance gives one, drawn before the transaction."""
+
+    id: str
+    token: Secret
+
+    @staticmethod
+    def draw(random: Callable[[int], bytes]) -> "FreshInvitation":
+        """Draw it."""
+        return FreshInvitation(fresh_id("in", random), fresh_secret(Prefix.INVITATION, random))
+
+
+def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[Invitation]:
+    """Those that can still be spent, oldest first. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    return tx.invitations.live(now)
+
+
+def invite(
+    tx: Transaction,
+    actor: Actor,
+    key: FingerprintKey,
+    wanted: WantedInvitation,
+    fresh: FreshInvitation,
+    now: Instant,
+) -> Invitation | tuple[MetadataError, ...]:
+    """Let whoever holds the token register applications. Raises Refused (forbidden)."""
+    require_to_issue(tx, actor, Permission.CLIENTS)
+    if faults := wanted.faults():
+        return faults
+    until, maker = later(now, wanted.lifetime), getattr(actor, "uid", None)
+    # Counted while the maker is held: all of them end in one transaction with the role.
+    if maker is not None and len(tx.invitations.made_by(maker, now)) >= MOST:
+        return (MetadataError("note", f"one of at most {MOST} that work: end another first"),)
+    made = Invitation(fresh.id, wanted.note, wanted.uses, now, until, maker)
+    registrations.invite(tx, key, fresh.token, made, now)
+    return made
+
+
+def withdraw(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
+    """Take it back. False if there is none. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.CLIENTS)
+    return registrations.withdraw(tx, id, now)

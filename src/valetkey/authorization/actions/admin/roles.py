@@ -1,0 +1,86 @@
+"""Roles are given and taken; there is always an owner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.admin.issued import end_issued_in_role
+from valetkey.authorization.actions.admin.last_owner import leave_an_owner
+from valetkey.authorization.actions.admin.permissions import (
+    Actor,
+    hold_in_order,
+    powers_of,
+)
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.roles import RoleChanged
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+MOST = 500
+"""People with a role that are listed: who has more has another problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody with a role, and whether more than a password protects it."""
+
+    user: User
+    protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who has which. Its methods run inside a transaction."""
+
+    notices: Notices
+
+    def holders(self, tx: Transaction) -> Sequence[Holder]:
+        """Everybody with a role, the highest roles first."""
+        found = [tx.users.find(uid) for uid in tx.people.with_roles(MOST)]
+        people = [user for user in found if user is not None and user.role is not None]
+        order = list(Role)
+        people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
+        return [Holder(user, tx.users.has_second_factor(user.uid)) for user in people]
+
+    def give(self, tx: Transaction, user: User, role: Role | None, now: Instant) -> bool:
+        """Give this role in place of the one before, None to take it; the user is told by mail.
+
+        `user` is held, and the actor's permission checked. False if it was so. Raises Refused
+        (conflict) about the last owner.
+        """
+        tx.people.take_turn()
+        if user.role is role:
+            return False
+        leave_an_owner(tx, user)
+        set_role(tx, user, role, self.notices, now)
+        return True
+
+
+def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
+    """The person as they will still be when this transaction changes them.
+
+    Raises Refused (not found).
+    """
+    hold_in_order(tx, actor, uid)
+    user = tx.users.find_to_change(uid)
+    if user is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
+    return user
+
+
+def set_role(
+    tx: Transaction, user: User, role: Role | None, notices: Notices | None, now: Instant
+) -> None:
+    """Write it down and tell the user; whoever calls this asked whether it may be.
+
+    A role that allows less than the one before ends what was issued in that one.
+    """
+    tx.people.set_role(user.uid, role, now)
+    if powers_of(user.role).permissions - powers_of(role).permissions:
+        end_issued_in_role(tx, user.uid, now)
+    before, after = (each.value if each else "" for each in (user.role, role))
+    tx.events.add(RoleChanged(user.uid, before, after), now)
+    if notices is not None:
+        notices.role_changed(tx, user, after, now)

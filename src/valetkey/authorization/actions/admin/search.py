@@ -1,0 +1,182 @@
+"""People are looked for, and looked at, by those who may."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.storage.administration.client_search import Cursor as PlaceInTime
+from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.administration.people import (
+    START,
+    Cursor,
+    Filter,
+    word_range,
+    words_of,
+)
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+RECOVERY_CODE = "recovery_code"
+
+_BATCH = 100
+_LOOKED_AT = 2_000
+"""Words looked at for one page: a filter that fits nobody ends there, and can be gone on with."""
+
+_PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
+_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_END = 1 << 53
+_EVENTS = 10
+_LATEST = PlaceInTime(Instant(_END), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some people, and from where to go on; "" where there are no more."""
+
+    users: Sequence[User]
+    more: str
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A way to sign in: `password`, `passkey`, `totp`, or `recovery_code`, so many of them."""
+
+    kind: str
+    name: str
+    since: Instant
+    last_used_at: Instant | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """What is known of one person; never a password, nor anything that signs in."""
+
+    user: User
+    factors: Sequence[Factor]
+    sessions: Sequence[Session]
+    apps: Sequence[ConnectedApp]
+    events: Sequence[EventRecord]
+
+
+def find_people(
+    tx: Transaction, actor: Actor, text: str, chosen: Filter, after: str, limit: int
+) -> Found:
+    """At most `limit` of those by a word of whom `text` is the beginning, or whose uid it is.
+
+    Without a text everybody, newest first. `after` is the `more` of the page before; raises
+    Refused for one that never was, and where the role does not allow it.
+    """
+    require(tx, actor, Permission.READ)
+    place = _parse(after)
+    text = text.strip()
+    if not text:
+        return _newest(tx, chosen, place, limit)
+    found = _search(tx, text, chosen, place, limit)
+    if not after and _UID.fullmatch(text) and int(text) <= LARGEST_UID:
+        user = tx.users.find(Uid(int(text)))
+        if user is not None and not is_gone(user) and chosen.fits(user):
+            others = [each for each in found.users if each.uid != user.uid]
+            return Found((user, *others), found.more)
+    return found
+
+
+def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> Dossier:
+    """Everything about one person. Raises Refused (not found, forbidden)."""
+    require(tx, actor, Permission.READ)
+    user = tx.users.find(uid)
+    if user is None or is_gone(user):
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
+    return Dossier(
+        user,
+        _factors(tx, uid),
+        sorted(tx.sessions.live_of(uid, now), key=lambda each: -each.last_seen_at),
+        connected_apps(tx, uid, now),
+        tx.event_search.page(EventFilter(uid=uid), _LATEST, _EVENTS),
+    )
+
+
+def uid_of(text: str) -> Uid | None:
+    """Return the uid that is written so; None for text that is none."""
+    if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
+        return None
+    return Uid(int(text))
+
+
+def is_gone(user: User) -> bool:
+    """Whether of this person nothing is left but the number."""
+    return not user.email
+
+
+def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -> Found:
+    if place is None:
+        place = Cursor(str(_END), 0)
+    if not place.word.isdecimal():
+        raise _foreign()
+    before, before_uid = Instant(int(place.word[:16])), place.uid
+    uids = tx.people.newest(chosen, before, before_uid, limit + 1)
+    users = [user for uid in uids[:limit] if (user := tx.users.find(uid)) is not None]
+    more = f"{users[-1].created_at}.{users[-1].uid}" if len(uids) > limit and users else ""
+    return Found([user for user in users if not is_gone(user)], more)
+
+
+def _search(tx: Transaction, text: str, chosen: Filter, place: Cursor | None, limit: int) -> Found:
+    start, end = word_range(text)
+    place = place or START
+    users: list[User] = []
+    looked = 0
+    while looked < _LOOKED_AT:
+        rows = tx.people.find(text, place, _BATCH)
+        for word, uid in rows:
+            user = tx.users.find(uid)
+            if user is not None and chosen.fits(user) and _first(user, start, end) == word:
+                if len(users) == limit:
+                    return Found(users, f"{place.word}.{place.uid}")
+                users.append(user)
+            place = Cursor(word, uid)
+        looked += len(rows)
+        if len(rows) < _BATCH:
+            return Found(users, "")
+    return Found(users, f"{place.word}.{place.uid}")
+
+
+def _first(user: User, start: str, end: str) -> str:
+    # Who has several words that fit is shown for the first of them, once.
+    words = words_of(user.username, user.email, user.name)
+    return next((word for word in words if start <= word < end), "")
+
+
+def _parse(after: str) -> Cursor | None:
+    if not after:
+        return None
+    match = _PLACE.fullmatch(after)
+    if match is None or int(match[2]) > _END:
+        raise _foreign()
+    return Cursor(match[1], int(match[2]))
+
+
+def _foreign() -> Refused:
+    return Refused(
+        Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "this address was not one of ours; search again",
+            "admin.place",
+        )
+    )
+
+
+def _factors(tx: Transaction, uid: Uid) -> Sequence[Factor]:
+    found: dict[str, Factor] = {}
+    for place, (kind, name, since, last_used_at) in enumerate(tx.people.factors_of(uid)):
+        # Of codes only how many are left is worth a line.
+        known = found.get(kind) if kind == RECOVERY_CODE else None
+        count = 1 if known is None else known.count + 1
+        key = kind if kind == RECOVERY_CODE else f"{kind} {place}"
+        found[key] = Factor(kind, name, since, last_used_at, count)
+    return list(found.values())

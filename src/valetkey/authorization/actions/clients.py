@@ -1,0 +1,371 @@
+"""Register, change, switch off and on: every change of a client, through whichever door."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from typing import cast
+
+from valetkey.authorization.actions.endings import end_all_of_client
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.model.event.clients import (
+    ClientChanged,
+    ClientDisabled,
+    ClientEnabled,
+    ClientRegistered,
+    ClientRemoved,
+    ClientSecretEnded,
+    ClientSecretIssued,
+    ClientVerificationEnded,
+    RemovedBecause,
+)
+from valetkey.authorization.model.register.client import (
+    BY_SECRET,
+    AccessTokenFormat,
+    ApplicationType,
+    AuthenticationMethod,
+    Client,
+    ClientSecret,
+    ClientType,
+)
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import (
+    ClientMetadata,
+    ClientRules,
+    MetadataError,
+)
+from valetkey.authorization.protocol.register.keys import as_document
+from valetkey.authorization.protocol.register.names import alike
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.shared_secrets import place
+from valetkey.kernel.moment import Instant, Lifetime, later
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
+
+OWN_DOORS = frozenset({"registration", "api"})
+"""The doors at which clients change themselves."""
+
+UNSEEN_DOORS = OWN_DOORS | {"portal"}
+"""The doors of clients that no operator looked at: none is called like a verified one."""
+
+OPERATORS_DOORS = frozenset({"admin", "cli", "start"})
+"""The doors of those who may say that they know who is behind a client."""
+
+MOST_SECRETS = 2
+"""Live secrets of one client: the one in use and the one that replaces it."""
+
+SHORTEST_SECRET = 32
+"""Characters below which a secret could be guessed."""
+
+TOO_MANY_SECRETS = (
+    f"{MOST_SECRETS} secrets work already: end one of them first, or let the others end at once"
+)
+_LONGEST_ID = 100
+_LONGEST_SECRET = 500
+_LONGEST_TOLD = 300
+Faults = tuple[MetadataError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registrar:
+    """Keeps the register of clients by the rules. Its methods run inside a transaction."""
+
+    rules: ClientRules
+    fingerprints: FingerprintKey
+    sealer: Sealer
+    random: Callable[[int], bytes]
+    door: str
+
+    def register(
+        self,
+        tx: Transaction,
+        metadata: ClientMetadata,
+        now: Instant,
+        *,
+        client_id: str,
+        secret: Secret | None,
+    ) -> Client | Faults:
+        """The new client, or everything that is wrong with it.
+
+        A client that authenticates by secret needs one. Its fingerprint is all that is kept, and
+        the secret itself, sealed, for a client that signs with it or wants answers signed so.
+        """
+        faults = [*self.rules.faults(metadata), *_id_faults(client_id)]
+        needs = metadata.proof in BY_SECRET
+        if needs and secret is None:
+            faults.append(MetadataError("client_secret", "this client authenticates by a secret"))
+        if not needs and secret is not None:
+            faults.append(
+                MetadataError("client_secret", "this client does not authenticate by a secret")
+            )
+        faults += secret_faults(secret)
+        faults += self._name_faults(tx, metadata.name, "")
+        if faults:
+            return tuple(faults)
+        client = self._client(metadata, client_id, now)
+        if tx.clients.was_removed(client_id) or not tx.clients.register(client):
+            return (MetadataError("client_id", "another: this one is taken"),)
+        tx.events.add(ClientRegistered(client_id, self.door), now)
+        if secret is not None:
+            self._add_secret(tx, client, secret, now)
+        return tx.clients.find(client_id) or client
+
+    def change(
+        self, tx: Transaction, client: Client, metadata: ClientMetadata, now: Instant
+    ) -> Client | Faults:
+        """The client as it is now, or everything that is wrong with the change.
+
+        What did not change is not written, and no event says that it did.
+        """
+        if faults := self.rules.faults(metadata):
+            return faults
+        wanted = replace(
+            self._client(metadata, client.id, now),
+            created_at=client.created_at,
+            changed_at=client.changed_at,
+            disabled_at=client.disabled_at,
+            secrets=client.secrets,
+            self_registered=client.self_registered,
+            verified_at=client.verified_at,
+            generation=client.generation,
+        )
+        if self.door in OWN_DOORS and (faults := _naming_faults(client, wanted)):
+            return faults
+        if wanted.name != client.name and (faults := self._name_faults(tx, wanted.name, client.id)):
+            return faults
+        changed = changed_fields(client, wanted)
+        if not changed:
+            return client
+        wanted = replace(wanted, changed_at=now)
+        if not tx.clients.change(wanted):
+            return (MetadataError("client_id", "a client that is registered"),)
+        told = _told_apart(client, wanted, changed) if self.door in OPERATORS_DOORS else ((), ())
+        tx.events.add(ClientChanged(client.id, self.door, changed, *told), now)
+        # What was looked at had another name, or another place to send people to.
+        looks_different = wanted.appearance != client.appearance
+        if looks_different and self.door not in OPERATORS_DOORS and tx.clients.unverify(client.id):
+            tx.events.add(ClientVerificationEnded(client.id, "changed"), now)
+            return replace(wanted, verified_at=None)
+        return wanted
+
+    def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
+        """Why a client that nobody looked at may not be called so, beside the one that it is."""
+        if self.door not in UNSEEN_DOORS or not alike(name, tx.clients.verified_names(but)):
+            return ()
+        return (MetadataError("name", "another one: a verified app is called so"),)
+
+    def issue_secret(
+        self,
+        tx: Transaction,
+        client: Client,
+        secret: Secret,
+        now: Instant,
+        *,
+        others_live: Lifetime | None,
+        replaces_oldest: bool = False,
+    ) -> Faults:
+        """Add a secret; the others end after `others_live`, or never if that is None.
+
+        A client has at most `MOST_SECRETS` live secrets. One more is a fault, or ends the oldest
+        at once with `replaces_oldest`.
+        """
+        # Held until the commit: parallel requests are counted one after the other.
+        tx.clients.touch()
+        held = tx.clients.find_held(client.id)
+        if held is None or not held.has_secret:
+            return (
+                MetadataError("client_secret", "this client does not authenticate by a secret"),
+            )
+        if faults := secret_faults(secret):
+            return faults
+        live = [each for each in held.secrets if each.is_live(now)] if others_live != 0 else []
+        oldest = live[MOST_SECRETS - 1 :]
+        if oldest and not replaces_oldest:
+            return (MetadataError("client_secret", TOO_MANY_SECRETS),)
+        for each in oldest:
+            self.end_secret(tx, held, each.id, now)
+        at = None if others_live is None else later(now, others_live)
+        self._add_secret(tx, held, secret, now, others_expire_at=at)
+        return ()
+
+    def end_secret(self, tx: Transaction, client: Client, secret_id: str, now: Instant) -> bool:
+        """End one of its secrets now. False if it has none of this id that still works."""
+        if not tx.clients.end_secret(client.id, secret_id, now):
+            return False
+        tx.events.add(ClientSecretEnded(client.id, secret_id), now)
+        return True
+
+    def disable(self, tx: Transaction, client: Client, now: Instant) -> bool:
+        """Switch it off and end everything it holds. False if it was off."""
+        if client.disabled_at is not None:
+            return False
+        tx.clients.change(replace(client, disabled_at=now, changed_at=now))
+        end_all_of_client(tx, client.id, now, "client_disabled")
+        tx.events.add(ClientDisabled(client.id), now)
+        return True
+
+    def remove(
+        self,
+        tx: Transaction,
+        client: Client,
+        now: Instant,
+        *,
+        because: RemovedBecause,
+    ) -> None:
+        """Switch it off for ever and end everything it holds.
+
+        Its rows are deleted a while later: what is under way at this moment may still write some.
+        """
+        tx.clients.change(replace(client, disabled_at=now, changed_at=now))
+        end_all_of_client(tx, client.id, now, "client_removed")
+        tx.events.add(ClientRemoved(client.id, because), now)
+
+    def enable(self, tx: Transaction, client: Client, now: Instant) -> bool:
+        """Switch it on again; nothing that ended comes back. False if it was on."""
+        if client.disabled_at is None:
+            return False
+        tx.clients.change(replace(client, disabled_at=None, changed_at=now))
+        tx.events.add(ClientEnabled(client.id), now)
+        return True
+
+    def _add_secret(
+        self,
+        tx: Transaction,
+        client: Client,
+        secret: Secret,
+        now: Instant,
+        others_expire_at: Instant | None = None,
+    ) -> None:
+        print_ = self.fingerprints.of(secret_purpose(client.id), secret.reveal())
+        name, sealed = fresh_id("cs", self.random), ""
+        # Stored only where it is needed again: anything else could be stolen with the database.
+        if client.signs_with_secret:
+            sealed = self.sealer.seal(secret.reveal().encode(), place(name), self.random)
+        tx.clients.add_secret(client.id, ClientSecret(name, print_, None, sealed), now)
+        if others_expire_at is not None:
+            tx.clients.expire_other_secrets(client.id, name, others_expire_at)
+        tx.events.add(ClientSecretIssued(client.id, name, others_expire_at), now)
+
+    def _client(self, metadata: ClientMetadata, client_id: str, now: Instant) -> Client:
+        return Client(
+            id=client_id,
+            name=metadata.name,
+            description=metadata.description,
+            type=ClientType(metadata.type),
+            application_type=ApplicationType(metadata.application_type),
+            profile_name=ProfileName(self.rules.profile_of(metadata)),
+            access_token_format=AccessTokenFormat(metadata.access_token_format),
+            access_token_lifetime=metadata.access_token_lifetime,
+            authentication_method=AuthenticationMethod(metadata.proof),
+            redirect_uris=metadata.redirect_uris,
+            grant_types=frozenset(metadata.grant_types),
+            scope=Scope(metadata.scopes),
+            default_scope=Scope(metadata.default_scopes),
+            required_scope=Scope(metadata.required_scopes),
+            key_set=metadata.keys.signing,
+            requires_pkce=metadata.requires_pkce,
+            rotates_refresh_token=metadata.rotates_refresh_token,
+            ends_with_session=metadata.ends_with_session,
+            logo_uri=metadata.logo_uri,
+            policy_uri=metadata.policy_uri,
+            tos_uri=metadata.tos_uri,
+            created_at=now,
+            changed_at=now,
+            disabled_at=None,
+            openid=metadata.completed,
+        )
+
+
+def metadata_of(client: Client) -> ClientMetadata:
+    """What would register the client as it is; change a field of it and pass it to `change`."""
+    return ClientMetadata(
+        name=client.name,
+        description=client.description,
+        redirect_uris=client.redirect_uris,
+        grant_types=tuple(sorted(client.grant_types)),
+        scopes=client.scope.names,
+        default_scopes=client.default_scope.names,
+        required_scopes=client.required_scope.names,
+        profile=client.profile_name.value,
+        type=client.type.value,
+        application_type=client.application_type.value,
+        access_token_format=client.access_token_format.value,
+        access_token_lifetime=client.access_token_lifetime,
+        authentication_method=client.authentication_method.value,
+        key_set=as_document(client.key_set, client.openid.encryption_keys),
+        requires_pkce=client.requires_pkce,
+        rotates_refresh_token=client.rotates_refresh_token,
+        ends_with_session=client.ends_with_session,
+        logo_uri=client.logo_uri,
+        policy_uri=client.policy_uri,
+        tos_uri=client.tos_uri,
+        openid=client.openid,
+    )
+
+
+def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
+    """The names of the fields in which two records of one client differ."""
+    apart = {"secrets", "changed_at", "key_set", "logo"}
+    names = [
+        field.name
+        for field in fields(Client)
+        if field.name not in apart and getattr(before, field.name) != getattr(after, field.name)
+    ]
+    if before.key_set.document() != after.key_set.document():
+        names.append("key_set")
+    return tuple(names)
+
+
+def _told_apart(
+    before: Client, after: Client, names: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of these names before and after, each as a short text."""
+    return tuple(_told(getattr(before, n)) for n in names), tuple(
+        _told(getattr(after, n)) for n in names
+    )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, frozenset | tuple):
+        words = [str(each) for each in cast("Iterable[object]", value)]
+        text = " ".join(sorted(words) if isinstance(value, frozenset) else words)
+    elif value is None or isinstance(value, str | int | Scope):
+        text = "" if value is None else str(value)
+    else:
+        # Keys, and what is kept for OpenID Connect: too long to be read here.
+        text = "…"
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"
+
+
+def secret_faults(secret: Secret | None) -> Faults:
+    """What is wrong with a secret that somebody chose."""
+    if secret is None:
+        return ()
+    text = secret.reveal()
+    if SHORTEST_SECRET <= len(text) <= _LONGEST_SECRET and text.isascii() and text.isprintable():
+        return ()
+    detail = (
+        f"at least {SHORTEST_SECRET} printable ASCII characters; "
+        "`valetkey client secret --generate` prints a good one"
+    )
+    return (MetadataError("client_secret", detail),)
+
+
+def _naming_faults(client: Client, wanted: Client) -> Faults:
+    # Who holds a person's grant in one sector must not learn the person's name in another: a
+    # sector without a list of its addresses is claimed by a redirect URI alone.
+    before, after = client.openid, wanted.openid
+    if before.subject_type != after.subject_type:
+        return (MetadataError("subject_type", "as it was registered; register another client"),)
+    if before.is_pairwise and before.sector != after.sector:
+        detail = "the sector of pairwise subjects stays; register another client"
+        return (MetadataError("redirect_uris", detail),)
+    return ()
+
+
+def _id_faults(client_id: str) -> Faults:
+    plain = client_id.isascii() and client_id.isprintable() and not set(client_id) & set(' "\\<>:')
+    # A subject of digits is a user's, and a client's own tokens have its id as subject.
+    if plain and 0 < len(client_id) <= _LONGEST_ID and not client_id.isdigit():
+        return ()
+    detail = f"1 to {_LONGEST_ID} ASCII characters without spaces and colons, not digits alone"
+    return (MetadataError("client_id", detail),)

@@ -1,0 +1,284 @@
+"""Health: what should be mended about an app before it hurts, found in facts already kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
+from valetkey.authorization.actions.developer.usage import (
+    LAG,
+    PKCE_MISSING,
+    PKCE_USED,
+    grant_used,
+    scope_used,
+)
+from valetkey.authorization.model.register.client import (
+    CLIENT_SCOPE,
+    ApplicationType,
+    Client,
+    GrantTypeName,
+)
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, days, hours
+
+UNUSED_AFTER = days(90)
+"""What was not used for so long is not needed."""
+
+OLD_SECRET = days(365)
+"""An older secret has been in too many hands, files and backups."""
+
+IDLE_SECRET = days(30)
+"""A secret that nobody ever used after so long is only a risk."""
+
+_RECENT = days(30)
+_BEHIND = hours(1)
+
+
+class Weight(StrEnum):
+    """How much it matters."""
+
+    ALARM = "alarm"
+    WARNING = "warning"
+    HINT = "hint"
+
+
+class Sign(StrEnum):
+    """What was found."""
+
+    SECRET_IN_URL = "secret_in_url"
+    IMPLICIT_UNUSED = "implicit_unused"
+    IMPLICIT_USED = "implicit_used"
+    PASSWORD_UNUSED = "password_unused"
+    PASSWORD_USED = "password_used"
+    PKCE_UNUSED = "pkce_unused"
+    PKCE_OPTIONAL = "pkce_optional"
+    HTTP_REDIRECT = "http_redirect"
+    SCOPES_UNUSED = "scopes_unused"
+    SECRET_OLD = "secret_old"
+    SECRET_IDLE = "secret_idle"
+    CLASSIC_NEEDLESS = "classic_needless"
+    NO_POLICY = "no_policy"
+    NO_LOGO = "no_logo"
+    LOGO_UNUSABLE = "logo_unusable"
+
+
+class Mend(StrEnum):
+    """What one button does about it."""
+
+    DROP_IMPLICIT = "drop-implicit"
+    DROP_PASSWORD = "drop-password"
+    REQUIRE_PKCE = "require-pkce"
+    REMOVE_SCOPES = "remove-scopes"
+    MODERN_PROFILE = "modern-profile"
+    FETCH_LOGO = "fetch-logo"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to mend. `about` are the scopes, addresses or secrets it is about.
+
+    `last` is when it last happened, None for never. `mend` is what a button can do; where that is
+    None, somebody has to think: `way` is the page of the portal to do it on.
+    """
+
+    sign: Sign
+    weight: Weight
+    about: tuple[str, ...] = ()
+    last: Instant | None = None
+    mend: Mend | None = None
+    way: str = "settings"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a client; `watched` says whether it was watched for long enough."""
+
+    client: Client
+    latest: Mapping[str, Instant]
+    now: Instant
+    watched: bool
+
+    def since(self, lapse: Lifetime) -> Instant:
+        return Instant(self.now - lapse)
+
+    def last(self, what: str) -> Instant | None:
+        return self.latest.get(what)
+
+    def is_unused(self, what: str) -> bool:
+        last = self.last(what)
+        return self.watched and (last is None or last < self.since(UNUSED_AFTER))
+
+
+def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Finding]:
+    """Everything that should be mended, what matters most first.
+
+    "Unused" is only said of an app that is older than the time in which it was not used, and while
+    no event waits to be counted.
+    """
+    waiting = tx.events.page(*tx.usage.cursor(), limit=1)
+    behind = bool(waiting) and waiting[0].at < now - LAG - _BEHIND
+    watched = not behind and client.created_at <= now - UNUSED_AFTER
+    facts = _Facts(client, tx.usage.latest(client.id), now, watched)
+    found = (
+        *_secrets(tx, facts),
+        *_legacy(facts),
+        *_pkce(facts),
+        *_addresses(facts),
+        *_scopes(facts),
+        *_profile(tx, facts),
+        *_appearance(tx, facts),
+    )
+    weights = list(Weight)
+    return sorted(found, key=lambda finding: weights.index(finding.weight))
+
+
+def mend(
+    tx: Transaction, registrar: Registrar, client: Client, wanted: Mend, now: Instant
+) -> Client | Faults | None:
+    """The client after it, what is wrong with that, or None where there is nothing to mend.
+
+    Judged anew, so that nothing is taken away that was used a moment ago.
+    """
+    finding = next((each for each in findings_of(tx, client, now) if each.mend is wanted), None)
+    if finding is None:
+        return None
+    before = metadata_of(client)
+    match wanted:
+        case Mend.DROP_IMPLICIT | Mend.DROP_PASSWORD:
+            gone = _LEGACY[wanted]
+            left = tuple(name for name in before.grant_types if name != gone)
+            return registrar.change(tx, client, replace(before, grant_types=left), now)
+        case Mend.REQUIRE_PKCE:
+            return registrar.change(tx, client, replace(before, requires_pkce=True), now)
+        case Mend.MODERN_PROFILE:
+            modern = ProfileName.MODERN.value
+            return registrar.change(tx, client, replace(before, profile=modern), now)
+        case Mend.FETCH_LOGO:
+            tx.logos.retry(client.id, now)
+            return client
+        case Mend.REMOVE_SCOPES:
+
+            def without(names: tuple[str, ...]) -> tuple[str, ...]:
+                return tuple(name for name in names if name not in finding.about)
+
+            after = replace(
+                before,
+                scopes=without(before.scopes),
+                default_scopes=without(before.default_scopes),
+            )
+            return registrar.change(tx, client, after, now)
+
+
+_LEGACY: Mapping[Mend, str] = {
+    Mend.DROP_IMPLICIT: GrantTypeName.IMPLICIT.value,
+    Mend.DROP_PASSWORD: GrantTypeName.PASSWORD.value,
+}
+
+
+def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
+    found: list[Finding] = []
+    live = [
+        secret
+        for secret in tx.usage.secrets_of(facts.client.id)
+        if secret.expires_at is None or secret.expires_at > facts.now
+    ]
+    sighting = tx.clients.query_sighting(facts.client.id)
+    if sighting is not None:
+        seen = tuple(each.name for each in live if each.created_at <= sighting.last_seen_at)
+        if seen:
+            last = sighting.last_seen_at
+            found.append(Finding(Sign.SECRET_IN_URL, Weight.ALARM, seen, last, None, "secrets"))
+    lasting = [each for each in live if each.expires_at is None]
+    for each in lasting:
+        if each.last_used_at is None and each.created_at < facts.since(IDLE_SECRET):
+            found.append(Finding(Sign.SECRET_IDLE, Weight.WARNING, (each.name,), way="secrets"))
+        elif each.created_at < facts.since(OLD_SECRET):
+            last = each.created_at
+            found.append(Finding(Sign.SECRET_OLD, Weight.HINT, (each.name,), last, way="secrets"))
+    return found
+
+
+def _legacy(facts: _Facts) -> Sequence[Finding]:
+    found: list[Finding] = []
+    for grant_type, unused, used, mended in (
+        (GrantTypeName.IMPLICIT, Sign.IMPLICIT_UNUSED, Sign.IMPLICIT_USED, Mend.DROP_IMPLICIT),
+        (GrantTypeName.PASSWORD, Sign.PASSWORD_UNUSED, Sign.PASSWORD_USED, Mend.DROP_PASSWORD),
+    ):
+        if not facts.client.may_use(grant_type):
+            continue
+        last = facts.last(grant_used(grant_type.value))
+        if facts.is_unused(grant_used(grant_type.value)):
+            found.append(Finding(unused, Weight.WARNING, last=last, mend=mended))
+        else:
+            found.append(Finding(used, Weight.WARNING, last=last, way="start"))
+    return found
+
+
+def _pkce(facts: _Facts) -> Sequence[Finding]:
+    client = facts.client
+    if client.needs_pkce or not client.may_use(GrantTypeName.AUTHORIZATION_CODE):
+        return ()
+    missing, used = facts.last(PKCE_MISSING), facts.last(PKCE_USED)
+    if missing is not None and missing >= facts.since(_RECENT):
+        return (Finding(Sign.PKCE_UNUSED, Weight.WARNING, last=missing, way="start"),)
+    if used is None or used < facts.since(_RECENT):
+        return (Finding(Sign.PKCE_UNUSED, Weight.HINT, last=missing, way="start"),)
+    return (Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=used, mend=Mend.REQUIRE_PKCE),)
+
+
+def _addresses(facts: _Facts) -> Sequence[Finding]:
+    if facts.client.application_type is not ApplicationType.WEB:
+        return ()
+    plain = tuple(uri for uri in facts.client.redirect_uris if uri.startswith("http://"))
+    return (Finding(Sign.HTTP_REDIRECT, Weight.WARNING, plain),) if plain else ()
+
+
+def _scopes(facts: _Facts) -> Sequence[Finding]:
+    client = facts.client
+    used = any(
+        at >= facts.since(UNUSED_AFTER)
+        for what, at in facts.latest.items()
+        if what.startswith(grant_used(""))
+    )
+    # An app that is not used at all is not in need of fewer scopes.
+    if not used:
+        return ()
+    kept = {*client.required_scope, *CLIENT_SCOPE, OPENID, OFFLINE_ACCESS}
+    idle = tuple(
+        name for name in client.scope if name not in kept and facts.is_unused(scope_used(name))
+    )
+    if not idle:
+        return ()
+    return (Finding(Sign.SCOPES_UNUSED, Weight.WARNING, idle, mend=Mend.REMOVE_SCOPES),)
+
+
+def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
+    client = facts.client
+    if client.profile_name is not ProfileName.CLASSIC or not facts.watched:
+        return ()
+    if any(client.may_use(name) for name in (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)):
+        return ()
+    sighting = tx.clients.query_sighting(client.id)
+    if sighting is not None and sighting.last_seen_at >= facts.since(UNUSED_AFTER):
+        return ()
+    missing = facts.last(PKCE_MISSING)
+    if missing is not None and missing >= facts.since(UNUSED_AFTER):
+        return ()
+    return (Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, mend=Mend.MODERN_PROFILE),)
+
+
+def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
+    client = facts.client
+    if not client.may_use(GrantTypeName.AUTHORIZATION_CODE):
+        return ()
+    found: list[Finding] = []
+    if not client.policy_uri:
+        found.append(Finding(Sign.NO_POLICY, Weight.HINT))
+    if not client.logo_uri:
+        found.append(Finding(Sign.NO_LOGO, Weight.HINT))
+    elif tx.logos.failure(client.id):
+        about = (client.logo_uri,)
+        found.append(Finding(Sign.LOGO_UNUSABLE, Weight.WARNING, about, mend=Mend.FETCH_LOGO))
+    return found

@@ -1,0 +1,180 @@
+"""Rules of the developer portal: who may register apps, and which."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
+from valetkey.authorization.actions.developer.draft import AppDraft, AppKind, changed, fresh
+from valetkey.authorization.actions.developer.ownership import owned_apps
+from valetkey.authorization.actions.developer.secrets import keep_ending
+from valetkey.authorization.actions.developer.team import add_member
+from valetkey.authorization.actions.endings import delete_clients
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import BY_SECRET, Client, GrantTypeName
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.names import name_fault
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import Secret, fresh_id
+
+DOOR = "portal"
+_STILL_UNDER_WAY = 60
+"""Seconds after which nothing writes any more for an app that was deleted."""
+
+_BATCH = 100
+
+
+class Barrier(StrEnum):
+    """Why somebody may not register an app, or not one more."""
+
+    NOBODY = "nobody"
+    UNVERIFIED = "unverified"
+    UNINVITED = "uninvited"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Portal:
+    """Keeps the apps of developers by the one set of rules. Its methods run inside a transaction.
+
+    `scopes` are those that people can be asked for; `reserved_names` is nobody's to use.
+    """
+
+    registrar: Registrar
+    settings: PortalSettings
+    scopes: Collection[str]
+    reserved_names: Collection[str]
+
+    @property
+    def offered_scopes(self) -> tuple[str, ...]:
+        """What a new app may ask people for."""
+        chosen = self.settings.scopes
+        return tuple(
+            name for name in self.scopes if name in IDENTITY_SCOPES or not chosen or name in chosen
+        )
+
+    @property
+    def kinds(self) -> tuple[AppKind, ...]:
+        """The apps that can be registered with the grant types that the settings allow."""
+        allowed, kinds = self.settings.grant_types, list[AppKind]()
+        if GrantTypeName.AUTHORIZATION_CODE in allowed:
+            kinds += [AppKind.SERVER, AppKind.BROWSER, AppKind.DEVICE]
+        if GrantTypeName.CLIENT_CREDENTIALS in allowed:
+            kinds.append(AppKind.MACHINE)
+        return tuple(kinds)
+
+    def barrier(self, tx: Transaction, user: User) -> Barrier | None:
+        """What keeps this person from registering one more app; None if nothing does."""
+        who = self.settings.who
+        if who is Registrants.NOBODY or not self.kinds:
+            return Barrier.NOBODY
+        if who is Registrants.VERIFIED and user.email_verified_at is None:
+            return Barrier.UNVERIFIED
+        if who is Registrants.INVITED and not tx.members.is_developer(user.uid):
+            return Barrier.UNINVITED
+        if len(owned_apps(tx, user.uid)) >= self.settings.apps_per_person:
+            return Barrier.FULL
+        return None
+
+    def faults(self, draft: AppDraft, before: Client | None = None) -> Faults:
+        """What is wrong with what a developer wants, as far as nobody else has to be looked at."""
+        return self.registrar.rules.faults(self._metadata(draft, before))
+
+    def needs_secret(self, draft: AppDraft) -> bool:
+        """Whether a new app of this kind is given a secret."""
+        return self._metadata(draft, None).proof in BY_SECRET
+
+    def register(
+        self,
+        tx: Transaction,
+        user: User,
+        draft: AppDraft,
+        now: Instant,
+        *,
+        client_id: str,
+        secret: Secret | None,
+    ) -> Client | Faults | Barrier:
+        """The new app, owned by this person; or why not, and nothing is written."""
+        # First what makes everybody wait who registers: nobody counts what another is adding.
+        tx.clients.touch()
+        if barrier := self.barrier(tx, user):
+            return barrier
+        if faults := self._own_faults(tx, draft, None):
+            return (*faults, *self.registrar.rules.faults(self._metadata(draft, None)))
+        made = self.registrar.register(
+            tx, self._metadata(draft, None), now, client_id=client_id, secret=secret
+        )
+        if not isinstance(made, tuple):
+            add_member(tx, made.id, user.uid, TeamRole.OWNER, now)
+            if secret is not None:
+                keep_ending(tx, made.id, secret, now)
+        return made
+
+    def change(
+        self, tx: Transaction, client: Client, draft: AppDraft, now: Instant
+    ) -> Client | Faults:
+        """The app as it is now, or everything that is wrong with the change."""
+        metadata = self._metadata(draft, client)
+        if faults := self._own_faults(tx, draft, client):
+            return (*faults, *self.registrar.rules.faults(metadata))
+        return self.registrar.change(tx, client, metadata, now)
+
+    def drop_grant_type(
+        self, tx: Transaction, client: Client, name: GrantTypeName, now: Instant
+    ) -> Client | Faults:
+        """The app without a grant type of old, which only an administrator can give it again."""
+        before = metadata_of(client)
+        left = tuple(each for each in before.grant_types if each != name)
+        return self.registrar.change(tx, client, replace(before, grant_types=left), now)
+
+    def delete(self, tx: Transaction, client: Client, now: Instant) -> None:
+        """End the app and all it holds, and dissolve its team. Its id is never given again."""
+        self.registrar.remove(tx, client, now, because="deleted")
+        tx.members.dissolve(client.id, now)
+
+    @property
+    def sweeps(self) -> tuple[Callable[[Transaction, Instant], int], ...]:
+        """What is to be done about them every now and then."""
+        return (sweep_deleted, sweep_invitations)
+
+    def _metadata(self, draft: AppDraft, before: Client | None) -> ClientMetadata:
+        allowed = self.settings.grant_types
+        if before is None:
+            return fresh(draft, self.settings.default_profile.value, allowed)
+        return changed(metadata_of(before), draft, allowed)
+
+    def _own_faults(self, tx: Transaction, draft: AppDraft, before: Client | None) -> Faults:
+        """What this door asks beyond the rules of all doors."""
+        found: list[MetadataError] = []
+        if before is None and draft.kind not in self.kinds:
+            found.append(
+                MetadataError("kind", "another kind of app: this one cannot be registered here")
+            )
+        if before is None or draft.name != before.name:
+            detail = name_fault(draft.name, self.reserved_names)
+            if detail:
+                found.append(MetadataError("name", detail))
+        known = {*self.offered_scopes, *(before.scope if before is not None else ())}
+        if not set(draft.scopes) <= known:
+            found.append(MetadataError("scopes", "only what can be registered here"))
+        return tuple(found)
+
+
+def fresh_client_id(random: Callable[[int], bytes]) -> str:
+    """An id for a new app."""
+    return fresh_id("app", random)
+
+
+def sweep_invitations(tx: Transaction, now: Instant) -> int:
+    """Delete some invitations whose time is over; how many."""
+    return tx.team_invitations.sweep(now, _BATCH)
+
+
+def sweep_deleted(tx: Transaction, now: Instant) -> int:
+    """Delete the rows of some apps that were deleted a while ago; how many."""
+    found = tx.members.dissolved(Instant(now - _STILL_UNDER_WAY), _BATCH)
+    return delete_clients(tx, found, now)

@@ -1,0 +1,263 @@
+"""The team of an app: who is asked in, who comes, who goes; an app always has an owner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from valetkey.authorization.actions.admin.issued import end_issued_in_team
+from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.event.portal import (
+    TeamInvitationEnded,
+    TeamInvitationIssued,
+    TeamMemberAdded,
+    TeamMemberChanged,
+    TeamMemberRemoved,
+)
+from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.storage.register.team_invitations import TeamInvitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
+
+LIFETIME = days(7)
+"""So long somebody may take to answer."""
+
+MOST_WAITING = 20
+"""Invitations of one app that wait for an answer: a team is no mailing list."""
+
+MOST_MEMBERS = 50
+"""People in the team of one app, with those who are invited."""
+
+_LONGEST = 254
+
+
+class Trouble(StrEnum):
+    """Why nothing was done."""
+
+    GONE = "gone"  # no such app or person, or not the visitor's to do
+    NOBODY = "nobody"  # neither a name nor an address
+    NUMBER = "number"  # a uid or a name: not said which
+    MEMBER = "member"  # they are in the team
+    TWICE = "twice"  # they are asked already
+    FULL = "full"
+    LAST_OWNER = "last_owner"
+
+
+@dataclass(frozen=True, slots=True)
+class FreshInvitation:
+    """What chance gives, drawn before the transaction."""
+
+    id: str
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Teams:
+    """Changes teams. Its methods run inside a transaction and ask themselves who may."""
+
+    fingerprints: FingerprintKey
+    outbox: MailOutbox
+    issuer: str
+
+    def invite(
+        self,
+        tx: Transaction,
+        client_id: str,
+        by: User,
+        invited: str,
+        role: TeamRole,
+        fresh: FreshInvitation,
+        now: Instant,
+        *,
+        language: str = "en",
+    ) -> Trouble | None:
+        """Ask somebody in, by user name or e-mail address, `uid:1002`, `name:ada` or `email:…`.
+
+        What is told is the same whether there is such a person or not.
+        """
+        # Held: an account that is disabled, and a membership that ends, end what they issued.
+        inviter = tx.users.find_to_change(by.uid)
+        team = tx.members.team_to_change(client_id)
+        client = tx.clients.find(client_id)
+        if client is None or not _is_owner(inviter, team):
+            return Trouble.GONE
+        if not 0 < len(invited) <= _LONGEST or not invited.isprintable():
+            return Trouble.NOBODY
+        if fold(invited).isdigit():
+            return Trouble.NUMBER
+        kind, _, rest = invited.partition(":")
+        is_said = bool(rest) and kind in {"uid", "name", "email"}
+        address = rest if is_said and kind == "email" else "" if is_said else invited
+        is_address = "@" in address
+        if kind == "email" and is_said and not is_address:
+            return Trouble.NOBODY
+        user = next(iter(users_meant(tx, invited)), None)
+        if user is not None and any(one.uid == user.uid for one in team):
+            return Trouble.MEMBER
+        waiting = tx.team_invitations.to(client_id, now)
+        if any(fold(one.invited) == fold(invited) for one in waiting):
+            return Trouble.TWICE
+        if len(waiting) >= MOST_WAITING or len(team) + len(waiting) >= MOST_MEMBERS:
+            return Trouble.FULL
+        # An address that nobody proved may be somebody else's: there the email is the proof.
+        bound = user if user is not None and (not is_address or user.email_verified_at) else None
+        to = address if is_address else user.email if user is not None else ""
+        tx.team_invitations.issue(
+            TeamInvitation(
+                id=fresh.id,
+                token=self._print(fresh.token.reveal()),
+                client_id=client_id,
+                role=role,
+                invited=invited,
+                email_key=fold(to),
+                uid=None if bound is None else bound.uid,
+                invited_by=by.uid,
+                created_at=now,
+                expires_at=later(now, LIFETIME),
+            )
+        )
+        tx.events.add(TeamInvitationIssued(client_id, fresh.id, role.value), now)
+        message = Email(
+            EmailKind.TEAM_INVITATION,
+            to or invited,
+            language,
+            {
+                "app": client.name or client.id,
+                "by": by.name or by.username,
+                "link": f"{self.issuer}/developer/invitations/{fresh.id}"
+                f"?link={fresh.token.reveal()}",
+                "days": str(LIFETIME // days(1)),
+            },
+            uid=None if bound is None else bound.uid,
+            good_until=later(now, LIFETIME),
+        )
+        if to:
+            self.outbox.enqueue(tx, message, now)
+        else:
+            self.outbox.pretend_to_enqueue(tx, message, now)
+        return None
+
+    def find(
+        self, tx: Transaction, id: str, user: User, token: str, now: Instant
+    ) -> TeamInvitation | None:
+        """The invitation, if this person may answer it."""
+        found = tx.team_invitations.find(id, now)
+        if found is None:
+            return None
+        if found.uid is not None:
+            return found if found.uid == user.uid else None
+        proven = same(found.token, self._print(token))
+        return found if proven and found.email_key == fold(user.email) else None
+
+    def accept(
+        self, tx: Transaction, id: str, user: User, token: str, now: Instant
+    ) -> TeamInvitation | None:
+        """Come into the team, once. None where there is nothing to accept.
+
+        An invitation is worth nothing once its inviter is no owner of the app.
+        """
+        held = tx.users.find_to_change(user.uid)
+        found = None
+        if held is not None and held.disabled_at is None:
+            found = self.find(tx, id, held, token, now)
+        if found is None:
+            return None
+        team = tx.members.team_to_change(found.client_id)
+        if not _is_owner(tx.users.find(found.invited_by), team) or len(team) >= MOST_MEMBERS:
+            return None
+        if not tx.team_invitations.end(found.id, found.client_id, now):
+            return None
+        add_member(tx, found.client_id, user.uid, found.role, now)
+        return found
+
+    def decline(self, tx: Transaction, id: str, user: User, token: str, now: Instant) -> bool:
+        """Stay away. False where there is nothing to decline."""
+        found = self.find(tx, id, user, token, now)
+        if found is None or not tx.team_invitations.end(found.id, found.client_id, now):
+            return False
+        tx.events.add(TeamInvitationEnded(found.client_id, found.id, "declined"), now)
+        return True
+
+    def withdraw(self, tx: Transaction, client_id: str, by: Uid, id: str, now: Instant) -> bool:
+        """Take an invitation back. False where there is none, or `by` is no owner."""
+        if not _owns(tx.members.team_to_change(client_id), by):
+            return False
+        if not tx.team_invitations.end(id, client_id, now):
+            return False
+        tx.events.add(TeamInvitationEnded(client_id, id, "withdrawn"), now)
+        return True
+
+    def change(
+        self, tx: Transaction, client_id: str, by: Uid, uid: Uid, role: TeamRole, now: Instant
+    ) -> Trouble | None:
+        """Give somebody in the team another role; the last owner stays one."""
+        team = tx.members.team_to_change(client_id)
+        if not _owns(team, by) or not any(one.uid == uid for one in team):
+            return Trouble.GONE
+        if role is not TeamRole.OWNER and _is_last_owner(team, uid):
+            return Trouble.LAST_OWNER
+        if tx.members.give(client_id, uid, role):
+            tx.events.add(TeamMemberChanged(client_id, uid, role.value), now)
+            if role is not TeamRole.OWNER:
+                end_issued_in_team(tx, client_id, uid, now)
+        return None
+
+    def remove(
+        self, tx: Transaction, client_id: str, by: Uid, uid: Uid, now: Instant
+    ) -> Trouble | None:
+        """Take somebody out of the team; oneself may always go, but for the last owner."""
+        team = tx.members.team_to_change(client_id)
+        if by != uid and not _owns(team, by):
+            return Trouble.GONE
+        if _is_last_owner(team, uid):
+            return Trouble.LAST_OWNER
+        if not tx.members.remove(client_id, uid):
+            return Trouble.GONE
+        tx.events.add(TeamMemberRemoved(client_id, uid), now)
+        end_issued_in_team(tx, client_id, uid, now)
+        user = tx.users.find(uid)
+        email_key = fold(user.email) if user else ""
+        for invitation_id in tx.team_invitations.end_for(client_id, uid, email_key):
+            tx.events.add(TeamInvitationEnded(client_id, invitation_id, "removed"), now)
+        return None
+
+    def _print(self, token: str) -> Fingerprint:
+        return self.fingerprints.of("team invitation", token)
+
+
+def add_member(tx: Transaction, client_id: str, uid: Uid, role: TeamRole, now: Instant) -> bool:
+    """Put somebody into the team. False if they are in it."""
+    added = tx.members.add(Membership(client_id, uid, role, now))
+    if added:
+        tx.events.add(TeamMemberAdded(client_id, uid, role.value), now)
+    return added
+
+
+def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
+    """Make a person an owner of an app, whoever owns it. False if they are, or there is none.
+
+    For those who run the server: an app that nobody owns is looked after by them alone.
+    """
+    if tx.clients.find_held(client_id) is None or tx.users.find(uid) is None:
+        return False
+    if add_member(tx, client_id, uid, TeamRole.OWNER, now):
+        return True
+    given = tx.members.give(client_id, uid, TeamRole.OWNER)
+    if given:
+        tx.events.add(TeamMemberChanged(client_id, uid, TeamRole.OWNER.value), now)
+    return given
+
+
+def _owns(team: Sequence[Membership], uid: Uid) -> bool:
+    return any(one.owns and one.uid == uid for one in team)
+
+
+def _is_owner(user: User | None, team: Sequence[Membership]) -> bool:
+    return user is not None and user.disabled_at is None and _owns(team, user.uid)
+
+
+def _is_last_owner(team: Sequence[Membership], uid: Uid) -> bool:
+    return _owns(team, uid) and sum(one.owns for one in team) == 1

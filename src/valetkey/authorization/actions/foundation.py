@@ -1,0 +1,295 @@
+"""The foundation: settings, keyring, database and keys, on which servers and commands stand."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.actions.admin.roles import Roles
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.developer.portal import DOOR as PORTAL_DOOR
+from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.registrations import SelfRegistrar
+from valetkey.authorization.actions.resource_server import keep_registered
+from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.email.links import Links
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.protocol.register.names import RESERVED
+from valetkey.authorization.protocol.register.self_registration import SelfRules
+from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
+from valetkey.config.installation import connect_to, open_known, require_file
+from valetkey.config.paths import credential_path, database_file, endings_path, keyring_path
+from valetkey.config.settings import Settings
+from valetkey.fetch.outbound import OutboundHttp as Outgoing
+from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret, from_base64url
+from valetkey.kernel.url import origin
+
+SCHEMA = "valetkey.authorization.storage.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What every part of the server, and every command, stands on. Close the store's engine."""
+
+    settings: Settings
+    runtime: Runtime
+    keyring: Keyring
+    store: Store
+    keys: SigningKeyRing
+    scopes: Mapping[str, str]
+    outgoing: Outgoing
+    client_keys: ClientKeys
+
+    @property
+    def issuer(self) -> str:
+        """The server's own address, and the `iss` of all it issues."""
+        return self.settings.authorization.url
+
+    @property
+    def own_scope(self) -> Scope:
+        """What clients do with tokens of their own: the scopes that have no sentence.
+
+        What nobody can read, nobody can be asked for.
+        """
+        return CLIENT_SCOPE | Scope(tuple(name for name, said in self.scopes.items() if not said))
+
+    @property
+    def asked_of_people(self) -> Mapping[str, str]:
+        """All other scopes, with their sentences."""
+        own = self.own_scope
+        return {name: said for name, said in self.scopes.items() if name not in own}
+
+    def registrar(self, door: str) -> Registrar:
+        """The keeper of clients, for changes that come through this door."""
+        return Registrar(
+            ClientRules(
+                own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
+                scopes=tuple(self.scopes),
+                grant_types=RULES,
+                own_scopes=self.own_scope,
+                default_profile=ProfileName(self.settings.clients.default_profile),
+                signing_algorithms=self.settings.tokens.signing_algorithms,
+                fetch_networks=self.settings.fetch.allow,
+            ),
+            self.keyring.fingerprint_key,
+            self.keyring.sealer,
+            self.runtime.random,
+            door,
+        )
+
+    @property
+    def shared_secrets(self) -> SharedSecrets:
+        """The secrets of clients that sign with them."""
+        return SharedSecrets(self.keyring.sealer)
+
+    def self_registrar(self) -> SelfRegistrar:
+        """The keeper of applications that register themselves.
+
+        Raises Mistake where the settings give them a scope that nobody can be asked for.
+        """
+        settings = self.settings.registration
+        for name in settings.scopes:
+            if name not in self.asked_of_people:
+                known = ", ".join(self.asked_of_people)
+                raise Mistake(f'"{name}" is not one of {known}', "registration.scopes")
+        algorithms = self.settings.tokens.signing_algorithms
+        rules = SelfRules(
+            grant_types=settings.grant_types,
+            scopes=tuple(dict.fromkeys((*IDENTITY_SCOPES, *settings.scopes))),
+            # What the specification says where nothing is said, if it can be.
+            id_token_algorithm="RS256" if "RS256" in algorithms else "ES256",
+            reserved_names=(*RESERVED, self.settings.brand.name),
+        )
+        return SelfRegistrar(self.registrar("registration"), rules, settings.unused_lifetime)
+
+    @property
+    def removal(self) -> Removal:
+        """Who removes accounts."""
+        return Removal(self.outbox, self.settings.accounts.deletion_grace)
+
+    @property
+    def roles(self) -> Roles:
+        """Who may look after this server."""
+        return Roles(self.notices)
+
+    def portal(self) -> Portal:
+        """The keeper of apps that developers register.
+
+        Raises Mistake where the settings let them ask for a scope that nobody can be asked for.
+        """
+        settings = self.settings.portal
+        for name in settings.scopes:
+            if name not in self.asked_of_people:
+                known = ", ".join(self.asked_of_people)
+                raise Mistake(f'"{name}" is not one of {known}', "portal.scopes")
+        return Portal(
+            self.registrar(PORTAL_DOOR),
+            settings,
+            tuple(self.asked_of_people),
+            (*RESERVED, self.settings.brand.name),
+        )
+
+    def accounts(self) -> Accounts:
+        """The keeper of people."""
+        return Accounts(self.runtime.random, self.notices, (self.settings.brand.name,))
+
+    @property
+    def notices(self) -> Notices:
+        """What tells people of what concerns their account's safety."""
+        return Notices(self.issuer, self.outbox)
+
+    @property
+    def links(self) -> Links:
+        """Links in letters."""
+        return Links(self.issuer, self.keyring, self.runtime.random)
+
+    @property
+    def people_invitations(self) -> Invitations:
+        """Who may make an account by invitation."""
+        return Invitations(self.links, self.outbox)
+
+    @property
+    def outbox(self) -> MailOutbox:
+        """Where letters to people are handed in."""
+        return MailOutbox(self.settings.mail, self.keyring, self.runtime.random)
+
+    async def require_own_keyring(self) -> None:
+        """Raise Mistake unless this is the keyring that the database began with.
+
+        With another one every secret and every session in it would be dead, quietly.
+        """
+        print_ = from_base64url(self.keyring.fingerprint_key.of("keyring", "mark")) or b""
+        mark = int.from_bytes(print_[:7], "big")
+        if await self.store.write(lambda tx: tx.signing_keys.belongs_to(mark)):
+            return
+        place = (
+            "the keyring in the environment"
+            if self.settings.authorization.keyring_text is not None
+            else str(keyring_path(self.settings))
+        )
+        raise Mistake(
+            f"{place} is not the keyring that this database was made with; put that one back: "
+            "valetkey key restore FILE",
+            "authorization.keyring",
+        )
+
+    async def keep_keys(self, now: Instant) -> None:
+        """Make and retire signing keys as is due.
+
+        Raises Mistake where the keyring does not open what the database keeps sealed.
+        """
+        try:
+            await self.keys.keep(now)
+        except NoSigningKey as error:
+            raise Mistake(f"{error}: restore the keyring that belongs to it") from error
+
+
+def check_grant_types(settings: Settings) -> None:
+    """Raise Mistake if the settings offer a grant type that is unknown or not offered there."""
+    registrable = [name for name, rules in RULES.items() if rules.for_self_registration]
+    portal = [name for name, rules in RULES.items() if rules.for_portal]
+    for setting, offered, allowed in (
+        ("registration.grant_types", settings.registration.grant_types, registrable),
+        ("portal.grant_types", settings.portal.grant_types, portal),
+    ):
+        for name in offered:
+            if name not in allowed:
+                raise Mistake(f'"{name}" is not one of {", ".join(allowed)}', setting)
+
+
+def lay_foundation(
+    settings: Settings, runtime: Runtime, scopes: Mapping[str, str], *, begins: bool = True
+) -> Foundation:
+    """Open keyring and database; `scopes` are the sentences of all that the API asks for.
+
+    What clients have of their own has the sentence "". A keyring and a SQLite file that are not
+    there are made only where this `begins` an installation.
+
+    Raises Mistake where the keyring cannot be used, or where database or keyring is missing.
+    """
+    check_grant_types(settings)
+    require_file(settings, settings.authorization, begins=begins)
+    keyring = _keyring(settings, runtime, begins=begins)
+    engine = connect_to(settings, settings.authorization, begins=begins)
+    store = Store(engine, runtime.random)
+    tokens = settings.tokens
+    plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)
+    keys = SigningKeyRing(store.acting(SYSTEM), keyring.sealer, plan, runtime.random)
+    ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
+    outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
+    every = {**IDENTITY_SCOPES, **scopes}
+    return Foundation(
+        settings, runtime, keyring, store, keys, every, outgoing, ClientKeys(outgoing)
+    )
+
+
+async def prepare(settings: Settings, runtime: Runtime) -> bool:
+    """Tables, first signing keys, and the resource server's registration and credential.
+
+    Any number of processes may do this, any number of times. Whether the server has an owner.
+    """
+    foundation = lay_foundation(settings, runtime, {})
+    try:
+        await open_known(settings, settings.authorization, foundation.store.engine, SCHEMA, runtime)
+        await foundation.require_own_keyring()
+        # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
+        with contextlib.suppress(Mistake):
+            Endings(endings_path(settings)).compact()
+        now = runtime.now()
+        await foundation.keep_keys(now)
+        credential = _credential(settings, runtime)
+        registrar = foundation.registrar("start")
+        await foundation.store.write(
+            lambda tx: keep_registered(tx, registrar, credential, now), done_by=SYSTEM
+        )
+        return await foundation.store.read(lambda tx: tx.people.has_owner())
+    finally:
+        await foundation.store.engine.close()
+
+
+def _keyring(settings: Settings, runtime: Runtime, *, begins: bool) -> Keyring:
+    text = settings.authorization.keyring_text
+    if text is not None:
+        return Keyring.parse(text.reveal())
+    path, database = keyring_path(settings), database_file(settings, settings.authorization)
+    if database is not None and database.exists() and not path.exists():
+        raise Mistake(
+            f"there is a database, {database}, and no keyring at {path}; put the one back that "
+            "belongs to it: valetkey key restore FILE",
+            "authorization.keyring",
+        )
+    if not begins and not path.exists():
+        raise Mistake(
+            f"there is no keyring at {path}; begin with `valetkey serve` or `valetkey apply`, or "
+            "put the one back that belongs to the database: valetkey key restore FILE",
+            "authorization.keyring",
+        )
+    return create_or_read(path, runtime.random)
+
+
+def _credential(settings: Settings, runtime: Runtime) -> Secret:
+    given = settings.resource.credential_text
+    if given is not None:
+        return given
+
+    def make() -> str:
+        return fresh_secret(Prefix.CLIENT_SECRET, runtime.random).reveal()
+
+    return Secret(create_or_read_secret_file(credential_path(settings), make).strip())

@@ -1,0 +1,112 @@
+"""What a person's record may say of them, by the rules of each claim (OpenID Connect Core 5.1)."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from datetime import date
+from types import MappingProxyType
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.links import is_link
+
+LONGEST = 200
+"""Characters in a name, and in each part of an address."""
+
+LONGEST_ADDRESS = 1_000
+"""Characters in an address as a whole, line breaks included."""
+
+_PHONE_NUMBER = re.compile(r"\+[1-9][0-9]{4,14}", re.ASCII)
+_BIRTHDATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})-([0-9]{2}))?", re.ASCII)
+_LOCALE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,4}", re.ASCII)
+_ZONE = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,2}", re.ASCII)
+_LEAP = 2_000
+"""A year in which every day of any year exists, for birthdays without a year."""
+
+
+def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
+    """Everything that is wrong; what is empty was not said, and is never wrong."""
+    for name, (is_good, right) in _RULES.items():
+        said: str = getattr(claims, name)
+        if said and not is_good(said):
+            yield MetadataError(name, right)
+    if claims.phone_number_verified and not claims.phone_number:
+        yield MetadataError("phone_number_verified", "only with a phone_number")
+    for each in fields(Address):
+        part: str = getattr(claims.address, each.name)
+        if each.name in _SEVERAL_LINES:
+            is_plain = len(part) <= LONGEST_ADDRESS and all(map(_is_plain, part.split("\n")))
+            right = f"lines of printable characters, {LONGEST_ADDRESS} together"
+        else:
+            is_plain, right = _is_plain(part), _PLAIN
+        if part and not is_plain:
+            yield MetadataError(f"address/{each.name}", right)
+
+
+def _is_plain(text: str) -> bool:
+    # isprintable refuses controls, separators, surrogates and the bidi controls that reorder text.
+    return len(text) <= LONGEST and text.isprintable() and text.strip() == text
+
+
+def _is_birthdate(text: str) -> bool:
+    match = _BIRTHDATE.fullmatch(text)
+    if match is None:
+        return False
+    year = int(match[1])
+    if match[2] is None:
+        return year > 0
+    try:
+        date(year or _LEAP, int(match[2]), int(match[3]))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_zone(text: str) -> bool:
+    if _ZONE.fullmatch(text) is None:
+        return False
+    # A machine without the database of time zones cannot tell which exist.
+    return _exists(text) or not _exists("UTC")
+
+
+def _exists(zone: str) -> bool:
+    # One file is read: a list of all of them would cost a hundred times as much.
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+_PLAIN = f"at most {LONGEST} printable characters, without space at the ends"
+_SEVERAL_LINES = ("formatted", "street_address")
+_Rule = tuple[Callable[[str], bool], str]
+_TEXT: _Rule = (_is_plain, _PLAIN)
+_URL: _Rule = (is_link, "an https address")
+
+_RULES: Mapping[str, _Rule] = MappingProxyType(
+    {
+        "given_name": _TEXT,
+        "family_name": _TEXT,
+        "middle_name": _TEXT,
+        "nickname": _TEXT,
+        "profile": _URL,
+        "picture": _URL,
+        "website": _URL,
+        "gender": _TEXT,
+        "birthdate": (_is_birthdate, "YYYY-MM-DD, YYYY, or 0000-MM-DD without the year"),
+        "zoneinfo": (_is_zone, "the name of a time zone, such as Europe/Berlin"),
+        "locale": (
+            lambda text: _LOCALE.fullmatch(text) is not None,
+            "a language tag, such as en or de-AT",
+        ),
+        "phone_number": (
+            lambda text: _PHONE_NUMBER.fullmatch(text) is not None,
+            "an international number, such as +442079460000",
+        ),
+    }
+)
+
+TEXTS = tuple(_RULES)
+"""The claims that are one string each."""

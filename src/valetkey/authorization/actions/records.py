@@ -1,0 +1,381 @@
+"""The records that live at the authorization server, as the resource API shows and changes them."""
+
+import builtins
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Literal, TypeVar
+
+import msgspec
+
+from valetkey.authorization.actions.clients import Registrar, metadata_of
+from valetkey.authorization.actions.person import TEXTS
+from valetkey.authorization.actions.users import Accounts, UserRecord, withdraw
+from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.read import Read
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+
+MOST_LISTED = 1_000
+"""Authorizations of one user that are listed, the newest ones; the API's documents name it."""
+
+T = TypeVar("T", "ClientChanges", "AccountChanges")
+
+AddressPart = Literal["formatted", "street_address", "locality", "region", "postal_code", "country"]
+Record = dict[str, object]
+Said = dict[str, object]
+Changes = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller of an API wants, and the token that may open it. Never printed.
+
+    A change is made only to the record that was `expected`, where one is named.
+    """
+
+    access_token: str
+    object: str
+    verb: str
+    id: str = ""
+    changes: Changes = field(default_factory=dict[str, builtins.object])
+    expected: Changes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A change that breaks rules; nothing was changed."""
+
+    faults: tuple[MetadataError, ...]
+
+    @property
+    def refusal(self) -> Refusal:
+        """The same in one sentence."""
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "the record cannot be changed like this",
+            "record.invalid",
+            "; ".join(f"{fault.field}: {fault.detail}" for fault in self.faults),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChanges:
+    """What a client may change about itself."""
+
+    redirect_uri: str | msgspec.UnsetType = msgspec.UNSET
+    redirect_uris: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class AccountChanges:
+    """What an app may change about its user's account; "" and {} for what it shall not say."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    given_name: str | msgspec.UnsetType = msgspec.UNSET
+    family_name: str | msgspec.UnsetType = msgspec.UNSET
+    middle_name: str | msgspec.UnsetType = msgspec.UNSET
+    nickname: str | msgspec.UnsetType = msgspec.UNSET
+    profile: str | msgspec.UnsetType = msgspec.UNSET
+    picture: str | msgspec.UnsetType = msgspec.UNSET
+    website: str | msgspec.UnsetType = msgspec.UNSET
+    gender: str | msgspec.UnsetType = msgspec.UNSET
+    birthdate: str | msgspec.UnsetType = msgspec.UNSET
+    zoneinfo: str | msgspec.UnsetType = msgspec.UNSET
+    locale: str | msgspec.UnsetType = msgspec.UNSET
+    phone_number: str | msgspec.UnsetType = msgspec.UNSET
+    address: dict[AddressPart, str] | msgspec.UnsetType = msgspec.UNSET
+
+    def claims(self, before: StandardClaims, *, whole: bool) -> StandardClaims:
+        """The claims after it; `whole` says that what it does not name is taken away."""
+        after = StandardClaims.NOTHING if whole else before
+        said = {name: getattr(self, name) for name in TEXTS}
+        after = replace(after, **{n: text for n, text in said.items() if text is not msgspec.UNSET})
+        if not isinstance(self.address, msgspec.UnsetType):
+            after = replace(after, address=Address(**self.address))
+        # Whoever gives another number has not proved that it is theirs.
+        kept = before.phone_number_verified and after.phone_number == before.phone_number
+        return replace(after, phone_number_verified=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Answers about `account`, `client` and `authorizations` inside a transaction."""
+
+    registrar: Registrar
+    accounts: Accounts
+
+    def answer(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """What was asked for, if the token's scope covers it."""
+        act = _ACTS.get((wanted.object, wanted.verb))
+        if act is None:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this object does not know that verb",
+                "record.verb",
+                ", ".join(f"{name} {verb}" for name, verb in _ACTS),
+            )
+        kind = "read" if wanted.verb in {"read", "list"} else "write"
+        own = wanted.object == "client"
+        needed = f"{wanted.object}:{kind}"
+        covered = needed in read.scope or (not own and kind in read.scope)
+        if not covered or own != (read.uid is None):
+            return _insufficient(needed, read.scope)
+        return act(self, tx, read, wanted, now)
+
+    def read_account(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """The user's record."""
+        user = _user(tx, read)
+        return _gone() if user is None else {"record": account_record(user)}
+
+    def change_account(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """The user's record after a change of what apps may change."""
+        changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
+        if isinstance(changes, Rejected):
+            return changes
+        user = None if read.uid is None else tx.users.find_to_change(Uid(read.uid))
+        if user is None:
+            return _gone()
+        if wanted.expected not in (None, account_record(user)):
+            return _overtaken()
+        missing = wanted.verb == "replace" and changes.name is msgspec.UNSET
+        if missing:
+            return Rejected((MetadataError("name", "is missing: PUT gives every field"),))
+        name = user.name if isinstance(changes.name, msgspec.UnsetType) else changes.name
+        record = UserRecord(
+            user.username,
+            user.email,
+            name,
+            user.email_verified_at is not None,
+            changes.claims(user.claims, whole=wanted.verb == "replace"),
+        )
+        changed = self.accounts.change(tx, user, record, now)
+        if isinstance(changed, tuple):
+            return Rejected(changed)
+        return {"record": account_record(changed)}
+
+    def read_client(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """The client's own record."""
+        client = tx.clients.find(read.client_id)
+        return _gone() if client is None else {"record": client_record(client)}
+
+    def change_client(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """The client's own record after a change of it."""
+        changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
+        if isinstance(changes, Rejected):
+            return changes
+        client = tx.clients.find_to_change(read.client_id)
+        if client is None:
+            return _gone()
+        if tx.registrations.is_adopted(client.id):
+            return _adopted()
+        if wanted.expected not in (None, client_record(client)):
+            return _overtaken()
+        uris = _redirect_uris(client, changes)
+        if isinstance(uris, Rejected):
+            return uris
+        if wanted.verb == "replace" and (missing := _missing(changes)):
+            return Rejected(missing)
+        description = changes.description
+        if isinstance(description, msgspec.UnsetType):
+            description = client.description
+        metadata = replace(metadata_of(client), redirect_uris=uris, description=description)
+        changed = self.registrar.change(tx, client, metadata, now)
+        if isinstance(changed, tuple):
+            return Rejected(_as_said(changed, changes))
+        return {"record": client_record(changed)}
+
+    def list_authorizations(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """What the user lets clients do."""
+        grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
+        names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
+        records = [authorization_record(grant, names[grant.client_id]) for grant in grants]
+        return {"records": records}
+
+    def read_authorization(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """One of these."""
+        found = tx.grants.find(wanted.id)
+        if found is None or found.grant.uid != read.uid or found.standing.ended(now):
+            return _gone()
+        name = _client_name(tx, found.grant.client_id)
+        return {"record": authorization_record(found.grant, name)}
+
+    def delete_authorization(
+        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+    ) -> Said | Refusal | Rejected:
+        """End one of these; the client is asked about again next time."""
+        if read.uid is None or not withdraw(tx, Uid(read.uid), wanted.id, now):
+            return _gone()
+        return {"record": None}
+
+
+def account_record(user: User) -> Record:
+    """The user's record as the API shows it."""
+    return {
+        "uid": user.uid,
+        "username": user.username,
+        "name": user.name,
+        "email": user.email,
+        "email_verified": user.email_verified_at is not None,
+        **{name: getattr(user.claims, name) for name in TEXTS},
+        "phone_number_verified": user.claims.phone_number_verified,
+        "address": {name: part for name, part in asdict(user.claims.address).items() if part},
+        "created_at": user.created_at,
+    }
+
+
+def client_record(client: Client) -> Record:
+    """The client's record as the API shows it; no secret is in it, nor the mark of one."""
+    return {
+        "client_id": client.id,
+        "name": client.name,
+        "description": client.description,
+        "redirect_uri": client.redirect_uris[0] if client.redirect_uris else "",
+        "redirect_uris": list(client.redirect_uris),
+        "grant_types": sorted(client.grant_types),
+        "scope": str(client.scope),
+        "created_at": client.created_at,
+    }
+
+
+def authorization_record(grant: Grant, client_name: str) -> Record:
+    """What a user let a client do, as the API shows it."""
+    return {
+        "id": grant.id,
+        "client_id": grant.client_id,
+        "client_name": client_name,
+        "scope": str(grant.scope),
+        "created_at": grant.created_at,
+        "last_used_at": grant.last_used_at,
+        "expires_at": grant.expires_at,
+    }
+
+
+def _redirect_uris(client: Client, changes: ClientChanges) -> tuple[str, ...] | Rejected:
+    first, uris = changes.redirect_uri, changes.redirect_uris
+    if isinstance(uris, msgspec.UnsetType):
+        if isinstance(first, msgspec.UnsetType):
+            return client.redirect_uris
+        # The record's redirect_uri is the first of them: the others stay.
+        others = tuple(uri for uri in client.redirect_uris[1:] if uri != first)
+        # A client without any is shown with an empty one, and may say so itself.
+        return (first, *others) if first or client.redirect_uris else ()
+    if not isinstance(first, msgspec.UnsetType) and (uris[:1] or ("",)) != (first,):
+        return Rejected((MetadataError("redirect_uri", "the first of redirect_uris"),))
+    return uris
+
+
+def _as_said(
+    faults: tuple[MetadataError, ...], changes: ClientChanges
+) -> tuple[MetadataError, ...]:
+    """The faults under the name that was sent: `redirect_uri` is the first of `redirect_uris`."""
+    if not isinstance(changes.redirect_uris, msgspec.UnsetType):
+        return faults
+    first = {"redirect_uris", "redirect_uris/0"}
+    return tuple(
+        replace(fault, field="redirect_uri") if fault.field in first else fault for fault in faults
+    )
+
+
+def _missing(changes: ClientChanges) -> tuple[MetadataError, ...]:
+    said = "is missing: PUT gives every field"
+    faults: list[MetadataError] = []
+    if changes.redirect_uri is msgspec.UNSET and changes.redirect_uris is msgspec.UNSET:
+        faults.append(MetadataError("redirect_uri", said))
+    if changes.description is msgspec.UNSET:
+        faults.append(MetadataError("description", said))
+    return tuple(faults)
+
+
+def _convert(
+    changes: Mapping[str, object], wanted: type[T], read_only: frozenset[str]
+) -> T | Rejected:
+    known = {each.name for each in fields(wanted)}
+    faults = [
+        MetadataError(name, "cannot be changed here" if name in read_only else "is unknown")
+        for name in changes
+        if name not in known
+    ]
+    for name in known & changes.keys():
+        try:
+            msgspec.convert({name: changes[name]}, type=wanted)
+        except msgspec.ValidationError as error:
+            faults.append(MetadataError(name, str(error).partition(" - at")[0]))
+    return Rejected(tuple(faults)) if faults else msgspec.convert(dict(changes), type=wanted)
+
+
+def _client_name(tx: Transaction, client_id: str) -> str:
+    client = tx.clients.find(client_id)
+    return "" if client is None else client.name
+
+
+def _user(tx: Transaction, read: Read) -> User | None:
+    return None if read.uid is None else tx.users.find(Uid(read.uid))
+
+
+def _insufficient(needed: str, scope: Scope) -> Refusal:
+    return Refusal(
+        ErrorCode.INSUFFICIENT_SCOPE,
+        f"this needs an access token with the scope {needed}",
+        "record.scope",
+        needed,
+        str(scope),
+    )
+
+
+def _overtaken() -> Refusal:
+    return Refusal(
+        ErrorCode.CONFLICT, "the record was changed meanwhile; read it again", "record.overtaken"
+    )
+
+
+def _adopted() -> Refusal:
+    return Refusal(
+        ErrorCode.FORBIDDEN,
+        "the operator of this server has adopted this app and alone changes it; ask them",
+        "record.adopted",
+    )
+
+
+def _gone() -> Refusal:
+    return Refusal(ErrorCode.NOT_FOUND, "there is no such record", "record.missing")
+
+
+_ACCOUNT_READ_ONLY = frozenset(
+    {"uid", "username", "email", "email_verified", "phone_number_verified", "created_at"}
+)
+_CLIENT_READ_ONLY = frozenset({"client_id", "name", "grant_types", "scope", "created_at"})
+
+_Act = Callable[[Records, Transaction, Read, Wanted, Instant], Said | Refusal | Rejected]
+
+_ACTS: Mapping[tuple[str, str], _Act] = {
+    ("account", "read"): Records.read_account,
+    ("account", "change"): Records.change_account,
+    ("account", "replace"): Records.change_account,
+    ("client", "read"): Records.read_client,
+    ("client", "change"): Records.change_client,
+    ("client", "replace"): Records.change_client,
+    ("authorizations", "list"): Records.list_authorizations,
+    ("authorizations", "read"): Records.read_authorization,
+    ("authorizations", "delete"): Records.delete_authorization,
+}

@@ -1,0 +1,288 @@
+"""Applications that register themselves, change and remove themselves (RFC 7591, RFC 7592)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import msgspec
+
+from valetkey.authorization.actions.clients import Registrar, metadata_of
+from valetkey.authorization.actions.endings import delete_clients
+from valetkey.authorization.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.model.event.clients import (
+    ClientAdopted,
+    InvitationIssued,
+    InvitationWithdrawn,
+    RemovedBecause,
+)
+from valetkey.authorization.model.register.client import BY_SECRET, Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.self_registration import (
+    SelfRules,
+    refuse_registration,
+)
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
+
+MOST_ALIKE = 10
+"""Unused registrations with the same metadata; one more takes the place of the oldest."""
+
+LEFT_ALONE = hours(1)
+"""How long nothing takes the place of a registration: somebody may be about to sign in with it."""
+
+_MOST_REPLACED = 20
+"""So many places one registration takes, where many were registered within that time."""
+
+_BATCH = 100
+_STILL_UNDER_WAY = minutes(1)
+"""After so long nothing writes any more for a client that was removed."""
+
+_NOTED_EVERY = days(1)
+_MOST_NOTED = 10_000
+_NEW = ClientMetadata(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class FreshRegistration:
+    """What chance gives a new registration, drawn outside any transaction."""
+
+    client_id: str
+    secret: Secret
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A registration as it is stored now; `secret` was made just now, and is told this once."""
+
+    client: Client
+    secret: Secret | None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfRegistrar:
+    """Keeps registrations that nobody has looked at. Its methods run inside a transaction."""
+
+    registrar: Registrar
+    rules: SelfRules
+    unused_lifetime: Lifetime
+
+    @property
+    def fingerprints(self) -> FingerprintKey:
+        """What tokens are known by."""
+        return self.registrar.fingerprints
+
+    def read(self, said: Mapping[str, object], before: Client | None = None) -> ClientMetadata:
+        """What is to be registered, in place of `before`; Refused if it may not be."""
+        if before is None:
+            metadata = self.rules.read(said, _NEW)
+        else:
+            was = metadata_of(before)
+            metadata = self.rules.widened(was).read(said, was)
+        if faults := self.registrar.rules.faults(metadata):
+            refuse_registration(faults)
+        return metadata
+
+    def register(
+        self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant
+    ) -> Registered:
+        """The new client. Refused by the same rules as at every other door."""
+        secret = fresh.secret if metadata.proof in BY_SECRET else None
+        # Others may be removed below, and they are counted one registration after the other.
+        tx.clients.hold_all()
+        client = self.registrar.register(
+            tx, metadata, now, client_id=fresh.client_id, secret=secret
+        )
+        if isinstance(client, tuple):
+            refuse_registration(client)
+        looks = self._looks(metadata)
+        alike = tx.registrations.unused_alike(looks)
+        too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
+        for client_id, since in alike[:too_many]:
+            # Metadata are no secret: whoever knows them could have others' made and unmade.
+            if later(since, LEFT_ALONE) <= now and tx.registrations.end_unused(client_id, now):
+                self._remove(tx, client_id, now, "replaced")
+        token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
+        tx.registrations.add(client.id, token, looks, now)
+        return Registered(replace(client, self_registered=True), secret)
+
+    def prove(self, tx: Transaction, client_id: str, token: str, *, to_change: bool) -> Client:
+        """The client that this token manages. Refused with `invalid_token` if it manages none."""
+        self._require_token(tx, client_id, token)
+        find = tx.clients.find_to_change if to_change else tx.clients.find
+        client = find(client_id)
+        if to_change:
+            # Again: it may have been adopted or removed before this transaction held it.
+            self._require_token(tx, client_id, token)
+        if client is None or client.disabled_at is not None:
+            refuse_token("registration.disabled", "a client that is switched on")
+        return client
+
+    def _require_token(self, tx: Transaction, client_id: str, token: str) -> None:
+        plain = client_id.isascii() and client_id.isprintable()
+        stored = tx.registrations.token_of(client_id) if plain else None
+        if stored is None or not same(stored, self.fingerprints.of(_purpose(client_id), token)):
+            refuse_token("registration.token", "the token of this registration")
+
+    def change(
+        self,
+        tx: Transaction,
+        client: Client,
+        said: Mapping[str, object],
+        fresh: FreshRegistration,
+        now: Instant,
+    ) -> Registered:
+        """The client as it is now: what is not said becomes what it is by default."""
+        self._check_identity(client, said, now)
+        metadata = self.read(said, client)
+        changed = self.registrar.change(tx, client, metadata, now)
+        if isinstance(changed, tuple):
+            refuse_registration(changed)
+        tx.registrations.describe(client.id, self._looks(metadata))
+        live = [secret for secret in changed.secrets if secret.is_live(now)]
+        if not changed.has_secret:
+            if live:
+                tx.clients.expire_other_secrets(client.id, "", now)
+            return Registered(changed, None)
+        if any(secret.sealed or not changed.signs_with_secret for secret in live):
+            return Registered(changed, None)
+        self.registrar.issue_secret(tx, changed, fresh.secret, now, others_live=Lifetime(0))
+        return Registered(changed, fresh.secret)
+
+    def remove(self, tx: Transaction, client: Client, now: Instant) -> None:
+        """End the registration and everything that it gave."""
+        if tx.registrations.end(client.id, now):
+            self._remove(tx, client.id, now, "deleted")
+
+    @property
+    def sweeps(self) -> tuple[Callable[[Transaction, Instant], int], ...]:
+        """What is to be done about them every now and then."""
+        return (self.sweep_idle, self.sweep_removed)
+
+    def sweep_idle(self, tx: Transaction, now: Instant) -> int:
+        """Remove some that nobody used for so long; how many were looked at."""
+        before = Instant(now - self.unused_lifetime)
+        found = tx.registrations.idle(before, _BATCH)
+        if found:
+            tx.clients.hold_all()
+        for client_id in found:
+            if tx.registrations.end_idle(client_id, before, now):
+                self._remove(tx, client_id, now, "unused")
+        return len(found)
+
+    def sweep_removed(self, tx: Transaction, now: Instant) -> int:
+        """Delete the rows of some that were removed a while ago; how many."""
+        found = tx.registrations.removed(Instant(now - _STILL_UNDER_WAY), _BATCH)
+        return delete_clients(tx, found, now)
+
+    def _remove(
+        self, tx: Transaction, client_id: str, now: Instant, because: RemovedBecause
+    ) -> None:
+        client = tx.clients.find_to_change(client_id)
+        if client is not None:
+            self.registrar.remove(tx, client, now, because=because)
+
+    def _check_identity(self, client: Client, said: Mapping[str, object], now: Instant) -> None:
+        if said.get("client_id") != client.id:
+            refuse_registration([MetadataError("client_id", "the id of this registration")])
+        for name in _NEVER_SENT:
+            if name in said:
+                refuse_registration(
+                    [MetadataError(name, "leave it out: it is the server's to say")]
+                )
+        secret = said.get("client_secret")
+        if secret is None:
+            return
+        live = [kept for kept in client.secrets if kept.is_live(now)]
+        print_ = self.fingerprints.of(secret_purpose(client.id), str(secret))
+        if not any(same(kept.fingerprint, print_) for kept in live):
+            refuse_registration([MetadataError("client_secret", "its own secret, or leave it out")])
+
+    def _looks(self, metadata: ClientMetadata) -> Fingerprint:
+        document = msgspec.json.encode(metadata, order="deterministic")
+        return self.fingerprints.of("registration metadata", document.decode())
+
+
+_NEVER_SENT = (
+    "registration_access_token",
+    "registration_client_uri",
+    "client_secret_expires_at",
+    "client_id_issued_at",
+)
+"""RFC 7592 section 2.2: what a request to change must not include."""
+
+
+class Uses:
+    """Notes that such a client was used, once a day; the others cost nothing."""
+
+    def __init__(self) -> None:
+        """Nothing is noted yet."""
+        self._noted: dict[str, Instant] = {}
+
+    def note(self, tx: Transaction, client: Client, now: Instant) -> None:
+        """Note it in this transaction unless this process did so today."""
+        if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
+            tx.registrations.note_use(client.id, now)
+
+    def noted(self, client: Client, now: Instant) -> None:
+        """The transaction is written."""
+        if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
+            if len(self._noted) >= _MOST_NOTED:
+                self._noted.clear()
+            self._noted[client.id] = now
+
+
+def invite(
+    tx: Transaction, key: FingerprintKey, token: Secret, invitation: Invitation, now: Instant
+) -> None:
+    """Let whoever holds the token register applications."""
+    tx.invitations.issue(invitation_print(key, token.reveal()), invitation)
+    tx.events.add(InvitationIssued(invitation.id, invitation.uses_left), now)
+
+
+def withdraw(tx: Transaction, id: str, now: Instant) -> bool:
+    """Take such a token back. False if there is none."""
+    withdrawn = tx.invitations.withdraw(id)
+    if withdrawn:
+        tx.events.add(InvitationWithdrawn(id), now)
+    return withdrawn
+
+
+def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
+    """Make an application that registered itself one of the operator's own. False if it is.
+
+    From now on it cannot change its registration: neither with its token nor through the API.
+    """
+    # Held: a change of its own is written before this, or not at all.
+    tx.clients.touch()
+    tx.clients.find_held(client_id)
+    adopted = tx.registrations.adopt(client_id, now)
+    if adopted:
+        tx.logos.want(client_id)
+        tx.events.add(ClientAdopted(client_id), now)
+    return adopted
+
+
+def invitation_print(key: FingerprintKey, token: str) -> Fingerprint:
+    """What an initial access token is known by."""
+    return key.of("invitation", token)
+
+
+def refuse_token(check: str, expected: str) -> NoReturn:
+    """Raise Refused for a token that is missing, wrong, spent or over, and do not say which."""
+    raise Refused(
+        Refusal(
+            ErrorCode.INVALID_TOKEN,
+            "this needs a token that is good for it, sent as Authorization: Bearer",
+            check,
+            expected,
+            "none, or another",
+        )
+    )
+
+
+def _purpose(client_id: str) -> str:
+    return f"registration:{client_id}"

@@ -1,0 +1,253 @@
+"""Accounts: register, change, switch off and on, and what ends when one of these happens."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from valetkey.authorization.actions.account.factors import reset_factors
+from valetkey.authorization.actions.account.usernames import username_fault
+from valetkey.authorization.actions.admin.issued import end_issued
+from valetkey.authorization.actions.admin.last_owner import leave_an_owner
+from valetkey.authorization.actions.endings import end_all_of_user
+from valetkey.authorization.actions.person import claim_faults
+from valetkey.authorization.authentication.factors.device import forget_devices
+from valetkey.authorization.authentication.session import end_sessions
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
+from valetkey.authorization.model.event.people import (
+    PasswordChanged,
+    UserChanged,
+    UserDisabled,
+    UserEnabled,
+    UserRegistered,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import fresh_id
+
+_LONGEST = 200
+Faults = tuple[MetadataError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """Everything about an account that somebody chooses, unchecked."""
+
+    username: str
+    email: str
+    name: str = ""
+    email_verified: bool = True
+    claims: StandardClaims = StandardClaims.NOTHING
+
+    def faults(self) -> Faults:
+        """Everything that is wrong, all at once."""
+        found: list[MetadataError] = []
+        username = fold(self.username)
+        names = (self.username, username)
+        # Folded too: a full-width @ would make the name another's e-mail address.
+        plain = all(name.isprintable() and not set(name) & set(" @") for name in names)
+        if not plain or not 0 < len(username) <= _LONGEST or username != fold(username):
+            found.append(
+                MetadataError("username", f"1 to {_LONGEST} characters without spaces and @")
+            )
+        local, at, domain = self.email.rpartition("@")
+        if (
+            not (local and at and domain)
+            or len(self.email) > _LONGEST
+            or not self.email.isprintable()
+            or " " in self.email
+        ):
+            found.append(MetadataError("email", "an e-mail address"))
+        if len(self.name) > _LONGEST or not self.name.isprintable():
+            found.append(MetadataError("name", f"at most {_LONGEST} printable characters"))
+        return (*found, *claim_faults(self.claims))
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Keeps the register of people. Its methods run inside a transaction."""
+
+    random: Callable[[int], bytes]
+    #: Tells people what happened to their account; None where nobody is told.
+    notices: Notices | None = None
+    #: Names beside the usual ones that no user may have: the brand's.
+    reserved: tuple[str, ...] = ()
+
+    def register(
+        self,
+        tx: Transaction,
+        record: UserRecord,
+        now: Instant,
+        *,
+        uid: int | None = None,
+        password_hash: str | None = None,
+    ) -> User | Faults:
+        """The new account, or what is wrong with it. Without `uid` it gets one at random."""
+        if faults := (*record.faults(), *self._name_faults(record.username)):
+            return faults
+        if uid is not None and not 0 < uid <= LARGEST_UID:
+            return (MetadataError("uid", f"a whole number from 1 to {LARGEST_UID}"),)
+        user = User(
+            uid=Uid(uid) if uid is not None else fresh_uid(self.random),
+            username=record.username,
+            email=record.email,
+            email_verified_at=now if record.email_verified else None,
+            name=record.name,
+            created_at=now,
+            changed_at=now,
+            disabled_at=None,
+            claims=record.claims,
+        )
+        if not tx.users.register(user):
+            return (MetadataError("username", "another: uid, username or e-mail address is taken"),)
+        tx.events.add(UserRegistered(user.uid), now)
+        if password_hash is not None:
+            tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), password_hash, now)
+        return user
+
+    def change(
+        self, tx: Transaction, user: User, record: UserRecord, now: Instant
+    ) -> User | Faults:
+        """The account as it is now, or what is wrong with the change."""
+        is_new = fold(record.username) != fold(user.username)
+        new_name = self._name_faults(record.username) if is_new else ()
+        if faults := (*record.faults(), *new_name):
+            return faults
+        verified = user.email_verified_at if record.email_verified else None
+        if record.email_verified and (verified is None or record.email != user.email):
+            verified = now
+        wanted = replace(
+            user,
+            username=record.username,
+            email=record.email,
+            name=record.name,
+            email_verified_at=verified,
+            claims=record.claims,
+        )
+        changed = changed_names(user, wanted)
+        if not changed:
+            return user
+        wanted = replace(wanted, changed_at=now)
+        if not tx.users.change(wanted):
+            return (MetadataError("username", "another: username or e-mail address is taken"),)
+        tx.events.add(UserChanged(user.uid, changed), now)
+        if self.notices is not None and (wanted.email != user.email or verified is None):
+            self.notices.email_changed(tx, user, wanted, now)
+        elif self.notices is not None and "email_verified_at" in changed:
+            self.notices.email_verified(tx, wanted, now)
+        return wanted
+
+    def _name_faults(self, username: str) -> Faults:
+        detail = username_fault(username, self.reserved)
+        return (MetadataError("username", detail),) if detail else ()
+
+    def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Mark the address as theirs, and tell it. False if it was."""
+        if user.email_verified_at is not None:
+            return False
+        wanted = replace(user, email_verified_at=now, changed_at=now)
+        tx.users.change(wanted)
+        tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
+        if self.notices is not None:
+            self.notices.email_verified(tx, wanted, now)
+        return True
+
+    def reset_factors(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Take everything but the password from the account, sign them out, and tell them.
+
+        False if there was nothing to take.
+        """
+        if not reset_factors(tx, user, now):
+            return False
+        if self.notices is not None:
+            self.notices.factors_reset(tx, user, now)
+        return True
+
+    def set_password(
+        self, tx: Transaction, user: User, data: str, now: Instant, *, keep: str = ""
+    ) -> None:
+        """Give it another password, of which `data` is the hash; sessions and grants end.
+
+        Remembered devices are forgotten. The session with the id `keep` goes on.
+        """
+        tx.users.hold_alone(user.uid)
+        tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
+        tx.events.add(PasswordChanged(user.uid), now)
+        forget_devices(tx, user.uid, now)
+        if self.notices is not None:
+            self.notices.password_changed(tx, user, now)
+        end_everything(tx, user, now, "password_changed", keep=keep)
+
+    def disable(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Switch it off; sessions, grants and what it issued to others end. False if it was off.
+
+        Raises Refused (conflict) for the last owner.
+        """
+        tx.users.hold_alone(user.uid)
+        if user.disabled_at is not None:
+            return False
+        leave_an_owner(tx, user)
+        tx.users.change(replace(user, disabled_at=now, changed_at=now))
+        tx.events.add(UserDisabled(user.uid), now)
+        end_everything(tx, user, now, "user_disabled")
+        end_issued(tx, user.uid, now)
+        return True
+
+    def enable(self, tx: Transaction, user: User, now: Instant) -> bool:
+        """Switch it on again; nothing that ended comes back. False if it was on, or gone."""
+        if user.disabled_at is None or tx.account_removals.is_done(user.uid):
+            return False
+        tx.users.change(replace(user, disabled_at=None, changed_at=now))
+        tx.events.add(UserEnabled(user.uid), now)
+        return True
+
+
+def changed_names(before: User, after: User) -> tuple[str, ...]:
+    """The fields in which the two differ, the standard claims by their own names."""
+    names = ("username", "email", "name", "email_verified_at")
+    claims = tuple(each.name for each in fields(StandardClaims))
+    return (
+        *(name for name in names if getattr(before, name) != getattr(after, name)),
+        *(name for name in claims if getattr(before.claims, name) != getattr(after.claims, name)),
+    )
+
+
+def end_everything(
+    tx: Transaction, user: User, now: Instant, because: str, *, keep: str = ""
+) -> None:
+    """End every session but `keep` and every grant; apps and resource servers hear of it."""
+    end_all_of_user(tx, user.uid, now, because, keep=keep)
+
+
+def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:
+    """End every session, and the access that was to end with it; how many there were."""
+    tx.users.hold_alone(user.uid)
+    sessions = tx.sessions.count_live(user.uid, now)
+    if sessions:
+        end_sessions(tx, user.uid, now, "signed_out_by_administrator")
+    return sessions
+
+
+def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
+    """End what a user let a client do with one grant, and ask again next time.
+
+    False if there is no such live grant of this user.
+    """
+    tx.users.hold_alone(uid)
+    found = tx.grants.find(grant_id)
+    if found is None or found.grant.uid != uid or found.standing.ended(now):
+        return False
+    if not tx.grants.revoke(grant_id, now, "user_withdrew"):
+        return False
+    if tx.consents.forget(uid, found.grant.client_id):
+        tx.events.add(ConsentWithdrawn(uid, found.grant.client_id), now)
+    event = GrantRevoked(uid, found.grant.client_id, grant_id, "user_withdrew")
+    tx.events.add(event, now)
+    return True
+
+
+def fresh_uid(random: Callable[[int], bytes]) -> Uid:
+    """A uid that cannot be guessed from another."""
+    return Uid(1 + int.from_bytes(random(7), "big") % LARGEST_UID)

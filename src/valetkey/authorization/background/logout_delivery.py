@@ -1,0 +1,153 @@
+"""Deliver queued logout tokens to apps, at least once, from any worker."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.delivery import LEASE, Delivery
+from valetkey.authorization.model.event.sessions import LogoutTokenDelivered, LogoutTokenGivenUp
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.logout_token import LogoutTokens
+from valetkey.authorization.tokens.signing_keys import NoSigningKey
+from valetkey.fetch.outbound import Fetched, Unfetchable
+from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.runtime import Runtime
+from valetkey.web import log
+
+PAUSES = (seconds(2), seconds(10), minutes(1), minutes(5), minutes(30), hours(1))
+"""Pauses after the first, second, … failed attempt; the last one applies to all further ones."""
+
+BATCH = 16
+"""Deliveries that one process attempts at a time."""
+
+_LOOK_EVERY = 1.0
+_HELD_UP = 2.0
+_HEARD = range(200, 300)
+
+Post = Callable[[str, Mapping[str, str]], Awaitable[Fetched]]
+"""Posts a form to a URL that an app registered; raises Unfetchable."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogoutDelivery:
+    """Deliver logout tokens. Any number of processes may do so concurrently."""
+
+    store: Store
+    tokens: LogoutTokens
+    post: Post
+    runtime: Runtime
+    _under_way: set[asyncio.Task[None]] = field(
+        default_factory=set[asyncio.Task[None]], repr=False, compare=False
+    )
+
+    async def deliver(self) -> None:
+        """Attempt due deliveries of any process, every second."""
+        while True:
+            while await self._deliver_some():
+                pass
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def at_once(self, leased: Sequence[Delivery]) -> None:
+        """Attempt these now, concurrently; after two seconds they continue in the background."""
+        if leased:
+            await asyncio.wait(
+                [self._begin(self._attempt(each)) for each in leased], timeout=_HELD_UP
+            )
+
+    async def close(self) -> None:
+        """Cancel attempts in progress: another worker retries when the lease has expired."""
+        tasks = tuple(self._under_way)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, attempt: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        # It outlives the request that may have started it.
+        task = asyncio.create_task(attempt, context=Context())
+        # Held here: the event loop keeps only weak references to tasks.
+        self._under_way.add(task)
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None:
+            log.error("delivery.failed", failure)
+
+    async def _deliver_some(self) -> bool:
+        now = self.runtime.now()
+        if not await self.store.read(lambda tx: tx.deliveries.is_any_due(now)):
+            return False
+        until = later(now, LEASE)
+        leased = await self.store.write(lambda tx: tx.deliveries.lease(now, until, BATCH))
+        if leased:
+            await asyncio.wait([self._begin(self._attempt(each)) for each in leased])
+        return len(leased) == BATCH
+
+    async def _attempt(self, delivery: Delivery) -> None:
+        now = self.runtime.now()
+        client, user = await self.store.read(
+            lambda tx: (tx.clients.find(delivery.client_id), tx.users.find(delivery.uid))
+        )
+        if client is None or client.disabled_at is not None or user is None:
+            await self.store.write(lambda tx: _give_up(tx, delivery, now, "client_gone"))
+        elif not client.openid.backchannel_logout_uri:
+            await self.store.write(lambda tx: _give_up(tx, delivery, now, "no_address"))
+        elif await self._tell(delivery, user, client, now):
+            await self.store.write(lambda tx: _arrived(tx, delivery, now))
+        else:
+            await self.store.write(lambda tx: _again(tx, delivery, now))
+
+    async def _tell(self, delivery: Delivery, user: User, client: Client, now: Instant) -> bool:
+        """Return whether the app confirmed the logout."""
+        try:
+            token = await self.tokens.mint(
+                user, client, delivery.session_id, now, token_id=delivery.id
+            )
+            answer = await self.post(client.openid.backchannel_logout_uri, {"logout_token": token})
+        except Unfetchable as failure:
+            reason = failure.check
+        except Refused as failure:
+            reason = failure.refusal.check
+        except NoSigningKey:
+            reason = "signing_key"
+        else:
+            if answer.status in _HEARD:
+                return True
+            reason = f"status {answer.status}"
+        log.info("delivery.unheard", client=client.id, attempts=delivery.attempts, reason=reason)
+        return False
+
+
+def pause(attempts: int) -> Lifetime:
+    """Return the pause after this number of attempts, at least one."""
+    return PAUSES[min(attempts, len(PAUSES)) - 1]
+
+
+def _arrived(tx: Transaction, delivery: Delivery, now: Instant) -> None:
+    if tx.deliveries.finish(delivery.id):
+        event = LogoutTokenDelivered(
+            delivery.uid, delivery.client_id, delivery.session_id, delivery.attempts
+        )
+        tx.events.add(event, now)
+
+
+def _again(tx: Transaction, delivery: Delivery, now: Instant) -> None:
+    due_at = later(now, pause(delivery.attempts))
+    if due_at < delivery.expires_at:
+        tx.deliveries.postpone(delivery, due_at)
+    else:
+        _give_up(tx, delivery, now, "unheard")
+
+
+def _give_up(tx: Transaction, delivery: Delivery, now: Instant, because: str) -> None:
+    if tx.deliveries.finish(delivery.id):
+        event = LogoutTokenGivenUp(
+            delivery.uid, delivery.client_id, delivery.session_id, delivery.attempts, because
+        )
+        tx.events.add(event, now)

@@ -1,0 +1,175 @@
+"""Background work: write queued refusals, delete expired rows, rotate signing keys."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from valetkey.authorization.actions.admin.latency import sweep_latency
+from valetkey.authorization.actions.developer.usage import (
+    count_refusals,
+    roll_up,
+    sweep_counts,
+    sweep_people,
+)
+from valetkey.authorization.actions.endings import work_off
+from valetkey.authorization.background.outcome import written_or
+from valetkey.authorization.model.server.decision import Decision
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel.moment import Instant, Lifetime, days, hours
+from valetkey.kernel.runtime import Runtime
+
+BATCH = 50
+"""Rows deleted in one transaction, which blocks other SQLite writers for a millisecond or two.
+
+This also holds for a table of ten million rows.
+"""
+
+_COUNTED_BATCH = 500
+"""Batch size of sweeps that count up to 200,000 rows each time, which takes 5 ms."""
+
+_LONGEST_REST = 0.006
+_WRITE_EVERY = 0.1
+_SWEEP_EVERY = 10.0
+_KEYS_EVERY = 30.0
+_COUNT_EVERY = 10.0
+_REPLAY_MEMORY = hours(1)
+"""How long a redeemed code is remembered after it expired; its replay revokes the grant."""
+
+_GRANT_MEMORY = days(3)
+"""How long an ended grant is kept, so that the reason can be looked up."""
+
+_IDLE_BUCKET = days(1)
+_GIVING_UP = days(1)
+"""How long undeliverable emails are kept: delivery gives up and reports it earlier."""
+
+_YEAR = days(365)
+_DECISIONS = 200_000
+"""Maximum number of refusal records of each kind; a flood of refusals must not fill a disk."""
+
+Sweep = Callable[[Transaction, Instant], int]
+
+SWEEPS: tuple[Sweep, ...] = (
+    lambda tx, now: tx.vouchers.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
+    lambda tx, now: tx.access_tokens.sweep(now, BATCH),
+    lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
+    lambda tx, now: tx.scope_uses.sweep(now, BATCH),
+    lambda tx, now: tx.sessions.sweep(now, BATCH),
+    lambda tx, now: tx.devices.sweep(now, BATCH),
+    lambda tx, now: tx.administrations.sweep(now, BATCH),
+    lambda tx, now: tx.api_tokens.sweep(now, BATCH),
+    lambda tx, now: sweep_latency(tx, now, BATCH),
+    lambda tx, now: tx.participants.sweep(now, BATCH),
+    lambda tx, now: tx.revocations.sweep(now, BATCH),
+    lambda tx, now: tx.decisions.sweep(now, BATCH),
+    lambda tx, _: tx.decisions.sweep_nobodys(_DECISIONS, _COUNTED_BATCH),
+    lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, _COUNTED_BATCH),
+    lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
+    lambda tx, now: tx.signing_keys.sweep(now, BATCH),
+    lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
+    lambda tx, now: tx.invitations.sweep(now, BATCH),
+    lambda tx, now: tx.mails.sweep(Instant(now - _GIVING_UP), BATCH),
+    lambda tx, now: sweep_counts(tx, now, BATCH),
+    lambda tx, now: sweep_people(tx, now, BATCH),
+)
+"""Every table with rows that expire. Events expire only if the operator says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Run in the background of every worker; nothing here requires a single instance."""
+
+    store: Store
+    decisions: DecisionQueue
+    keys: SigningKeyRing
+    runtime: Runtime
+    keep_events: Lifetime = _YEAR
+    more: Sequence[Sweep] = ()
+
+    async def write_decisions(self) -> None:
+        """Write queued refusals every tenth of a second."""
+        while True:
+            await asyncio.sleep(_WRITE_EVERY)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write every queued refusal, a batch at a time.
+
+        Refusals that could not be written are queued again.
+        """
+        while waiting := self.decisions.drain(BATCH):
+            await written_or(
+                partial(self.decisions.give_back, waiting),
+                self.store.write(partial(_write_down, waiting)),
+            )
+
+    async def sweep(self) -> None:
+        """Delete expired rows, a batch at a time."""
+        clock = asyncio.get_running_loop().time
+        took = 0.0
+        while True:
+            await asyncio.sleep(max(0.0, _SWEEP_EVERY - took))
+            began = clock()
+            await sweep_all(self.store, self.runtime.now(), self._sweeps())
+            took = clock() - began
+
+    def _sweeps(self) -> Sequence[Sweep]:
+        return (work_off, *SWEEPS, _let_be_found, *self.more, self._sweep_events)
+
+    def _sweep_events(self, tx: Transaction, now: Instant) -> int:
+        return tx.events.sweep(Instant(now - self.keep_events), BATCH)
+
+    async def count_usage(self) -> None:
+        """Count the usage of apps, a batch at a time."""
+        while True:
+            await asyncio.sleep(_COUNT_EVERY)
+            await sweep_all(self.store, self.runtime.now(), (roll_up,))
+
+    async def keep_keys(self) -> None:
+        """Publish and retire signing keys on schedule."""
+        while True:
+            await self.keys.keep(self.runtime.now())
+            await asyncio.sleep(_KEYS_EVERY)
+
+
+def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
+    if tx.decisions.find(waiting[0].reference) is not None:
+        # The connection was lost during the write, which was committed.
+        waiting = [each for each in waiting if tx.decisions.find(each.reference) is None]
+    for decision in waiting:
+        tx.decisions.add(decision)
+    count_refusals(tx, waiting)
+
+
+def _let_be_found(tx: Transaction, now: Instant) -> int:
+    # Accounts created before users could be searched.
+    return tx.people.put_more(BATCH)
+
+
+def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:
+    return sweep(tx, now)
+
+
+async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
+    """Delete everything that expired, one transaction for each batch; return the count.
+
+    The tables take turns: a table with a million expired rows does not delay the others.
+    """
+    swept = 0
+    clock = asyncio.get_running_loop().time
+    due = list(sweeps)
+    while due:
+        more: list[Sweep] = []
+        for sweep in due:
+            began = clock()
+            gone = await store.write(partial(_sweep, sweep, now))
+            swept += gone
+            if gone >= BATCH:
+                more.append(sweep)
+                # Requests first: half of the time is reserved for them, unless they are so many
+                # that the sweep would never end.
+                await asyncio.sleep(min(_LONGEST_REST, clock() - began))
+        due = more
+    return swept

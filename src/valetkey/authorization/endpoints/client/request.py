@@ -1,0 +1,134 @@
+"""Client authentication of an endpoint: read the parameters, authenticate the sender."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from msgspec import Struct
+
+from valetkey.authorization.client_authentication.authenticate import (
+    ClientAuthentication,
+    spend_mark,
+)
+from valetkey.authorization.client_authentication.client_secret import read_basic
+from valetkey.authorization.client_authentication.method import Authenticated, Presented
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.client_address import neighbourhood
+from valetkey.web.exchange import Request
+from valetkey.web.form import Form, read_form, read_query
+
+# Checked later: a password may contain characters that a name may not.
+_OPAQUE = ("grant_type", "username", "password", "code_verifier")
+
+
+class ClientRequest(Struct, frozen=True):
+    """A request to a client endpoint, and whether its parameters came in the URL."""
+
+    parameters: Form
+    in_query: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequestAuthentication:
+    """Authenticates clients. `audiences` are the accepted `aud` values of assertions."""
+
+    store: Store
+    authentication: ClientAuthentication
+    audiences: tuple[str, ...]
+
+    def read(self, request: Request) -> ClientRequest:
+        """Return the parameters, from the body or from the query string, never from both."""
+        body = read_form(request.body, opaque=_OPAQUE)
+        if not request.hidden_query:
+            return ClientRequest(body, in_query=False)
+        query = read_query(request.hidden_query, opaque=_OPAQUE)
+        if len(body):
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "parameters must come in the body or in the query string, not in both",
+                    "request.two_places",
+                    "one place",
+                    "body and query string",
+                )
+            )
+        return ClientRequest(query, in_query=True)
+
+    async def prove(self, request: Request, asked: ClientRequest) -> Authenticated:
+        """Return the authenticated client; Refused otherwise.
+
+        Its assertion is then spent and the use of its secret in a URL recorded, whatever the
+        outcome of the request: both are committed when this returns.
+        """
+        proven = await self.authentication.authenticate(*self._presented(request, asked))
+        if proven.mark is not None or asked.in_query:
+            problem = await self.store.write(partial(_note, proven, asked, request.at))
+            if problem is not None:
+                raise Refused(problem)
+        return proven
+
+    async def prove_again(self, request: Request, asked: ClientRequest) -> Authenticated:
+        """The same for a request that `prove` judged by an outdated record; nothing is spent."""
+        return await self.authentication.authenticate_again(*self._presented(request, asked))
+
+    def _presented(self, request: Request, asked: ClientRequest) -> tuple[Presented, str]:
+        presented = Presented(
+            parameters=asked.parameters,
+            basic=read_basic(request.headers.get("authorization")),
+            audiences=self.audiences,
+            now=request.at,
+        )
+        return presented, neighbourhood(request.address)
+
+
+def _note(
+    proven: Authenticated, asked: ClientRequest, now: Instant, tx: Transaction
+) -> Refusal | None:
+    if asked.in_query:
+        tx.clients.saw_query(proven.client.id, now)
+    return spend_mark(tx, proven)
+
+
+def require_query_allowed(asked: ClientRequest, proven: Authenticated) -> None:
+    """Refuse parameters in the URL unless the client's profile allows them.
+
+    A user's password is refused there for every profile.
+    """
+    if asked.in_query and "password" in asked.parameters:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "a user's password never goes into the query string; send it in the body",
+                "request.query_password",
+                "password in the body",
+                "password in the query string",
+            )
+        )
+    if asked.in_query and not proven.client.profile.token_parameters_in_query:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "this client's profile does not allow parameters in the query string; "
+                "send them in the body",
+                "request.query_profile",
+                "parameters in the body",
+                "parameters in the query string",
+            )
+        )
+
+
+def the_token(asked: ClientRequest) -> str:
+    """Return the parameter `token`. Refused with `invalid_request` if missing or empty."""
+    token = asked.parameters.get("token")
+    if token:
+        return token
+    raise Refused(
+        Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "the parameter token is missing",
+            "parameter.token.missing",
+            "token",
+            "nothing",
+        )
+    )

@@ -1,0 +1,118 @@
+"""One queued transaction, run on a database thread, and how its outcome reaches the caller."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import Any
+
+from valetkey.database.engine import Connection, DatabaseUnavailable, GivenUp
+from valetkey.kernel import metrics
+from valetkey.kernel.waiting import CALLER, HALF_CLOSED
+
+Work = Callable[[Connection], Any]
+
+
+class QueuedWork:
+    """A transaction that a caller waits for: its function, the caller's future, and the outcome."""
+
+    __slots__ = ("_caller", "_late", "future", "loop", "problem", "result", "since", "work")
+
+    def __init__(self, work: Work) -> None:
+        """Create one to be awaited on the running event loop."""
+        self._caller = CALLER.get()
+        self.since = monotonic()
+        self._late = False
+        self.work = work
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.problem: BaseException | None = None
+
+    async def answer(self, longest: float | None) -> Any:
+        """Wait at most `longest` seconds for the outcome of the work; return it or raise it.
+
+        Raises `DatabaseUnavailable` after that time. The work is then not begun any more, and not
+        committed unless its commit is already under way.
+        """
+        if longest is None:
+            return await self.future
+        timer = self.loop.call_later(longest, self._give_up, longest)
+        try:
+            return await self.future
+        finally:
+            timer.cancel()
+
+    def _give_up(self, longest: float) -> None:
+        self._late = True
+        if not self.future.done():
+            message = f"no answer within {longest:g} s: it may be done or not"
+            self.future.set_exception(DatabaseUnavailable(message))
+
+    def require_caller(self) -> None:
+        """Raise `GivenUp` if nothing waits for the outcome any more.
+
+        A client that closed only its sending half may still read: it counts as waiting for
+        `HALF_CLOSED` seconds.
+        """
+        if self._late:
+            raise GivenUp("the database took too long")
+        caller = self._caller
+        if caller is None:
+            return
+        if caller.gone:
+            raise GivenUp("the client closed the connection")
+        now = monotonic()
+        waited = now - self.since
+        if waited > caller.patience or now - caller.half_closed_at > HALF_CLOSED:
+            raise GivenUp(f"the request waited {waited:.0f} s for its turn")
+
+    def again(self) -> None:
+        """Discard the outcome before the work is run again."""
+        self.result = None
+        self.problem = None
+
+
+class group:  # noqa: N801 - reads as the statement it stands in: `with group(…):`
+    """Measure a group of transactions of one `kind`: their number, waiting time and duration."""
+
+    __slots__ = ("_began", "_kind")
+
+    def __init__(self, kind: str, batch: Sequence[QueuedWork]) -> None:
+        """Record the group's size and the wait of its first transaction; start the timer."""
+        self._kind = kind
+        self._began = began = monotonic()
+        if batch:
+            metrics.GROUP.observe(len(batch))
+            metrics.DATABASE_WAIT.observe(began - batch[0].since)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        metrics.DATABASE_SECONDS.observe(monotonic() - self._began, self._kind)
+
+
+def tell(batch: Iterable[QueuedWork]) -> None:
+    """Deliver the outcomes, waking each event loop once. Any thread may call it."""
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[QueuedWork]] = defaultdict(list)
+    for asked in batch:
+        by_loop[asked.loop].append(asked)
+    for loop, answered in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, answered)
+        except RuntimeError:
+            # That loop is closed: nothing waits for these outcomes.
+            continue
+
+
+def _settle(answered: Iterable[QueuedWork]) -> None:
+    for asked in answered:
+        if asked.future.done():
+            continue
+        if asked.problem is None:
+            asked.future.set_result(asked.result)
+        elif isinstance(asked.problem, StopIteration):
+            # A future cannot hold StopIteration: it would end an iteration of the caller.
+            asked.future.set_exception(RuntimeError("the work raised StopIteration"))
+        else:
+            asked.future.set_exception(asked.problem)

@@ -1,0 +1,173 @@
+"""The brand changes while the server runs."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.wait import until
+from valetkey.authorization.actions.admin.brand import brand_now, brand_of, change_brand
+from valetkey.authorization.actions.admin.permissions import (
+    CommandLine,
+    Powers,
+    powers_of,
+)
+from valetkey.authorization.actions.foundation import SCHEMA
+from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.event.actor import CLI, DoneBy
+from valetkey.authorization.model.server.brand import BrandField
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.config.sections.brand import BrandSettings
+from valetkey.database.connect import connect
+from valetkey.database.migrate import migrate
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.runtime import SYSTEM
+
+NOW = Instant(1_800_000_000)
+SETTINGS = BrandSettings(name="Acme", terms_url="https://acme.example/terms")
+Changes = Mapping[BrandField, str | None]
+
+
+@dataclass(frozen=True)
+class WithRole:
+    role: Role
+    done_by: DoneBy = CLI
+
+    def powers(self, tx: Transaction) -> Powers:
+        return powers_of(self.role)
+
+
+async def _opened(url: str) -> Store:
+    engine = connect(url, directory=Path())
+    await migrate(engine, SCHEMA)
+    return Store(engine, SYSTEM.random, CLI)
+
+
+async def _change(
+    store: Store, changes: Changes
+) -> Mapping[BrandField, str] | tuple[MetadataError, ...]:
+    return await store.write(lambda tx: change_brand(tx, CommandLine(), SETTINGS, changes, NOW))
+
+
+async def _events(store: Store) -> list[tuple[object, ...]]:
+    rows = await store.read(lambda tx: tx.db.rows("SELECT name, data FROM events"))
+    return sorted(rows)
+
+
+def test_a_change_goes_before_the_settings_until_it_is_taken_back(database_url: str) -> None:
+    async def story() -> None:
+        store = await _opened(database_url)
+        changed = await _change(store, {BrandField.NAME: " Nova ", BrandField.TERMS_URL: ""})
+        assert isinstance(changed, Mapping)
+        assert (changed[BrandField.NAME], changed[BrandField.TERMS_URL]) == ("Nova", "")
+        assert await store.read(lambda tx: brand_now(tx, SETTINGS)) == changed
+        assert len(await _events(store)) == 2
+        await _change(store, {BrandField.NAME: "Acme", BrandField.TERMS_URL: None})
+        assert await store.read(lambda tx: tx.brand.all()) == {}
+        assert await store.read(lambda tx: brand_now(tx, SETTINGS)) == brand_of(SETTINGS)
+        assert len(await _events(store)) == 4
+        await _change(store, {BrandField.NAME: None})
+        assert len(await _events(store)) == 4
+        await store.engine.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (BrandField.NAME, ""),
+        (BrandField.NAME, "  "),
+        (BrandField.NAME, "x" * 61),
+        (BrandField.NAME, "A\u202eB"),
+        (BrandField.NAME, "A\x00"),
+        (BrandField.ACCENT, "red"),
+        (BrandField.ACCENT, "#12345;}"),
+        (BrandField.LOGO_URL, "javascript:alert(1)"),
+        (BrandField.LOGO_URL, "https://acme.example/a.png"),
+        (BrandField.LOGO_URL, "//acme.example/a.png"),
+        (BrandField.LOGO_URL, "/\\acme.example/a.png"),
+        (BrandField.TERMS_URL, 'https://acme.example/"onclick='),
+        (BrandField.PRIVACY_URL, "https://acme.example/" + "a" * 2_000),
+    ],
+)
+def test_xs_05_what_cannot_stand_on_a_page_is_refused_and_nothing_is_changed(
+    sqlite_url: str, field: BrandField, value: str
+) -> None:
+    async def story() -> None:
+        store = await _opened(sqlite_url)
+        fine = BrandField.ACCENT if field is not BrandField.ACCENT else BrandField.NAME
+        faults = await _change(store, {fine: "#000000", field: value})
+        if value.endswith("onclick="):
+            # It may be kept, and no page links to it.
+            assert isinstance(faults, Mapping)
+        else:
+            assert isinstance(faults, tuple)
+            assert [fault.field for fault in faults] == [field.value]
+            assert await store.read(lambda tx: tx.brand.all()) == {}
+        await store.engine.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("role", [Role.SUPPORT, Role.AUDITOR])
+def test_ad_who_may_not_change_settings_may_not_change_the_brand(
+    sqlite_url: str, role: Role
+) -> None:
+    async def story() -> None:
+        store = await _opened(sqlite_url)
+        with pytest.raises(Refused):
+            await store.write(
+                lambda tx: change_brand(
+                    tx, WithRole(role), SETTINGS, {BrandField.NAME: "Mine"}, NOW
+                )
+            )
+        assert await store.read(lambda tx: tx.brand.all()) == {}
+        await store.engine.close()
+
+    asyncio.run(story())
+
+
+def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
+    database_url: str,
+) -> None:
+    async def story() -> None:
+        ours, theirs = await _opened(database_url), await _opened(database_url)
+        book = BrandBook(Brand(name="Acme"))
+        before = book.current
+        style = next(iter(book.asset(p) for p in book._files if "style" in p))
+        follows = asyncio.create_task(book.keep(ours))
+        await until(lambda: book._changed != -1, "it does not look")
+        await _change(theirs, {BrandField.ACCENT: "#aa0000"})
+        await until(lambda: book.current != before)
+        assert book.current.accent == "#aa0000"
+        assert style is not None
+        assert book.asset(style.path) == style, "pages that are open still ask for it"
+        follows.cancel()
+        for store in (ours, theirs):
+            await store.engine.close()
+
+    asyncio.run(story())
+
+
+def test_changes_at_the_same_time_all_count(database_url: str) -> None:
+    async def story() -> None:
+        store = await _opened(database_url)
+        fields = (BrandField.NAME, BrandField.TERMS_URL, BrandField.PRIVACY_URL)
+        await asyncio.gather(
+            *(_change(store, {fields[n % 3]: f"https://acme.example/{n}"}) for n in range(30))
+        )
+        assert set(await store.read(lambda tx: tx.brand.all())) == set(fields)
+        rows = await store.read(
+            lambda tx: tx.db.rows("SELECT data FROM events WHERE name = 'brand.changed'")
+        )
+        assert len(rows) == 30
+        await store.engine.close()
+
+    asyncio.run(story())

@@ -1,0 +1,88 @@
+"""Who may do what: the table, and that it is asked of the moment."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from valetkey.authorization.actions.admin.permissions import (
+    MAY,
+    NOTHING,
+    CommandLine,
+    Permission,
+    Person,
+    powers_of,
+    require,
+)
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.session import Session
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.secret import Fingerprint
+
+SESSION = Session("se_1", ALICE.uid, NOON, ("pwd",), "", NOON, NOON, Instant(NOON + 600), None)
+ACTOR = Person(ALICE.uid, "se_1")
+
+
+def test_only_owners_give_roles_and_auditors_only_read() -> None:
+    assert set(MAY) == set(Role)
+    assert MAY[Role.OWNER] == frozenset(Permission)
+    assert MAY[Role.OWNER] - MAY[Role.ADMINISTRATOR] == {Permission.ROLES}
+    assert MAY[Role.SUPPORT] == {Permission.READ, Permission.RESET}
+    assert MAY[Role.AUDITOR] == {Permission.READ}
+    assert powers_of(None) is NOTHING
+
+
+def test_nobody_acts_on_somebody_of_a_higher_role() -> None:
+    order = (None, Role.AUDITOR, Role.SUPPORT, Role.ADMINISTRATOR, Role.OWNER)
+    for place, role in enumerate(order):
+        if role is None:
+            continue
+        powers = powers_of(role)
+        allowed = [powers.allow(Permission.READ, replace(BOB, role=other)) for other in order]
+        assert allowed == [other <= place for other in range(len(order))], role
+
+
+def test_a_role_is_asked_for_in_the_transaction_that_acts(database_url: str) -> None:
+    async def story(it: World) -> None:
+        async def of(role: Role | None, *, off: bool = False) -> frozenset[Permission]:
+            user = replace(ALICE, disabled_at=NOON if off else None)
+
+            def work(tx: Transaction) -> frozenset[Permission]:
+                tx.users.change(user)
+                tx.people.set_role(ALICE.uid, role, NOON)
+                return ACTOR.powers(tx).permissions
+
+            return await it.store.write(work)
+
+        await it.store.write(lambda tx: tx.sessions.start(SESSION, Fingerprint("print")))
+        assert await of(Role.SUPPORT) == MAY[Role.SUPPORT]
+        assert await of(None) == frozenset()
+        assert await of(Role.OWNER, off=True) == frozenset()
+        assert await of(Role.OWNER) == MAY[Role.OWNER]
+        await it.store.write(lambda tx: tx.sessions.end("se_1", NOON))
+        assert await of(Role.OWNER) == frozenset()
+
+    run(database_url, story)
+
+
+def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        def work(tx: Transaction) -> list[str]:
+            tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON)
+            tx.sessions.start(SESSION, Fingerprint("print"))
+            said: list[str] = []
+            boss = replace(BOB, role=Role.ADMINISTRATOR)
+            for permission, about in ((Permission.RESET, boss), (Permission.KEYS, None)):
+                with pytest.raises(Refused) as refused:
+                    require(tx, ACTOR, permission, about)
+                assert refused.value.refusal.code is ErrorCode.FORBIDDEN
+                said.append(refused.value.refusal.check)
+            assert require(tx, ACTOR, Permission.RESET, BOB).role is Role.SUPPORT
+            assert require(tx, CommandLine(), Permission.ROLES, boss).role is Role.OWNER
+            return said
+
+        assert await it.store.write(work) == ["admin.rank", "admin.permission"]
+
+    run(sqlite_url, story)

@@ -1,0 +1,192 @@
+"""Health: every finding comes from facts, and goes away when it was mended."""
+
+from dataclasses import replace
+
+from tests.authorization.endpoints.visitor.world import (
+    ISSUER,
+    NATIVE,
+    NOON,
+    SCOPES,
+    WEB,
+    World,
+    run,
+)
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.developer.health import Finding, Mend, Sign, findings_of, mend
+from valetkey.authorization.actions.developer.usage import (
+    PKCE_MISSING,
+    PKCE_USED,
+    grant_used,
+    scope_used,
+)
+from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.model.event.sessions import SignInFailed
+from valetkey.authorization.model.register.client import Client, ClientSecret
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint
+
+NEW, OLD = NOON, Instant(NOON + days(91))
+GOOD = replace(
+    WEB,
+    logo_uri="https://app.example/logo.png",
+    policy_uri="https://app.example/privacy",
+    profile_name=ProfileName.MODERN,
+    scope=Scope.of("read", "write", "notes:read"),
+)
+LEGACY = replace(
+    GOOD,
+    profile_name=ProfileName.CLASSIC,
+    grant_types=WEB.grant_types | {"implicit", "password"},
+    requires_pkce=True,
+)
+
+
+def registrar(it: World) -> Registrar:
+    keyring = it.site.keyring
+    rules = ClientRules((ISSUER,), tuple(SCOPES), RULES, ProfileName.CLASSIC)
+    return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.site.random, "portal")
+
+
+async def found(it: World, client: Client, at: Instant) -> dict[Sign, Finding]:
+    await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + 1), 1_000))
+    findings = await it.store.read(lambda tx: findings_of(tx, client, at))
+    return {each.sign: each for each in findings}
+
+
+async def note(it: World, what: str, at: Instant, client_id: str = "web1") -> None:
+    await it.store.write(lambda tx: tx.usage.note(client_id, what, at))
+
+
+def test_a_good_app_is_well(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await note(it, grant_used("authorization_code"), OLD)
+        for name in GOOD.scope:
+            await note(it, scope_used(name), OLD)
+        assert await found(it, GOOD, OLD) == {}
+        signs = await found(it, replace(GOOD, logo_uri="", policy_uri=""), OLD)
+        assert set(signs) == {Sign.NO_LOGO, Sign.NO_POLICY}
+
+    run(sqlite_url, story)
+
+
+def test_grants_of_old_are_found_used_or_not(database_url: str) -> None:
+    async def story(it: World) -> None:
+        await it.change(LEGACY)
+        # A new app may not have come to use them yet.
+        assert {Sign.IMPLICIT_USED, Sign.PASSWORD_USED} <= set(await found(it, LEGACY, NEW))
+        signs = await found(it, LEGACY, OLD)
+        assert signs[Sign.IMPLICIT_UNUSED].mend is Mend.DROP_IMPLICIT
+        assert Sign.CLASSIC_NEEDLESS not in signs
+        await note(it, grant_used("implicit"), Instant(OLD - days(2)))
+        signs = await found(it, LEGACY, OLD)
+        assert signs[Sign.IMPLICIT_USED].last == OLD - days(2)
+        assert Sign.PASSWORD_UNUSED in signs
+
+        def press(tx: Transaction, wanted: Mend) -> object:
+            return mend(tx, registrar(it), LEGACY, wanted, OLD)
+
+        assert await it.store.write(lambda tx: press(tx, Mend.DROP_IMPLICIT)) is None
+        done = await it.store.write(lambda tx: press(tx, Mend.DROP_PASSWORD))
+        assert isinstance(done, Client)
+        assert done.grant_types == WEB.grant_types | {"implicit"}
+
+    run(database_url, story)
+
+
+def test_nothing_is_called_unused_while_events_wait_to_be_counted(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        assert Sign.IMPLICIT_UNUSED in await found(it, LEGACY, OLD)
+        earlier = Instant(OLD - days(1))
+        await it.store.write(lambda tx: tx.events.add(SignInFailed(None, "x"), earlier))
+        assert Sign.IMPLICIT_UNUSED not in await found(it, LEGACY, OLD)
+
+    run(sqlite_url, story)
+
+
+def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        optional = replace(GOOD, profile_name=ProfileName.CLASSIC)
+        assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].mend is None
+        await note(it, PKCE_MISSING, Instant(OLD - days(5)))
+        await note(it, PKCE_USED, OLD)
+        assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].last == OLD - days(5)
+        later = Instant(OLD + days(26))
+        await note(it, PKCE_USED, later)
+        assert (await found(it, optional, later))[Sign.PKCE_OPTIONAL].mend is Mend.REQUIRE_PKCE
+        await it.change(optional)
+        done = await it.store.write(
+            lambda tx: mend(tx, registrar(it), optional, Mend.REQUIRE_PKCE, later)
+        )
+        assert isinstance(done, Client)
+        assert done.requires_pkce
+        assert not {Sign.PKCE_OPTIONAL, Sign.PKCE_UNUSED} & set(await found(it, done, later))
+        assert not {Sign.PKCE_OPTIONAL, Sign.PKCE_UNUSED} & set(await found(it, NATIVE, later))
+
+    run(sqlite_url, story)
+
+
+def test_scopes_that_nobody_asks_for_are_taken_away_and_no_others(database_url: str) -> None:
+    async def story(it: World) -> None:
+        client = replace(GOOD, required_scope=Scope.of("write"))
+        await it.change(client)
+        assert Sign.SCOPES_UNUSED not in await found(it, client, OLD)
+        await note(it, grant_used("refresh_token"), OLD)
+        await note(it, scope_used("read"), Instant(OLD - days(91)))
+        finding = (await found(it, client, OLD))[Sign.SCOPES_UNUSED]
+        assert finding.about == ("read", "notes:read")
+        # Somebody asks for one of them between the question and the answer.
+        await note(it, scope_used("notes:read"), OLD)
+        done = await it.store.write(
+            lambda tx: mend(tx, registrar(it), client, Mend.REMOVE_SCOPES, OLD)
+        )
+        assert isinstance(done, Client)
+        assert set(done.scope) == {"write", "notes:read"}
+
+    run(database_url, story)
+
+
+def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(database_url: str) -> None:
+    async def story(it: World) -> None:
+        def add(tx: Transaction) -> None:
+            secret = ClientSecret("cs_1", Fingerprint("f1"), None)
+            tx.clients.add_secret("web1", secret, NOON)
+            gone = ClientSecret("cs_0", Fingerprint("f0"), Instant(NOON + 1))
+            tx.clients.add_secret("web1", gone, NOON)
+            tx.clients.saw_query("web1", Instant(NOON + 5))
+
+        await it.store.write(add)
+        signs = await found(it, GOOD, OLD)
+        assert signs[Sign.SECRET_IN_URL].about == ("cs_1",)
+        assert signs[Sign.SECRET_IN_URL].last == NOON + 5
+        assert signs[Sign.SECRET_IDLE].about == ("cs_1",)
+        sql = "UPDATE client_secrets SET last_used_at = :at WHERE id = 'cs_1'"
+        await it.store.write(lambda tx: tx.db.run(sql, at=NOON + 9))
+        assert Sign.SECRET_IDLE not in await found(it, GOOD, OLD)
+        year = Instant(NOON + days(366))
+        assert (await found(it, GOOD, year))[Sign.SECRET_OLD].last == NOON
+        # Rotated: the new one never travelled in a URL, the old one has ended.
+        fresh = ClientSecret("cs_2", Fingerprint("f2"), None)
+        await it.store.write(lambda tx: tx.clients.add_secret("web1", fresh, year))
+        await it.store.write(lambda tx: tx.clients.expire_other_secrets("web1", "cs_2", year))
+        assert not {Sign.SECRET_IN_URL, Sign.SECRET_OLD} & set(await found(it, GOOD, year))
+
+    run(database_url, story)
+
+
+def test_plain_http_and_a_needless_profile_are_found(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        local = replace(GOOD, redirect_uris=("http://127.0.0.1:8000/cb", "https://app.example/"))
+        finding = (await found(it, local, NEW))[Sign.HTTP_REDIRECT]
+        assert finding.about == ("http://127.0.0.1:8000/cb",)
+        assert Sign.HTTP_REDIRECT not in await found(it, NATIVE, NEW)
+        classic = replace(GOOD, profile_name=ProfileName.CLASSIC)
+        assert Sign.CLASSIC_NEEDLESS not in await found(it, classic, NEW)
+        assert (await found(it, classic, OLD))[Sign.CLASSIC_NEEDLESS].mend is Mend.MODERN_PROFILE
+        await note(it, PKCE_MISSING, OLD)
+        assert Sign.CLASSIC_NEEDLESS not in await found(it, classic, OLD)
+
+    run(sqlite_url, story)

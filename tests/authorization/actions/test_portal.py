@@ -1,0 +1,146 @@
+"""The portal's deeds where many come at one moment: limits hold, answers count once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.developer.draft import AppDraft, AppKind
+from valetkey.authorization.actions.developer.portal import Barrier, Portal
+from valetkey.authorization.actions.developer.secrets import (
+    AppSecrets,
+    Obstacle,
+    Overlap,
+    state_of,
+)
+from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, give_owner
+from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.config.settings import AuthorizationSettings, Settings
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+from valetkey.testing.storage_story import NOW, THREADS, Memory
+
+_ADELE = User(
+    Uid(7), "adele", "adele@example.com", NOW, "Adele", NOW, NOW, None, StandardClaims.NOTHING
+)
+_BORIS = User(
+    Uid(8), "boris", "boris@example.com", NOW, "Boris", NOW, NOW, None, StandardClaims.NOTHING
+)
+_KEYRING = Keyring.fresh(SYSTEM.random)
+_PORTAL = Portal(
+    Registrar(
+        ClientRules((), ("notes:read",), RULES, ProfileName.MODERN),
+        _KEYRING.fingerprint_key,
+        _KEYRING.sealer,
+        SYSTEM.random,
+        "portal",
+    ),
+    PortalSettings(Registrants.EVERYONE, apps_per_person=3),
+    ("notes:read",),
+    (),
+)
+_WISH = AppDraft(AppKind.SERVER, "Printer", redirect_uris=("https://app.example/cb",))
+
+
+def _secret() -> Secret:
+    return fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
+
+
+@pytest.fixture
+def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(database_url, tmp_path)
+    for user in (_ADELE, _BORIS):
+        assert memory.write(lambda tx, user=user: tx.users.register(user))  # type: ignore[misc]
+    yield memory
+    memory.close()
+
+
+def _registered(memory: Memory) -> Client:
+    made = memory.write(
+        lambda tx: _PORTAL.register(tx, _ADELE, _WISH, NOW, client_id="app_1", secret=_secret())
+    )
+    assert isinstance(made, Client)
+    return made
+
+
+def test_nobody_has_more_apps_than_allowed_however_fast_they_are(memory: Memory) -> None:
+    secrets = [_secret() for _ in range(THREADS)]
+    told = memory.contend(
+        lambda tx, number: _PORTAL.register(
+            tx, _ADELE, _WISH, NOW, client_id=f"app_{number}", secret=secrets[number]
+        )
+    )
+    assert sum(isinstance(each, Client) for each in told) == 3
+    assert told.count(Barrier.FULL) == THREADS - 3
+    assert len(memory.read(lambda tx: tx.members.of(_ADELE.uid))) == 3
+
+
+def test_of_all_who_make_a_secret_one_does(memory: Memory) -> None:
+    client = _registered(memory)
+    keeper, secrets = AppSecrets(_PORTAL.registrar), [_secret() for _ in range(THREADS)]
+    seen = state_of(memory.read(lambda tx: tx.secrets.live(client.id, NOW)))
+    told = memory.contend(
+        lambda tx, number: keeper.issue(
+            tx, client.id, _ADELE.uid, secrets[number], NOW, seen=seen, overlap=Overlap.DAY
+        )
+    )
+    assert told.count(None) == 1
+    assert told.count(Obstacle.OTHERS) == THREADS - 1
+    assert len(memory.read(lambda tx: tx.secrets.live(client.id, NOW))) == 2
+    (known, _) = memory.read(lambda tx: tx.secrets.live(client.id, NOW))
+    ended = memory.contend(lambda tx, _: keeper.end(tx, client.id, _ADELE.uid, known.id, NOW))
+    assert ended.count(True) == 1
+    assert not memory.write(lambda tx: keeper.end(tx, client.id, _BORIS.uid, known.id, NOW))
+
+
+def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
+    client = _registered(memory)
+    outbox = MailOutbox(MailSettings(), _KEYRING, SYSTEM.random)
+    teams = Teams(_KEYRING.fingerprint_key, outbox, "https://auth.example")
+    fresh = FreshInvitation("ti_1", fresh_secret(Prefix.LINK, SYSTEM.random))
+
+    def ask(tx: Transaction) -> object:
+        return teams.invite(tx, client.id, _ADELE, "boris", TeamRole.OWNER, fresh, NOW)
+
+    assert memory.write(ask) is None
+    told = memory.contend(lambda tx, _: teams.accept(tx, "ti_1", _BORIS, "", NOW))
+    assert sum(each is not None for each in told) == 1
+    both = (_ADELE.uid, _BORIS.uid)
+    memory.contend(
+        lambda tx, number: teams.remove(tx, client.id, both[number % 2], both[number % 2], NOW)
+    )
+    team = memory.read(lambda tx: tx.members.team(client.id))
+    assert [one.owns for one in team] == [True]
+
+
+def test_an_app_that_nobody_owns_is_given_an_owner(memory: Memory) -> None:
+    client = _registered(memory)
+    memory.write(lambda tx: tx.members.remove(client.id, _ADELE.uid))
+    told = memory.contend(lambda tx, _: give_owner(tx, client.id, _BORIS.uid, NOW))
+    assert told.count(True) == 1
+    assert not memory.write(lambda tx: give_owner(tx, client.id, Uid(99), NOW))
+    assert not memory.write(lambda tx: give_owner(tx, "app_2", _BORIS.uid, NOW))
+
+
+def test_a_scope_that_nobody_can_be_asked_for_is_a_mistake_of_the_settings(tmp_path: Path) -> None:
+    settings = Settings(
+        authorization=AuthorizationSettings(database=f"sqlite:///{tmp_path}/a.db"),
+        portal=PortalSettings(scopes=("nonsense",)),
+    )
+    foundation = lay_foundation(settings, SYSTEM, {"notes:read": "read your notes"})
+    with pytest.raises(Mistake, match="nonsense"):
+        foundation.portal()

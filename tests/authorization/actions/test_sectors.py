@@ -1,0 +1,85 @@
+"""Sectors: what the site says that an app names as its own."""
+
+import asyncio
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
+from threading import Thread
+
+import pytest
+
+from tests.authorization.endpoints.world import CALLBACK
+from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.fetch.outbound import OutboundHttp
+from valetkey.kernel.runtime import SYSTEM
+
+_PLAIN = ClientMetadata("Printer", redirect_uris=(CALLBACK, "https://other.example/cb"))
+_GOOD = json.dumps([CALLBACK, "https://other.example/cb", "https://third.example/"])
+
+
+@contextmanager
+def _site(status: int, body: str, kind: str = "application/json") -> Generator[str]:
+    """A site that says this to everybody."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/sector"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _faults(uri: str, *networks: str) -> list[str]:
+    door = OutboundHttp([ip_network(each) for each in networks], SYSTEM.now)
+    metadata = replace(_PLAIN, openid=OpenIdRegistration(sector_identifier_uri=uri))
+    return [fault.field for fault in asyncio.run(Sectors(door).faults(metadata))]
+
+
+def test_a_sector_that_lists_every_redirect_uri_is_the_clients() -> None:
+    with _site(200, _GOOD) as uri:
+        assert _faults(uri, "127.0.0.0/8") == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, json.dumps([CALLBACK])),
+        (200, json.dumps([CALLBACK, "https://other.example/cb/"])),
+        (200, "[]"),
+        (200, json.dumps({"redirect_uris": [CALLBACK, "https://other.example/cb"]})),
+        (200, "null"),
+        (200, "[5, null]"),
+        (200, "{"),
+        (404, _GOOD),
+        (302, _GOOD),
+    ],
+)
+def test_any_other_answer_is_not(status: int, body: str) -> None:
+    with _site(status, body) as uri:
+        assert _faults(uri, "127.0.0.0/8") == ["sector_identifier_uri"]
+
+
+def test_a_sector_inside_is_not_asked_where_the_operator_lists_no_network() -> None:
+    with _site(200, _GOOD) as uri:
+        assert _faults(uri) == ["sector_identifier_uri"]
+
+
+def test_a_client_without_a_sector_asks_nobody() -> None:
+    assert _faults("") == []

@@ -1,0 +1,104 @@
+"""GitHub's ways, spoken by a server on loopback as GitHub Enterprise would."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+import pytest
+
+from tests.support.pages import Page, Pages, pages
+from valetkey.authorization.authentication.federation.github import GitHubProvider
+from valetkey.authorization.authentication.federation.provider import Claimed, Journey, Line
+from valetkey.config.sections.federation import ProviderKind, ProviderSettings
+from valetkey.fetch.outbound import OutboundHttp
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Secret
+
+JOURNEY = Journey("state", "nonce", "v" * 43, "https://us.example/callback")
+NOW = SYSTEM.now()
+
+
+def answer(value: object, status: int = 200) -> Page:
+    return Page(json.dumps(value).encode(), status=status)
+
+
+@pytest.fixture
+def github() -> Iterator[Pages]:
+    """One at which Ada has an account."""
+    with pages() as server:
+        server.at["/login/oauth/access_token"] = answer({"access_token": "gho_1"})
+        server.at["/api/v3/user"] = answer({"id": 583231, "login": "ada", "name": "Ada Lovelace"})
+        server.at["/api/v3/user/emails"] = answer(
+            [
+                {"email": "old@example.com", "primary": False, "verified": True},
+                {"email": "ada@example.com", "primary": True, "verified": True},
+            ]
+        )
+        yield server
+
+
+def provider(server: Pages) -> GitHubProvider:
+    settings = ProviderSettings("github", "GitHub", ProviderKind.GITHUB, server.url, "us")
+    door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: NOW)
+    return GitHubProvider(Line(settings, Secret("the-secret"), door, lambda: NOW))
+
+
+def read(server: Pages) -> Claimed:
+    return asyncio.run(provider(server).read({"code": "abc"}, JOURNEY, NOW))
+
+
+def check(server: Pages) -> str:
+    with pytest.raises(Refused) as refused:
+        read(server)
+    return refused.value.refusal.check
+
+
+def test_says_who_somebody_is_by_number(github: Pages) -> None:
+    assert read(github) == Claimed(
+        github.url, "583231", "ada@example.com", email_verified=True, name="Ada Lovelace",
+        username="ada",
+    )  # fmt: skip
+    assert github.sent[-1]["client_secret"] == "the-secret"
+    assert github.sent[-1]["code_verifier"] == JOURNEY.verifier
+
+
+def test_an_address_that_github_has_not_checked_is_none(github: Pages) -> None:
+    emails = [{"email": "ada@example.com", "primary": True, "verified": False}]
+    github.at["/api/v3/user/emails"] = answer(emails)
+    assert read(github).proven_email == ""
+    github.at["/api/v3/user/emails"] = answer({"message": "Not Found"}, 404)
+    assert read(github).subject == "583231"
+    assert read(github).proven_email == ""
+
+
+def test_an_error_with_status_200_is_an_error(github: Pages) -> None:
+    github.at["/login/oauth/access_token"] = answer({"error": "bad_verification_code"})
+    assert check(github) == "federation.answer"
+
+
+@pytest.mark.parametrize("id", [0, -1, "583231", None, True, 1.5])
+def test_somebody_without_a_number_is_nobody(github: Pages, id: object) -> None:
+    github.at["/api/v3/user"] = answer({"id": id, "login": "ada"})
+    assert check(github) in {"federation.answer", "federation.user"}
+
+
+def test_a_token_that_would_break_the_header_is_not_sent(github: Pages) -> None:
+    github.at["/login/oauth/access_token"] = answer({"access_token": "x\r\nhost: evil.example"})
+    assert read(github).subject == "583231"  # that server does not look at the token
+
+
+def test_a_server_that_is_away_is_no_answer(github: Pages) -> None:
+    github.at["/api/v3/user"] = Page(status=502)
+    assert check(github) == "federation.user"
+
+
+def test_people_are_sent_with_a_challenge(github: Pages) -> None:
+    async def url() -> str:
+        return await provider(github).leave_for(JOURNEY)
+
+    found = asyncio.run(url())
+    assert found.startswith(f"{github.url}/login/oauth/authorize?client_id=us&")
+    assert "code_challenge_method=S256" in found
+    assert JOURNEY.verifier not in found

@@ -1,0 +1,230 @@
+"""What a server does by itself: what ended goes, what lives stays, and never much at once."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.wait import until_found
+from valetkey.authorization.background import upkeep as module
+from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Upkeep, sweep_all
+from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.moment import Instant, days, hours, later, minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.secret import Fingerprint, Secret
+
+_REFUSAL = Refusal(ErrorCode.INVALID_REQUEST, "no", "test.check", "this", "that")
+_TABLES = (
+    "vouchers",
+    "access_tokens",
+    "grants",
+    "sessions",
+    "participants",
+    "revocations",
+    "decisions",
+    "throttles",
+    "client_secrets",
+    "signing_keys",
+    "invitations",
+)
+_KEPT = ("clients", "users", "uids", "consents", "events", "query_sightings", "credentials")
+
+
+async def _counts(it: Service, tables: Sequence[str] = _TABLES) -> dict[str, int]:
+    def count(tx: Transaction) -> dict[str, int]:
+        rows = {table: tx.db.row(f"SELECT count(*) FROM {table}") for table in tables}
+        return {table: int(row[0]) for table, row in rows.items() if row is not None}
+
+    return await it.read(count)
+
+
+async def _sweep(it: Service) -> int:
+    return await sweep_all(it.foundation.store, it.clock.now, SWEEPS)
+
+
+async def _fill(it: Service) -> None:
+    """A row that will end in every table that is swept."""
+    client = await it.client("web", access_token_format="reference")
+    said = await it.tokens("web")
+    registrar = it.foundation.registrar("test")
+
+    def work(tx: Transaction) -> None:
+        tx.revocations.add(RevokedKind.TOKEN, "at_1", it.clock.now)
+        (session,) = tx.sessions.live_of(ADA, it.clock.now)
+        assert tx.participants.add(session.id, "web", it.clock.now)
+        tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
+        invitation = Invitation("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
+        tx.invitations.issue(Fingerprint("invitation"), invitation)
+        registrar.issue_secret(tx, client, Secret("n" * 40), it.clock.now, others_live=hours(1))
+
+    await it.write(work)
+    (await it.refresh("web", said.text("refresh_token"), scope="write")).refused(
+        400, "invalid_scope"
+    )
+    await it.refusals_recorded()
+
+
+def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await _fill(it)
+        before = await _counts(it)
+        assert all(before.values()), before
+        kept = await _counts(it, _KEPT)
+        assert await _sweep(it) == 0
+        assert await _counts(it) == before
+        it.clock.forward(hours(1))
+        assert await _sweep(it) == 2
+        after = await _counts(it)
+        # The token expired, and the first of the web client's secrets ended.
+        assert after == {
+            **before,
+            "access_tokens": 0,
+            "client_secrets": before["client_secrets"] - 1,
+        }
+        it.clock.forward(it.settings.tokens.refresh_token_lifetime + days(3))
+        await it.foundation.keys.keep(it.clock.now)
+        await _sweep(it)
+        it.clock.forward(days(3))
+        await _sweep(it)
+        after = await _counts(it)
+        assert after == {**dict.fromkeys(_TABLES, 0), "client_secrets": 2, "signing_keys": 2}
+        assert {**await _counts(it, _KEPT), "events": 0} == {**kept, "events": 0}
+
+    run(tmp_path, story)
+
+
+def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        code = await it.code("web")
+        said = await it.exchange("web", code)
+        it.clock.forward(60 + hours(1) - 1)
+        assert await _sweep(it) == 0
+        (await it.exchange("web", code)).refused(400, "invalid_grant")
+        assert sorted(await it.events()) == ["code.redeemed", "code.replayed", "grant.revoked"]
+        it.clock.forward(1)
+        await _sweep(it)
+        (await it.exchange("web", code)).refused(400, "invalid_grant")
+        assert (await it.events()).count("code.replayed") == 1
+        (await it.refresh("web", said.text("refresh_token"))).refused(400, "invalid_grant")
+
+    run(tmp_path, story)
+
+
+def test_what_ended_goes_in_batches(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        def many(tx: Transaction) -> None:
+            for number in range(2 * BATCH + 1):
+                tx.revocations.add(RevokedKind.TOKEN, f"at_{number}", it.clock.now)
+
+        await it.write(many)
+        it.clock.forward(days(3))
+        largest = 0
+
+        def watched(tx: Transaction, now: Instant) -> int:
+            nonlocal largest
+            gone = tx.revocations.sweep(now, BATCH)
+            largest = max(largest, gone)
+            return gone
+
+        assert await sweep_all(it.foundation.store, it.clock.now, (watched,)) == 2 * BATCH + 1
+        assert largest == BATCH
+
+    run(tmp_path, story, database_url)
+
+
+def test_a_refusal_can_be_looked_up_for_a_week(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        answer = await it.exchange("web", "x")
+        reference = answer.text("reference")
+        decision = await until_found(lambda: it.read(lambda tx: tx.decisions.find(reference)))
+        assert decision is not None
+        assert (decision.client_id, decision.endpoint) == ("web", "/oauth/token")
+        assert (decision.code, decision.check) == ("invalid_grant", "code.unknown")
+        it.clock.forward(days(7) - 1)
+        assert await _sweep(it) == 0
+        it.clock.forward(1)
+        assert await _sweep(it) == 1
+
+    run(tmp_path, story)
+
+
+class _Broken(Store):
+    """A database that is away."""
+
+    async def write(self, work: object) -> object:  # type: ignore[override]
+        raise DatabaseUnavailable
+
+
+def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
+    tmp_path: Path,
+) -> None:
+    async def story(it: Service) -> None:
+        queue, store = DecisionQueue(SYSTEM.random), it.foundation.store
+        runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
+        references = [
+            queue.put(_REFUSAL, endpoint=f"/{number}", at=it.clock.now)
+            for number in range(BATCH + 1)
+        ]
+        away = Upkeep(_Broken(store.engine, store.random), queue, it.foundation.keys, runtime)
+        with pytest.raises(DatabaseUnavailable):
+            await away.flush()
+        assert [each.reference for each in queue.waiting] == references
+        await Upkeep(store, queue, it.foundation.keys, runtime).flush()
+        assert not queue.waiting
+        for reference in (references[0], references[-1]):
+            assert await it.read(lambda tx, r=reference: tx.decisions.find(r))  # type: ignore[misc]
+
+    run(tmp_path, story)
+
+
+def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
+    queue, now = DecisionQueue(SYSTEM.random), Instant(0)
+    references = [queue.put(_REFUSAL, endpoint="/", at=now) for _ in range(10_001)]
+    assert [each.reference for each in queue.waiting] == references[1:]
+    first = queue.drain(500)
+    references += [queue.put(_REFUSAL, endpoint="/", at=now) for _ in range(300)]
+    queue.give_back(first)
+    assert [each.reference for each in queue.waiting] == references[-10_000:]
+    assert len(queue.drain()) == 10_000
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 100_000, "\U0001f511"])
+def test_any_reason_can_be_written(tmp_path: Path, database_url: str, text: str) -> None:
+    async def story(it: Service) -> None:
+        queue = DecisionQueue(SYSTEM.random)
+        refusal = Refusal(ErrorCode.INVALID_REQUEST, text, text, text, text)
+        reference = queue.put(refusal, endpoint=text, at=it.clock.now)
+        (decision,) = queue.drain()
+        await it.write(lambda tx: tx.decisions.add(decision))
+        assert await it.read(lambda tx: tx.decisions.find(reference)) == decision
+        assert len(decision.received) <= 1_000
+
+    run(tmp_path, story, database_url)
+
+
+def test_the_background_work_goes_on_and_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_WRITE_EVERY", "_SWEEP_EVERY", "_KEYS_EVERY"):
+        monkeypatch.setattr(module, name, 0.01)
+
+    async def story(it: Service) -> None:
+        await _fill(it)
+        it.clock.forward(days(90))
+        wanted = {"signing_keys": 3, "sessions": 0, "decisions": 0}
+
+        async def done() -> bool:
+            return await _counts(it, tuple(wanted)) == wanted
+
+        await until_found(done)
+
+    run(tmp_path, story)
