@@ -21,8 +21,12 @@ _NOT_SHARED = re.compile(
 )
 
 
-# `doctor` asks a PostgreSQL for its clock, as SQLite has ours.
-_ONE_ENGINE_ONLY = ("cli/doctoring/databases.py:",)
+# `doctor` reads the clock and the standbys of PostgreSQL; SQLite has neither.
+_ONE_ENGINE_ONLY = (
+    "cli/doctoring/databases.py:",
+    "cli/doctoring/machine.py:",
+    "cli/register/migration_plan.py:",
+)
 
 
 def _shared() -> list[Statement]:

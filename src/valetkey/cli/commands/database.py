@@ -41,7 +41,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
     Each server's migrations are one transaction: all of them or nothing. A database of a newer
     version is refused.
 
-    Example: valetkey database migrate --plan
+    Example: valetkey database migrate
     """
     settings = options.settings_of(config)
     if plan:

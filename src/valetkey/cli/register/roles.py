@@ -14,7 +14,7 @@ from valetkey.authorization.operations.users import DELETE_USER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register import operations, people
-from valetkey.cli.register.keeper import confirm, found_user
+from valetkey.cli.register.keeper import confirm, found_user, the_client
 from valetkey.cli.register.store import Opened, with_store
 
 
@@ -137,6 +137,11 @@ def end_app(user: str, client_id: str, config: Path | None) -> None:
     Example: valetkey user end-app ada printer
     """
     settings = options.settings_of(config)
+
+    async def look(opened: Opened) -> None:
+        await opened.store.read(lambda tx: the_client(tx, client_id))
+
+    with_store(settings, look)
     _, ended = operations.on_user(settings, END_APP, user, {"client_id": client_id})
     say.line(f"{client_id} has no access any more" if ended else f"{client_id} had no access")
 

@@ -64,6 +64,7 @@ DOORS: Mapping[str, Door] = {
     "/notices/query-string": _ANY,
     "/health/live": _ANY,
     "/health/ready": _ANY,
+    "/health/started": _ANY,
     "/language": Door(Need.ANYBODY, shown=False),
     # On the way to being somebody.
     "/oauth/authorize": Door(Need.ANYBODY, shown=False),

@@ -23,7 +23,7 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
-from tests.cli.site import configure
+from tests.cli.site import begin
 from valetkey.authorization.actions.foundation import lay_foundation
 from valetkey.authorization.email.message import write
 from valetkey.authorization.email.outbox import NOTICE_LIMIT
@@ -181,7 +181,7 @@ def test_reset_link_ends_with_the_role_in_which_it_was_sent(tmp_path: Path, end:
 
 
 def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -> None:
-    file = configure(tmp_path)
+    file = begin(tmp_path)
     file.write_text(file.read_text() + '[mail]\ntransport = "mailbox"\n')
     for arguments in (
         ("create", "ada", "--email", "ada@example.com", "--generate-password"),
