@@ -107,7 +107,7 @@ _REFUSED = {
 
 
 def _faults(world: World, *uris: str, **said: object) -> Faults:
-    with pytest.raises(ValueError, match="Fault") as refused:
+    with pytest.raises(ValueError, match="MetadataError") as refused:
         world.client("refused1", secret=True, redirect_uris=uris, **said)
     faults: Faults = refused.value.args[0]
     return faults
