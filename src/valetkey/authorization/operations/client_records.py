@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.clients import Held
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
@@ -28,7 +29,8 @@ _Scopes = Annotated[
     list[Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,100}$")]],
     msgspec.Meta(max_length=100),
 ]
-_GrantTypes = Annotated[list[GrantTypeName], msgspec.Meta(min_length=1, max_length=5)]
+_GrantType = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(RULES)})]
+_GrantTypes = Annotated[list[_GrantType], msgspec.Meta(min_length=1, max_length=len(RULES))]
 _TokenLifetime = Annotated[int, msgspec.Meta(ge=1, le=86_400)]
 
 
@@ -268,10 +270,9 @@ def wanted_metadata(wanted: ClientWanted) -> ClientMetadata:
     )
 
 
-def _grant_types(wanted: list[GrantTypeName] | UnsetType) -> tuple[str, ...]:
-    usual = (GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.REFRESH_TOKEN)
-    names = usual if isinstance(wanted, UnsetType) else wanted
-    return tuple(each.value for each in names)
+def _grant_types(wanted: list[str] | UnsetType) -> tuple[str, ...]:
+    usual = (GrantTypeName.AUTHORIZATION_CODE.value, GrantTypeName.REFRESH_TOKEN.value)
+    return usual if isinstance(wanted, UnsetType) else tuple(wanted)
 
 
 def changed_metadata(client: Client, change: ClientChange) -> ClientMetadata:

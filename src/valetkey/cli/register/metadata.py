@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import click
 
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     ClientType,
-    GrantTypeName,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
@@ -65,7 +65,7 @@ _BASE = (
         "--grant-type",
         "grant_types",
         multiple=True,
-        type=words(GrantTypeName),
+        type=click.Choice(tuple(RULES)),
         help="How it comes to tokens, once for each; a new one has authorization_code and "
         "refresh_token.",
     ),
