@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 from valetkey.cli.serving.fork_server import await_fork
@@ -32,6 +33,8 @@ told = channel.recv(64).decode().strip()
 tell(told)
 if behaviour == "broken" or (behaviour == "frail" and "frail" in before):
     sys.exit(2)
+while behaviour == "held" and Path(f"{log}.hold").exists():
+    time.sleep(0.02)
 if "prepare" in told:
     channel.sendall(b"prepared\n")
 server = socket.socket(fileno=int(listening))

@@ -3,6 +3,7 @@
 import socket
 import sys
 from pathlib import Path
+from subprocess import Popen
 
 from valetkey.cli.serving.places import Server, collect_orphans
 from valetkey.cli.serving.supervise import Supervisor
@@ -30,5 +31,6 @@ if __name__ == "__main__":
         announce,
         grace=0.5,
         first_delay=0.01,
+        recheck=lambda: Popen(["/usr/bin/touch", f"{sys.argv[1]}.checked"]),
     )
     sys.exit(supervisor.run())

@@ -139,6 +139,22 @@ def test_no_child_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
     assert len(pids(log, "orphaned")) == 3
 
 
+def test_reload_replaces_worker_that_was_starting(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with supervising(log, "authorization=held=1") as parent:
+        assert ready_line(parent) == "ready\n"
+        hold, checked = tmp_path / "log.hold", tmp_path / "log.checked"
+        hold.touch()
+        os.kill(pids(log, "ready")[-1], signal.SIGKILL)
+        eventually(lambda: len(pids(log, "go 0 prepare")) == 2, "no new child")
+        parent.send_signal(signal.SIGHUP)
+        eventually(checked.exists, "nothing was checked")
+        # It may have read the configuration before the change.
+        assert len(pids(log, "born")) == 2
+        hold.unlink()
+        eventually(lambda: len(pids(log, "ready")) == 3, "the old configuration stays in use")
+
+
 def test_callers_are_told_to_come_again_while_no_worker_starts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=frail=1") as parent:

@@ -229,9 +229,13 @@ class Supervisor:
     def _arrived(self, place: Place) -> None:
         place.ready_at = monotonic()
         self._were_ready.add((place.server, place.number))
-        if place.replaces is not None:
-            self._end(place.replaces, signal.SIGUSR1)
+        if (old := place.replaces) is not None:
             place.replaces = None
+            if old.ordered:
+                self._end(old, signal.SIGUSR1)
+            else:
+                # It ended meanwhile and waits for its restart, which is not needed any more.
+                self._places.remove(old)
         everyone = sum(server.workers for server in self._servers)
         if not self._announced and len(self._were_ready) == everyone and not self._stopping:
             self._announced = True
@@ -319,10 +323,13 @@ class Supervisor:
             self._reload_asked = False
             self._checking = self._recheck()
         # One after the other, so that there is rarely more than one additional worker.
-        while self._to_replace and not any(place.replaces for place in self._places):
-            old = self._to_replace.pop(0)
-            # A worker that is not ready reads the configuration at its start, or has just read it.
-            if old.ready_at is not None and not old.leaving:
+        if not any(place.replaces for place in self._places):
+            # One that has not begun reads the new configuration; one that begins may have read the
+            # old one, so it stays in the list until it is ready.
+            self._to_replace = [p for p in self._to_replace if p.ordered and not p.leaving]
+            old = next((place for place in self._to_replace if place.ready_at is not None), None)
+            if old is not None:
+                self._to_replace.remove(old)
                 self._places.append(Place(old.server, old.number, old))
                 self._wake()
 
