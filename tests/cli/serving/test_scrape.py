@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import requests
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
@@ -109,7 +110,9 @@ def test_one_scrape_tells_of_all_workers(database_url: str, tmp_path: Path) -> N
             assert set(series.values()) == {1}, family.name
 
 
-def test_scrape_survives_workers_that_hang_and_die(tmp_path: Path) -> None:
+def test_scrape_survives_workers_that_hang_and_die(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with _scraped(tmp_path, f"sqlite:///{tmp_path}/a.db") as servers:
         hung, killed = servers.workers()
         # A caller that says nothing keeps one thread of one worker.
@@ -129,9 +132,26 @@ def test_scrape_survives_workers_that_hang_and_die(tmp_path: Path) -> None:
         assert requests.get(servers.metrics, timeout=CEILING).status_code == 401
         for scheme in (f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer"):
             headers = {"Authorization": scheme}
-            told = requests.get(servers.metrics, headers=headers, timeout=CEILING)
-            assert (told.status_code, told.content) == (401, b"")
+            answer = requests.get(servers.metrics, headers=headers, timeout=CEILING)
+            assert (answer.status_code, answer.content) == (401, b"")
         headers = {"Authorization": f"Bearer {TOKEN}"}
         elsewhere = servers.metrics.replace("/metrics", "/")
         assert requests.get(elsewhere, headers=headers, timeout=CEILING).status_code == 404
         assert requests.post(servers.metrics, headers=headers, timeout=CEILING).status_code == 405
+        # More often than there are threads that answer.
+        for version in ("x", "2.x", "9" * 5000, "1.0.0;escaping=x") * 2:
+            assert _scrape(servers, f"application/openmetrics-text;version={version}")
+
+        # A worker that does not start takes no metrics from the one that it was to replace.
+        (tmp_path / "a.db").rename(tmp_path / "gone.db")
+        servers.process.send_signal(signal.SIGHUP)
+        told = ""
+
+        def failed() -> bool:
+            nonlocal told
+            told += capfd.readouterr().err
+            return "reload.failed" in told
+
+        wait_until(failed)
+        (tmp_path / "gone.db").rename(tmp_path / "a.db")
+        assert set(_up(servers).values()) == {1}

@@ -23,6 +23,7 @@ Worker = tuple[str, int]
 Found = Mapping[Worker, Snapshot | None]
 """The metrics of each worker; None for a worker that did not respond in time."""
 
+_OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 _OF_SERVER = ("server",)
 _OF_WORKER = ("server", "worker")
 
@@ -32,9 +33,12 @@ def expose(found: Found, accept: str) -> tuple[bytes, str]:
 
     Each series is labelled with its server and worker, so that the restart of a worker shows as a
     counter reset; `sum without (worker)` adds the workers up. Metrics read from a shared database
-    are reported once per server.
+    are reported once per server. Other parameters of `accept` are ignored.
     """
-    encode, media_type = prometheus.choose_encoder(accept)
+    # Only one of two constants: prometheus-client raises TypeError for a version that is no number,
+    # and copies the version of the request into the response header.
+    chosen = _OPENMETRICS if _OPENMETRICS.partition(";")[0] in accept.lower() else ""
+    encode, media_type = prometheus.choose_encoder(chosen)
     registry = registries.CollectorRegistry(auto_describe=False)
     registry.register(cast("registries.Collector", _Collected(found)))
     return encode(registry), media_type

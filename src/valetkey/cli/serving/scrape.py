@@ -8,6 +8,7 @@ loop is stuck or the database is unavailable.
 
 import asyncio
 import contextlib
+import os
 import resource
 import socket
 import threading
@@ -31,32 +32,34 @@ from valetkey.web import log
 
 _PATIENCE = 0.8  # seconds for the other workers' metrics, so that a scrape takes less than one
 _REQUEST_WITHIN = 2.0  # seconds for a scraper to send its request
+_RESPONSE_WITHIN = 2.0  # seconds for a scraper to receive the response
 _REQUEST_BYTES = 8 * 1024
 _LOOK_EVERY = 0.5
 _PIECE = 256 * 1024
 
 
-def begin(told: str, server: str, worker: int, token: str) -> None:
-    """Start answering for as long as this process lives; `told` is a `Scraping` as text."""
-    scraping = Scraping.read(told)
+def begin(scraping: Scraping, token: str) -> None:
+    """Start answering scrapes, for as long as this process lives."""
     metrics.BUILD.set(1, version("valetkey"), python_version())
     metrics.STARTED.set(SYSTEM.now())
-    own = Path(scraping.folder, f"{server}-{worker}.metrics")
-    # Left by the previous process of this worker.
-    own.unlink(missing_ok=True)
-    telling = socket.socket(socket.AF_UNIX)
-    telling.bind(str(own))
-    telling.listen(16)
-    scraped = socket.socket(fileno=scraping.descriptor)
 
     def scrape(caller: socket.socket) -> None:
         _scrape(caller, scraping, token)
 
-    for name, listening, answer in (
-        ("metrics-tell", telling, _tell),
-        ("metrics-scrape", scraped, scrape),
-    ):
-        threading.Thread(target=_serve, args=(listening, answer), name=name, daemon=True).start()
+    _on_thread("metrics-scrape", socket.socket(fileno=scraping.descriptor), scrape)
+
+
+def report(scraping: Scraping, server: str, worker: int) -> None:
+    """Report this process's metrics as those of the worker, in place of its previous process.
+
+    Call it once the worker is ready: the previous process serves until then.
+    """
+    fresh = Path(scraping.folder, f"{server}-{worker}.{os.getpid()}")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(fresh))
+    listening.listen(16)
+    fresh.replace(_address(scraping, server, worker))
+    _on_thread("metrics-tell", listening, _tell)
 
 
 async def watch_loop() -> None:
@@ -66,6 +69,16 @@ async def watch_loop() -> None:
         due = clock() + _LOOK_EVERY
         await asyncio.sleep(_LOOK_EVERY)
         metrics.LOOP_LAG.observe(max(0.0, clock() - due))
+
+
+def _address(scraping: Scraping, server: str, worker: int) -> Path:
+    return Path(scraping.folder, f"{server}-{worker}.metrics")
+
+
+def _on_thread(
+    name: str, listening: socket.socket, answer: Callable[[socket.socket], None]
+) -> None:
+    threading.Thread(target=_serve, args=(listening, answer), name=name, daemon=True).start()
 
 
 def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) -> None:
@@ -83,9 +96,14 @@ def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) ->
                 log.error("metrics.failed", failure)
                 time.sleep(_LOOK_EVERY)
                 continue
-            with caller, contextlib.suppress(OSError):
-                caller.settimeout(_REQUEST_WITHIN)
-                answer(caller)
+            with caller:
+                try:
+                    caller.settimeout(_REQUEST_WITHIN)
+                    answer(caller)
+                except OSError:
+                    continue  # The scraper left, or was too slow.
+                except Exception as failure:  # noqa: BLE001 - without this thread all scrapes fail
+                    log.error("metrics.failed", failure)
 
 
 def _tell(caller: socket.socket) -> None:
@@ -114,6 +132,8 @@ def _scrape(caller: socket.socket, scraping: Scraping, token: str) -> None:
     ]
     if status is HTTPStatus.UNAUTHORIZED:
         head.append("WWW-Authenticate: Bearer")
+    # Reading left only the rest of its own time.
+    caller.settimeout(_RESPONSE_WITHIN)
     caller.sendall("\r\n".join([*head, "", ""]).encode() + body)
 
 
@@ -142,7 +162,7 @@ def _ask(scraping: Scraping) -> Mapping[Worker, Snapshot | None]:
             asked = stack.enter_context(socket.socket(socket.AF_UNIX))
             asked.setblocking(False)
             with contextlib.suppress(OSError):
-                asked.connect(str(Path(scraping.folder, f"{server}-{number}.metrics")))
+                asked.connect(str(_address(scraping, server, number)))
                 selector.register(asked, EVENT_READ, ((server, number), asked))
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):

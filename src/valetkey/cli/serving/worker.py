@@ -22,7 +22,7 @@ from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.cli.serving import scrape
 from valetkey.cli.serving.fork_server import await_fork
-from valetkey.cli.serving.plan import METRICS
+from valetkey.cli.serving.plan import METRICS, Scraping
 from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token
@@ -80,11 +80,14 @@ def work(
             listen.run(_patiently(settings, lambda: _prepare(settings, channel, prepare)))
         server = settings.authorization if name == "authorization" else settings.resource
 
-        scraping = environment().get(METRICS)
-        if scraping:
-            scrape.begin(scraping, name, worker, monitoring_token(settings))
+        told = environment().get(METRICS)
+        scraping = Scraping.read(told) if told else None
+        if scraping is not None:
+            scrape.begin(scraping, monitoring_token(settings))
 
         def ready() -> None:
+            if scraping is not None:
+                scrape.report(scraping, name, worker)
             log.info("worker.ready", server=name, worker=worker)
             channel.say(b"ready\n")
 
