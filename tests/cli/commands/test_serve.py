@@ -130,6 +130,20 @@ def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:
     assert not (tmp_path / "valetkey").exists()
 
 
+def test_refused_metrics_listener_leaves_no_directory(tmp_path: Path) -> None:
+    file, temporary = configure(tmp_path), tmp_path / "temporary"
+    temporary.mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f'[metrics]\nlisten = "127.0.0.1:{taken.getsockname()[1]}"\n'
+        file.write_text(file.read_text(encoding="utf-8") + listen, encoding="utf-8")
+        ran = valetkey("serve", here=tmp_path, environment={"TMPDIR": str(temporary)})
+    assert ran.code == 2
+    assert "metrics.listen" in ran.err
+    assert not list(temporary.iterdir())
+
+
 def test_server_called_localhost_answers_on_both_loopback_addresses(tmp_path: Path) -> None:
     file = configure(tmp_path, workers=2)
     file.write_text(file.read_text().replace("http://127.0.0.1", "http://localhost"))

@@ -54,9 +54,10 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     given = _activated()
     sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
+    scraped = _scraped(settings)
+    # Last: a start that is refused leaves no directory behind.
     folder = Path(mkdtemp(prefix="valetkey-"))
     SharedLedger.begin(folder / _LEDGER)
-    scraped = _scraped(settings)
     scraping: Mapping[str, str] = {}
     if scraped is not None:
         workers = {name: part.workers for name, part in chosen}

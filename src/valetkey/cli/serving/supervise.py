@@ -283,7 +283,8 @@ class Supervisor:
         if place.replaces is not None:
             self._to_replace.clear()
             self._places.remove(place)
-            self._log("reload.failed", server=place.server.name, worker=place.number)
+            if not self._stopping:
+                self._log("reload.failed", server=place.server.name, worker=place.number)
         elif place.leaving and not self._stopping:
             self._places.remove(place)
         elif self._stopping:

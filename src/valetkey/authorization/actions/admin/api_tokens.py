@@ -87,8 +87,8 @@ def issue(
 ) -> ApiToken | Faults:
     """The new token, or what is wrong with it.
 
-    It gives what its maker's role gives, and what the actor may do, and no more; a token made
-    with a token ends with it. Raises Refused (forbidden).
+    It gives what its maker's role gives, and what the actor may do, and no more. A token made with
+    a token expires no later, but goes on when that one is ended. Raises Refused (forbidden).
     """
     # Held: parallel requests are counted one after the other, and a role that ends takes every
     # token with it.
