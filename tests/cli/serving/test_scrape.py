@@ -24,12 +24,11 @@ TOKEN = "a-token-of-whoever-scrapes"
 
 
 @contextmanager
-def _scraped(here: Path, database: str) -> Generator[Serving]:
+def _scraped(here: Path, database: str, host: str = "127.0.0.1") -> Generator[Serving]:
     config = configure(here, database, workers=2)
     (here / "scrape-token").write_text(f"{TOKEN}\n")
     config.write_text(
-        config.read_text()
-        + '[metrics]\nlisten = "127.0.0.1:0"\nbearer_token_file = "scrape-token"\n'
+        config.read_text() + f'[metrics]\nlisten = "{host}:0"\nbearer_token_file = "scrape-token"\n'
     )
     with serving(here, database) as servers:
         yield servers
@@ -113,7 +112,7 @@ def test_one_scrape_tells_of_all_workers(database_url: str, tmp_path: Path) -> N
 def test_scrape_survives_workers_that_hang_and_die(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with _scraped(tmp_path, f"sqlite:///{tmp_path}/a.db") as servers:
+    with _scraped(tmp_path, f"sqlite:///{tmp_path}/a.db", "0.0.0.0") as servers:
         hung, killed = servers.workers()
         # A caller that says nothing keeps one thread of one worker.
         host, _, port = servers.metrics.split("/")[2].partition(":")
@@ -155,3 +154,12 @@ def test_scrape_survives_workers_that_hang_and_die(
         wait_until(failed)
         (tmp_path / "gone.db").rename(tmp_path / "a.db")
         assert set(_up(servers).values()) == {1}
+
+        # On loopback no token would be needed, but the socket stays where it was.
+        told, config = "", tmp_path / "valetkey.toml"
+        text = config.read_text().replace('bearer_token_file = "scrape-token"', "")
+        config.write_text(text.replace("0.0.0.0:0", "127.0.0.1:0"))
+        servers.process.send_signal(signal.SIGHUP)
+        wait_until(failed)
+        assert "needs a restart: metrics.listen" in told
+        assert requests.get(servers.metrics, timeout=CEILING).status_code == 401

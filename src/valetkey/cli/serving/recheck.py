@@ -17,7 +17,7 @@ from valetkey.cli.say import Exit
 from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes, load
-from valetkey.config.paths import certificate_files
+from valetkey.config.paths import certificate_files, monitoring_token
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
 
@@ -30,13 +30,17 @@ _SHARED = ("database", "keyring", "keyring_text", "credential", "credential_text
 
 def fixed(settings: Settings, names: Sequence[str]) -> Mapping[str, str]:
     """Return the settings that stay fixed until a restart, as digests because some are secret."""
-    return {
-        f"{name}.{key}": sha256(repr(getattr(server, key)).encode()).hexdigest()
+    return {"metrics.listen": _digest(settings.metrics.listen)} | {
+        f"{name}.{key}": _digest(getattr(server, key))
         for name, server in servers(settings)
         if name in names
         for key in (*_PINNED, *_SHARED)
         if hasattr(server, key)
     }
+
+
+def _digest(value: object) -> str:
+    return sha256(repr(value).encode()).hexdigest()
 
 
 def require_right(settings: Settings, before: Mapping[str, str]) -> None:
@@ -45,6 +49,7 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
     problems = (*missing_files(settings, names), *wrong_objects(settings))
     if problems:
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
+    monitoring_token(settings)
     for name, server in servers(settings):
         if name in names and (files := certificate_files(settings, server)):
             import_module("valetkey.web.listen").tls_context(*files)
