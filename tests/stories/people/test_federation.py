@@ -224,7 +224,7 @@ def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> Non
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         it.here.submit(arrived, "make", {"username": "ada"})
         page = it.here.open(f"{it.ours.auth_url}/account/security")
-        assert "1 account that you have at another server opens this one" in page.text
+        assert "You can sign in with 1 linked account" in page.text
         page = it.here.open(urljoin(page.url, it.link(page, "connections")))
         assert "It is your only way in" in page.text
         assert "Disconnect" not in page.text

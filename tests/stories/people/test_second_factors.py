@@ -83,7 +83,7 @@ def test_a_passkey_opens_the_account_alone_after_a_password_and_for_an_app(
         page.fill("#name", "Ada’s laptop")
         page.click("#add")
         page.wait_for_selector("#codes")
-        assert heading(page) == "Keep your recovery codes"
+        assert heading(page) == "Save your recovery codes"
         page.click("#done")
         assert "Ada’s laptop" in page.inner_text("main")
         # Alone, and nobody is asked for a name: the browser offers it, and this one takes it.

@@ -194,7 +194,7 @@ END_APP = Operation(
     "DELETE",
     f"{_ONE}/apps/{{client_id}}",
     Permission.PEOPLE,
-    "End the access of one app to an account",
+    "Revoke the access of one app to an account",
     on_user(end_app),
     gives=Done,
     refuses=(404,),
@@ -202,7 +202,7 @@ END_APP = Operation(
     buttons=(
         Button(
             "end-app",
-            translatable("End access"),
+            translatable("Revoke access"),
             translatable("The app loses access within seconds. The user can connect it again."),
             translatable("The app no longer has access."),
             danger=True,

@@ -24,7 +24,7 @@ IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
     {
         OPENID: "know that it is you who signs in",
         "profile": "read your name and your public profile",
-        "email": "read your e-mail address",
+        "email": "read your email address",
         "address": "read your postal address",
         "phone": "read your phone number",
         OFFLINE_ACCESS: "go on with all this while you are signed out",

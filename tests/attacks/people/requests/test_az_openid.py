@@ -229,7 +229,7 @@ def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
     with world.nothing_changes():
         _no(world, _ask(world, alice, claims=claims, prompt="none"), "consent_required")
     page = _ask(world, alice, claims=claims)
-    assert "know your e-mail address" in page.text
+    assert "know your email address" in page.text
     without = _told(alice.allow(page, only=["openid"]))
     assert "email" not in _claims(without["id_token"])
     with_it = _yes(world, alice, _ask(world, alice, claims=claims))

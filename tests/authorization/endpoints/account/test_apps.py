@@ -49,7 +49,7 @@ def test_several_grants_of_one_app_are_one_entry_and_end_together(database_url: 
         answer = await end(browser, "web1")
         assert answer.location == "/account/apps?ended=web1"
         after = await browser.follow(answer)
-        assert knows(after, "has no access to your account any more")
+        assert knows(after, "Access was revoked for")
         assert await live(it, ALICE) == [other]
         assert await live(it, BOB) == [theirs]
         assert await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1")) is None
@@ -72,7 +72,7 @@ def test_a_grant_bound_to_a_session_is_listed_while_the_session_lives(database_u
         await grant_of(it, "nat1", Scope.of("read"), session_id="se_gone", consent=False)
         assert "Pocket Printer" not in (await browser.get("/account/apps")).body
         await end(browser, "web1")
-        assert knows(await browser.get("/account/apps"), "No app is connected")
+        assert knows(await browser.get("/account/apps"), "No connected apps")
 
     run(database_url, story)
 
@@ -82,7 +82,7 @@ def test_an_app_that_need_not_ask_is_listed_without_any_access(database_url: str
         await grant_of(it, "web1", Scope.of("read"), lasts=60)
         it.clock.forward(hours(1))
         browser = await signed_in(it)
-        assert knows(await browser.get("/account/apps"), "Not active now; it need not ask")
+        assert knows(await browser.get("/account/apps"), "Inactive; can reconnect without asking")
         await end(browser, "web1")
         assert "Notes Printer</bdi></h2>" not in (await browser.get("/account/apps")).body
         assert (await it.events()).count("consent.withdrawn") == 1
@@ -100,7 +100,7 @@ def test_all_end_with_one_press(database_url: str) -> None:
         page = await browser.get("/account/apps/end-all")
         assert knows(page, "Pocket Printer")
         after = await browser.follow(await browser.submit(page, "end"))
-        assert knows(after, "No app has access to your account any more")
+        assert knows(after, "Access was revoked for all apps")
         assert await live(it, ALICE) == []
         assert await live(it, BOB) == [theirs]
 
@@ -209,17 +209,20 @@ def test_what_was_used_and_what_never_was_is_said_permission_by_permission(
         said = {" ".join(k.split()): plain(v) for k, v in rows.items()}
         assert said["read your notes"] == "Used 3 minutes ago"
         assert said["read everything of yours"] == "Never used"
-        assert said["change everything of yours"] == "Use not known"
-        assert "Told when you sign in" in said.values()
+        assert said["change everything of yours"] == "Use unknown"
+        assert "Shared when you sign in" in said.values()
         assert knows(page, "Other servers do not report")
         listed = await browser.get("/account/apps")
         assert knows(listed, "Never used")
-        assert "Use not known" not in listed.body
+        assert "Use unknown" not in listed.body
         other = await browser.get("/account/apps/app", app="nat1")
         assert knows(other, "Not used since <time")
         assert "not known" not in other.body.partition("<table")[2].partition("</table>")[0]
         await it.store.write(lambda tx: tx.grants.revoke(old, it.clock.now, "test"))
-        assert knows(await browser.get("/account/apps/app", app="nat1"), "It has no access now")
+        assert knows(
+            await browser.get("/account/apps/app", app="nat1"),
+            "This app has no access at the moment",
+        )
 
     run(database_url, story)
 
@@ -239,7 +242,7 @@ def test_an_app_page_says_in_which_browser_one_said_yes(sqlite_url: str) -> None
         await grant_of(it, "nat1", Scope.of("read"))
         assert knows(
             await browser.get("/account/apps/app", app="nat1"),
-            "The browser is not known any more",
+            "Unknown browser",
         )
 
     run(sqlite_url, story)

@@ -71,7 +71,7 @@ def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(database_url: s
         assert sorted(await live(it, ALICE)) == sorted([bound, lasting])
         page = await browser.get("/account/sessions")
         after = await browser.follow(await browser.submit(page, "end-3", session=lost))
-        assert knows(after, "That browser is signed out")
+        assert knows(after, "The session was signed out. Apps used in it are notified")
         assert not await is_in(phone)
         assert await is_in(third)
         assert await is_in(browser)
@@ -93,7 +93,7 @@ def test_all_others_are_signed_out_with_one_press(database_url: str) -> None:
         page = await browser.get("/account/sessions")
         assert page.body.count("Safari on iPhone</h2>") == 1, "two let nobody in any more"
         after = await browser.follow(await browser.submit(page, "end-all"))
-        assert knows(after, "You are signed out everywhere but here")
+        assert knows(after, "All other sessions were signed out")
         assert len(await session_ids(it)) == 1, "those that let nobody in have ended as well"
         assert await is_in(browser)
         assert await is_in(bobs)
@@ -146,7 +146,7 @@ def test_no_link_and_no_form_of_another_site_signs_anybody_out(sqlite_url: str) 
         for method in ("GET", "HEAD"):
             assert (await browser.send(method, "/account/sessions?ended=others")).status == 200
         assert (
-            "everywhere but here"
+            "All other sessions were signed out"
             not in (await browser.get("/account/sessions", ended="others")).body
         )
         _, foreign = (await phone.get("/account/sessions")).form("end-all")
@@ -164,11 +164,11 @@ def test_no_link_and_no_form_of_another_site_signs_anybody_out(sqlite_url: str) 
 @pytest.mark.parametrize(
     ("methods", "words"),
     [
-        (("pwd",), "With a password<"),
-        (("pwd", "otp", "mfa"), "With a password and a second step"),
-        (("pwd", "swk", "mfa"), "With a password and a second step"),
-        (("hwk", "user", "mfa"), "With a passkey"),
-        ((), "With an account elsewhere"),
+        (("pwd",), "Signed in with a password<"),
+        (("pwd", "otp", "mfa"), "Signed in with a password and a second factor"),
+        (("pwd", "swk", "mfa"), "Signed in with a password and a second factor"),
+        (("hwk", "user", "mfa"), "Signed in with a passkey"),
+        ((), "Signed in with a linked account"),
     ],
 )
 def test_a_session_says_how_it_was_begun(

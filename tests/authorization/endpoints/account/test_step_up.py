@@ -20,10 +20,10 @@ def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:
         it.clock.forward(PROOF_LASTS)
         page = await alice.get("/account/confirm?to=/account/apps")
         assert page.status == 200
-        assert knows(page, "Confirm that it is you")
+        assert knows(page, "Confirm your identity")
         wrong = await alice.submit(page, "confirm", password="wrong")
         assert wrong.status == 401
-        assert knows(wrong, "This is not your password")
+        assert knows(wrong, "Incorrect password. Try again")
         before = alice.cookies["__Host-session"]
         assert await proof(it, before) == (PROOF_LASTS, ("pwd",))
         done = await alice.submit(wrong, "confirm", password=PASSWORD)

@@ -187,7 +187,7 @@ def test_an_app_loses_access_and_the_other_keeps_it(sqlite_url: str) -> None:
 def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
-        assert knows(await browser.get(PAGE), "E-mail not verified")
+        assert knows(await browser.get(PAGE), "Email not verified")
         page = await browser.follow(await do(browser, f"{PAGE}/verify-email"))
         assert knows(page, "The email address is marked as verified.")
         assert (await bob_now(it)).email_verified_at == it.clock.now

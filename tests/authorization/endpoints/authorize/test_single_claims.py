@@ -44,7 +44,7 @@ def test_single_claims_are_shown_can_be_unticked_and_are_remembered(database_url
         assert told.fields["error"] == "consent_required"
         page = await ask(alice, claims=asked, nonce="3")
         assert asks_whether(page)
-        assert "know your e-mail address" in page.body
+        assert "know your email address" in page.body
         assert "know your nickname" in page.body
         assert "auth_time" not in page.body
         told = said(await alice.allow(page, claim=["email"]))

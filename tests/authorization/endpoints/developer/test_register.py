@@ -184,7 +184,7 @@ def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
         await registered(it, await developer(it))
 
     async def verified(it: World) -> None:
-        await refused(it, "Verify your e-mail address first")
+        await refused(it, "Verify your email address first")
         known = replace(ALICE, email_verified_at=Instant(1))
         assert await it.store.write(lambda tx: tx.users.change(known))
         await registered(it, await developer(it))

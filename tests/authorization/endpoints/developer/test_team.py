@@ -170,10 +170,10 @@ def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) ->
         place = f"/developer/apps/{app.id}/team"
         await _ask(alice, place, "carol")
         for invited, said in (
-            ("", "Write a user name"),
-            ("x" * 10_240, "Write a user name"),
-            ("a\u202eb", "Write a user name"),
-            ("email:bob", "Write a user name"),
+            ("", "Write a username"),
+            ("x" * 10_240, "Write a username"),
+            ("a\u202eb", "Write a username"),
+            ("email:bob", "Write a username"),
             ("1002", "Write uid:1002"),
             ("١٠٠٢", "Write uid:1002"),
             (f"uid:{BOB.uid}", "They are in the team."),

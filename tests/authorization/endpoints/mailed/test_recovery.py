@@ -204,9 +204,9 @@ def test_an_account_that_is_off_gets_no_letter_and_its_link_is_dead(tmp_path: Pa
     ("new", "says"),
     [
         ("short", "at least 8"),
-        ("password1", "Everybody tries"),
-        ("ada@example.com", "others know"),
-        ("\x00" * 9, "cannot be typed"),
+        ("password1", "This password is too common. Use several unrelated words"),
+        ("ada@example.com", "must not be your username"),
+        ("\x00" * 9, "The password is too long or contains characters that are not allowed"),
     ],
 )
 def test_a_password_that_will_not_do_leaves_the_link_good(

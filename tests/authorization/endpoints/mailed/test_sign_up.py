@@ -139,7 +139,7 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
 @pytest.mark.parametrize(
     ("typed", "field", "says"),
     [
-        ({"username": ""}, "username", "A user name is needed"),
+        ({"username": ""}, "username", "A username is needed"),
         ({"username": "a b"}, "username", "3 to 40"),
         ({"username": "x@y.example"}, "username", "3 to 40"),
         ({"username": "ｇｒａｃｅ"}, "username", "3 to 40"),
@@ -157,9 +157,17 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
         ({"name": "x" * 201}, "name", "At most 200"),
         ({"name": "evil\u202ename"}, "name", "can be printed"),
         ({"new": "short"}, "new", "at least 8"),
-        ({"new": "password123"}, "new", "Everybody tries this one first"),
-        ({"new": "grace@example.com"}, "new", "which others know"),
-        ({"new": "with\x00a NUL in it"}, "new", "cannot be typed"),
+        ({"new": "password123"}, "new", "This password is too common. Use several unrelated words"),
+        (
+            {"new": "grace@example.com"},
+            "new",
+            "The password must not be your username or email address",
+        ),
+        (
+            {"new": "with\x00a NUL in it"},
+            "new",
+            "The password is too long or contains characters that are not allowed",
+        ),
         ({"new": "x" * 10_240}, "new", "too long"),
     ],
 )

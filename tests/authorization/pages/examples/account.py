@@ -65,7 +65,7 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
             PermissionLine("write, change and delete your notes", Used.NEVER),
             PermissionLine("add and delete photos", Used.NOT_SINCE, ago(4_000_000)),
             PermissionLine("see 50% of %s"),
-            PermissionLine("know your e-mail address", Used.TOLD),
+            PermissionLine("know your email address", Used.TOLD),
         ),
         since=ago(9_000_000),
         last_used=ago(200),

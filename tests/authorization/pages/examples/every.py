@@ -120,7 +120,7 @@ EXAMPLES: Mapping[str, PageContext] = {
     "consent_one": consent(scopes=scopes(1, required=1), lasts=3_600, account_url="/account"),
     "consent_twelve": consent(scopes=scopes(12)),
     "consent_claims": consent(
-        claims=(ClaimLine("email", "know your e-mail address"), ClaimLine("name", "know 50% %s"))
+        claims=(ClaimLine("email", "know your email address"), ClaimLine("name", "know 50% %s"))
     ),
     "consent_nothing": consent(scopes=scopes(3, chosen=False), nothing_chosen=True),
     "consent_changed": consent(

@@ -52,9 +52,9 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
         "mailbox-empty": MailboxPage((), "/mailbox"),
         "letter": MailboxEmailPage(
             _GRACE,
-            "Choose another password for Valetkey",
+            "Reset your password for Valetkey",
             (
-                Paragraph("Somebody, you as we hope, forgot the password of the account grace."),
+                Paragraph("A password reset was requested for the account grace."),
                 Paragraph(_LINK),
                 Paragraph("It works once. If it was not you, you need not do anything."),
             ),

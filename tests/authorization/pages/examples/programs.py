@@ -78,7 +78,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             listed=(),
             export_url="",
             faults=(
-                ("person", "Nobody has that uid, user name or e-mail address."),
+                ("person", "Nobody has that uid, username or email address."),
                 ("since", "A day is written like 2026-11-21."),
             ),
         ),

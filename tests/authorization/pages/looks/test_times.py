@@ -77,5 +77,5 @@ def test_the_zone_that_the_account_names_is_left_alone(tab: Page) -> None:
 
 def test_the_zone_of_the_device_is_offered_and_filled_in(tab: Page) -> None:
     tab.goto("https://auth.example/me")
-    tab.get_by_role("button", name="Take the zone of this device").click()
+    tab.get_by_role("button", name="Use this device’s time zone").click()
     assert tab.input_value("#zoneinfo") == "America/New_York"

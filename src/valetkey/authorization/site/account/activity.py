@@ -255,7 +255,7 @@ def _parse(before: str) -> tuple[Instant, str]:
         raise Refused(
             Refusal(
                 ErrorCode.INVALID_REQUEST,
-                "this address was not one of ours; open the page of your account again",
+                "this address is invalid; open your account page again",
                 "account.place",
             )
         )

@@ -138,7 +138,7 @@ Retry-After: 30""",
             "A redirect URI cannot be registered as it is.",
             (
                 "It is http and not on the app's own device.",
-                "It has a fragment, a user name, a wildcard, or capital letters in its host.",
+                "It has a fragment, a username, a wildcard, or capital letters in its host.",
                 "Its scheme is private and the app is not native, or has no dot in it.",
                 "It leads back to this server.",
             ),

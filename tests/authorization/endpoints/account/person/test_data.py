@@ -57,7 +57,7 @@ def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> 
         assert answer.location == "/account/confirm?to=/account/data"
         page = await browser.get(answer.location)
         back = await browser.follow(await browser.submit(page, "confirm", password=PASSWORD))
-        assert knows(back, "Now you can download it")
+        assert knows(back, "Confirmed. You can now download your data")
         assert (await download(browser)).status == 200
 
     run(sqlite_url, story)

@@ -90,17 +90,17 @@ def test_everything_that_one_says_is_kept_and_told_again(database_url: str) -> N
         ("username", "a b", "3 to 40 letters from a to z"),
         ("username", "a@b.example", "3 to 40 letters from a to z"),
         ("username", "\u0430lice", "3 to 40 letters from a to z"),
-        ("username", "Administrator", "Somebody else has this user name."),
-        ("username", "BOB", "Somebody else has this user name."),
-        ("username", "bob", "Somebody else has this user name."),
+        ("username", "Administrator", "This username is already taken."),
+        ("username", "BOB", "This username is already taken."),
+        ("username", "bob", "This username is already taken."),
         ("name", "x" * 10_240, "This is too long"),
         ("nickname", "a\u202eb", "This is too long"),
-        ("website", "javascript://x", "This is not a web address"),
-        ("picture", "http://a.example/me.png", "This is not a web address"),
-        ("birthdate", "1990-02-30", "Write year, month and day"),
-        ("zoneinfo", "Europe/Nowhere", "No time zone is called this"),
+        ("website", "javascript://x", "Enter a web address that begins with https://"),
+        ("picture", "http://a.example/me.png", "Enter a web address that begins with https://"),
+        ("birthdate", "1990-02-30", "Enter the date as 1990-12-31. The year alone is fine"),
+        ("zoneinfo", "Europe/Nowhere", "Unknown time zone"),
         ("locale", "english!", "This is not a language tag"),
-        ("phone_number", "020 7946", "Begin with a plus sign"),
+        ("phone_number", "020 7946", "Start with a plus sign and the country code"),
         ("street_address", "a\0b", "This is too long"),
     ],
 )
@@ -132,7 +132,7 @@ def test_the_later_of_two_windows_sees_what_the_first_saved(database_url: str) -
         assert (await save(first, browser, name="Alice One")).status == 303
         page = await save(second, browser, nickname="Al")
         assert page.status == 409
-        assert knows(page, "Your profile was changed meanwhile")
+        assert knows(page, "Your profile was changed in another window or by an app")
         assert knows(page, "Saved meanwhile: <bdi>Alice One</bdi>")
         assert shown(page)["nickname"] == "Al"
         assert (await alice(it)).name == "Alice One"

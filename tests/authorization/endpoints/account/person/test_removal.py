@@ -50,7 +50,7 @@ def test_it_says_what_ends_and_all_of_it_ends(database_url: str) -> None:
         assert knows(page, "all 2 browsers")
         wrong = await browser.submit(page, "delete", username="bob")
         assert wrong.status == 400
-        assert knows(wrong, "This is not your user name. Nothing was deleted.")
+        assert knows(wrong, "This is not your username. Nothing was deleted.")
         assert 'value="bob"' in wrong.body
         done = await press(browser, "ALICE")
         assert done.status == 200
@@ -116,7 +116,7 @@ def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(database_url: s
         assert await it.store.write(lambda tx: tx.members.add(mine))
         late = await browser.submit(page, "delete", username="alice")
         assert late.status == 409
-        assert knows(late, "These apps are yours alone")
+        assert knows(late, "You are the only owner of these apps")
         assert "Notes Printer" in (await browser.get(PATH)).body
         theirs = replace(mine, uid=BOB.uid)
         assert await it.store.write(lambda tx: tx.members.add(theirs))

@@ -27,7 +27,7 @@ def test_an_app_is_set_up_by_a_code_of_it(database_url: str) -> None:
         assert key_of(wrong) == key
         assert not await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
         done = await alice.submit(wrong, "set-up", code=code(it, key))
-        assert knows(done, "Keep your recovery codes")
+        assert knows(done, "Save your recovery codes")
         assert await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
         overview = await alice.get("/account/security")
         assert knows(overview, "You have 10 codes left")
@@ -226,10 +226,10 @@ def test_removing_the_last_factor_is_asked_and_ends_what_belongs_to_it(sqlite_ur
     async def story(it: World) -> None:
         alice, _, _ = await with_app(it)
         ask = await alice.get("/account/security/authenticator/remove")
-        assert knows(ask, "It is the last second factor of your account")
+        assert knows(ask, "This is the last second factor of your account")
         done = await alice.submit(ask, "remove")
         assert done.location.startswith("/account/security?done=")
-        assert knows(await alice.follow(done), "The codes of that app count no more")
+        assert knows(await alice.follow(done), "Codes from that authenticator app no longer work")
         left = await it.store.read(lambda tx: tx.credentials.recovery_codes_of(ALICE.uid))
         assert left.left == 0
         browser = it.browser()

@@ -94,11 +94,11 @@ def test_it_is_renamed_and_removed(sqlite_url: str) -> None:
         for bad in ("", " ", "x" * 61, "a\u202eb"):
             said = await alice.submit(page, "rename", name=bad)
             assert said.status == 400
-            assert knows(said, "Give it a name of up to 60 characters")
+            assert knows(said, "Enter a name of up to 60 characters")
         assert (await alice.submit(page, "rename", name="Old phone")).status == 303
         assert await passkeys(it) == ["Old phone"]
         ask = await alice.get(f"{path}/remove")
-        assert knows(ask, "It is the last second factor")
+        assert knows(ask, "This is the last second factor of your account")
         assert (await alice.submit(ask, "remove")).status == 303
         assert await passkeys(it) == []
         assert (await alice.get(path)).status == 404
@@ -130,13 +130,13 @@ def test_an_account_does_without_a_password_once_it_has_a_passkey(sqlite_url: st
     async def story(it: World) -> None:
         alice, _, _ = await with_app(it)
         ask = await alice.get("/account/security/password/remove")
-        assert knows(ask, "You need a passkey first")
+        assert knows(ask, "Add a passkey first")
         device = SoftAuthenticator()
         page = await alice.get("/account/security/passkeys/new")
         await alice.submit(page, "add", name="A", credential=device.create(options(page)))
         ask = await alice.get("/account/security/password/remove")
         done = await alice.follow(await alice.submit(ask, "remove"))
-        assert knows(done, "Your account has no password any more")
+        assert knows(done, "Password removed. You sign in with your passkeys")
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
         failed = await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
@@ -145,7 +145,7 @@ def test_an_account_does_without_a_password_once_it_has_a_passkey(sqlite_url: st
         # The last way in stays.
         (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
         ask = await browser.get(f"/account/security/passkeys/{passkey.id}/remove")
-        assert knows(ask, "It is the only thing that opens your account")
+        assert knows(ask, "This passkey is your only sign-in method")
         _, fields = (await browser.get("/account/confirm")).form("passkey")
         sent = await browser.post(f"/account/security/passkeys/{passkey.id}/remove", fields)
         assert sent.status == 303
@@ -175,7 +175,9 @@ def test_where_the_server_has_no_name_there_are_no_passkeys(sqlite_url: str) -> 
         page = await browser.get("/oauth/sign-in")
         assert "data-passkey" not in page.body
         await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
-        assert knows(await browser.get("/account/security"), "Passkeys need a server with a name")
+        assert knows(
+            await browser.get("/account/security"), "Passkeys require a server with a domain name"
+        )
         made = await browser.get("/account/security/passkeys/new")
         assert made.location == "/account/security"
 

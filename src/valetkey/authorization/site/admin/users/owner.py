@@ -40,8 +40,8 @@ _SALT = 16
 _BAD_REQUEST = 400
 _NOT_FOUND = 404
 _FAULTS = {
-    "username": translatable("Another user name: without spaces and @, and nobody else's."),
-    "email": translatable("Another e-mail address: one that can be written to, and nobody else's."),
+    "username": translatable("Another username: without spaces and @, and nobody else's."),
+    "email": translatable("Another email address: one that can be written to, and nobody else's."),
     "name": translatable("Without line breaks, and not so long."),
     "password": translatable(
         "Another password: longer, not your name or address, and none that everybody tries."

@@ -38,8 +38,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "Only mobile and desktop apps can use a scheme of their own. Begin with https://."
         ),
         "it must be an absolute https URL in lower case, without user name": translatable(
-            "Write the whole address, with scheme and host in lower case and without a user name,"
-            " such as https://app.example.com/callback."
+            "Write the whole address, with scheme and host in lower case and without a "
+            "username, such as https://app.example.com/callback."
         ),
         "http is only for 127.0.0.1, [::1] and localhost; use https": translatable(
             "http is only for 127.0.0.1, [::1] and localhost, while you develop. Use https."
