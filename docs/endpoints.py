@@ -255,7 +255,7 @@ def admin_api() -> Iterator[str]:
     """Manners, permissions, and a table for each area."""
     yield "# Admin API"
     yield (
-        "What the pages of administration do, for programs. Every path begins with\n"
+        "Manage users, apps and keys from your own programs. Every path begins with\n"
         f"`{PREFIX}`. The document for programs (OpenAPI 3.1) is at\n"
         f"`{OPENAPI}`. How to begin:\n"
         "[automate administration](../how-to/operate/automate-administration.md)."

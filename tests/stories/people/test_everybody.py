@@ -372,7 +372,7 @@ def test_everybody_from_sign_up_to_the_end(
     olga.page.get_by_role("link", name="bob", exact=True).click()
     olga.page.locator("main a[href$='/disable']").click()
     olga.presses("do")
-    olga.sees("Switched off")
+    olga.sees("Disabled")
     assert dies(servers, tokens["access_token"])
     bob.goes("/account/apps")
     assert urlsplit(bob.page.url).path == "/oauth/sign-in"

@@ -51,7 +51,7 @@ REFUSALS = (
     "This link does not work any more",
     "redirect_uri is not registered for this app",
     "client_id names no app that is registered here",
-    "This link is over",
+    "Link expired",
     "vorbei",
 )
 """Sentences of pages that are meant to refuse."""

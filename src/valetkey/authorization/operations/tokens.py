@@ -115,7 +115,7 @@ TOKENS = (
         "DELETE",
         "/tokens/{token_id}",
         Permission.KEYS,
-        "End a token",
+        "Revoke token",
         writes(end_token),
         status=204,
         refuses=(404,),

@@ -117,7 +117,7 @@ DELETE_USER = Operation(
                 "The account, its factors, its sessions and everything it allowed are deleted. "
                 "This cannot be undone."
             ),
-            translatable("The account is deleted, and everything that it allowed has ended."),
+            translatable("Account deleted. All its sessions and app access are revoked."),
             for_user=lambda _: True,
             ends=True,
             danger=True,

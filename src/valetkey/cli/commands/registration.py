@@ -54,7 +54,7 @@ def command() -> None:
     show_default=True,
     help="For how many days.",
 )
-@click.option("--note", default="", help="What you will know it by.")
+@click.option("--note", default="", help="A note to identify the invitation.")
 @options.config_file
 @options.as_json
 def invite(uses: int, lasts: int, note: str, config: Path | None, as_json: bool) -> None:

@@ -71,7 +71,7 @@ def list_(config: Path | None, as_json: bool) -> None:
             ],
         )
     else:
-        say.note("Nobody has a role yet. Next: valetkey owner")
+        say.note("No roles assigned yet. Next: valetkey owner")
 
 
 @click.command("sign-out")

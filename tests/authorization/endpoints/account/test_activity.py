@@ -89,7 +89,7 @@ def test_looking_changes_nothing_and_wrong_places_are_refused(sqlite_url: str) -
         for wrong in ("", "1", "1.", ".ev_1", "0.ev", "9" * 13 + ".ev", "1.ev\u00e9", "1.'", "²²"):
             answer = await browser.get("/account/activity", before=wrong)
             assert answer.status == 400, wrong
-        assert knows(await browser.get("/account/activity", before="1.ev"), "nothing more")
+        assert knows(await browser.get("/account/activity", before="1.ev"), "No more entries")
         assert (await browser.send("HEAD", "/account/activity")).status == 200
         assert (await browser.post("/account/activity", {})).status == 405
         assert (await it.browser().get("/account/activity")).location == (

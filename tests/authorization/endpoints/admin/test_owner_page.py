@@ -62,7 +62,7 @@ def test_ad_01_with_an_account_of_their_own_and_a_second_factor_they_are_the_own
         )
         assert answer.location == "/admin/owner", answer.body
         page = await browser.follow(answer)
-        assert knows(page, "A password alone is too little for an owner.")
+        assert knows(page, "An owner needs a second factor")
         # Nothing is theirs yet.
         assert (await browser.get("/admin")).status == 404
         assert await roles(it) == []
@@ -107,7 +107,7 @@ def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(sqlite_u
         it.clock.forward(LASTS)
         answer = await browser.submit(page, "become")
         assert answer.status == 404
-        assert knows(answer, "This link is over")
+        assert knows(answer, "Link expired")
         assert await roles(it) == []
 
     run(sqlite_url, story)

@@ -194,7 +194,7 @@ def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url:
         assert f"{PAGE}/verify-email" not in page.body
         # In this world everybody with a verified address registers apps without being let.
         assert f"{PAGE}/let-register" not in page.body
-        assert not knows(page, "Registers apps")
+        assert not knows(page, "Can register apps")
         await do(browser, f"{PAGE}/let-register")
         assert await it.store.read(lambda tx: tx.members.is_developer(BOB.uid))
         page = await browser.get(PAGE)
@@ -239,14 +239,14 @@ def test_an_account_is_deleted_with_all_that_is_known(database_url: str) -> None
         await grant_of(it, WEB.id, NOTES, user=BOB)
         browser = await administrator(it, Role.ADMINISTRATOR)
         page = await browser.follow(await do(browser, f"{PAGE}/delete"))
-        assert knows(page, "The account is deleted")
+        assert knows(page, "Account deleted")
         assert "bob@example.com" not in page.body
         assert (await browser.get(PAGE)).status == 404
         assert (await browser.get(f"{PAGE}/enable")).status == 404
         assert (await bob.get("/account/sessions")).status == 303
         assert await live(it, BOB) == []
         assert (await last(it, "user.removed")).done_by == f"user {ALICE.uid}"
-        assert not knows(await browser.get("/admin/users", deleted="1001"), "is deleted")
+        assert not knows(await browser.get("/admin/users", deleted="1001"), "Account deleted")
         # Not oneself, and not the last owner.
         assert (await do(browser, f"/admin/users/{ALICE.uid}/delete")).status == 409
 

@@ -50,7 +50,7 @@ def test_people_are_found_and_filtered(database_url: str) -> None:
         assert listed(await browser.get("/admin/users", show="role")) == ["/admin/users/1001"]
         assert listed(await browser.get("/admin/users", q="b", show="role")) == []
         nobody = await browser.get("/admin/users", q='"><script>x')
-        assert knows(nobody, "Nobody found")
+        assert knows(nobody, "No users found")
         assert "<script>x" not in nobody.body
 
     run(database_url, story)

@@ -114,7 +114,7 @@ async def person(it: Service, name: str, role: Role | None, uid: int) -> Uid:
 
 
 async def give_role(it: Service, uid: Uid, role: Role | None) -> None:
-    """Give somebody a role, or take it away."""
+    """Assign or remove a role."""
     await it.write(lambda tx: tx.people.set_role(uid, role, it.clock.now))
 
 

@@ -78,8 +78,8 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             listed=(),
             export_url="",
             faults=(
-                ("person", "Nobody has that uid, username or email address."),
-                ("since", "A day is written like 2026-11-21."),
+                ("person", "No user has this uid, username or email address."),
+                ("since", "Enter the date as 2026-11-21."),
             ),
         ),
         "admin_events_none": replace(page, listed=(), export_url=""),

@@ -110,9 +110,9 @@ _UID = re.compile(r"(?:uid:)?([1-9][0-9]{0,15})", re.ASCII)
 _LONGEST = 200
 _LAST_SECOND = 86_399
 _APART = frozenset({"uid", "client_id", "grant_id"})
-_NOBODY = translatable("Nobody has that uid, username or email address.")
-_SEVERAL = translatable("Several people could be meant: write uid:1002 or name:1002.")
-_NO_DAY = translatable("A day is written like 2026-11-21.")
+_NOBODY = translatable("No user has this uid, username or email address.")
+_SEVERAL = translatable("This matches several users. Enter uid:1002 or name:1002.")
+_NO_DAY = translatable("Enter the date as 2026-11-21.")
 _NOWHERE = EventFilter(uid=-2)
 
 Faults = tuple[tuple[str, str], ...]

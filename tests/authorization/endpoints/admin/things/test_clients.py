@@ -94,7 +94,7 @@ def test_what_is_switched_off_or_deleted_says_for_how_many_it_ends(tmp_path: Pat
         tokens = await it.tokens("printer")
         browser = await administrator(it)
         asked = await page(browser, "/admin/clients/printer/disable")
-        assert "1 user loses the app." in " ".join(asked.body.split())
+        assert "1 user loses access to the app." in " ".join(asked.body.split())
         await browser.submit(asked, "do")
         assert (await it.introspect(tokens.text("access_token")))["active"] is False
         await do(browser, "/admin/clients/printer/enable")
@@ -136,7 +136,7 @@ def test_who_only_reads_is_offered_nothing_and_gets_nowhere(tmp_path: Path, role
         await it.client("web")
         browser = await administrator(it, role)
         shown = await page(browser, "/admin/clients/web")
-        assert "What you can do" not in shown.body
+        assert "Actions" not in shown.body
         for act in ("verify", "secret", "disable", "delete", "allow-implicit"):
             assert (await browser.get(f"/admin/clients/web/{act}")).status == 404
         for path in ("keys/rotate", "settings/brand", "tokens/new"):
@@ -152,7 +152,7 @@ def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         browser = await administrator(it)
         shown = await page(browser, "/admin/clients/resource-server")
-        assert "What you can do" not in shown.body
+        assert "Actions" not in shown.body
         refused = await do(browser, "/admin/clients/resource-server/disable")
         assert refused.status == 403
 

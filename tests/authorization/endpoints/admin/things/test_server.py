@@ -79,7 +79,7 @@ def test_mail_that_is_off_says_so(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         browser = await administrator(it)
         shown = await page(browser, "/admin/mail")
-        assert "Mail is off" in shown.body
+        assert "Email is disabled" in shown.body
 
     run(tmp_path, story)
 

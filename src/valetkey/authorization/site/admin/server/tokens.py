@@ -30,13 +30,13 @@ from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY, Form
 
 PERMISSION_WORDS = {
-    Permission.READ: translatable("See people, apps, events and settings"),
-    Permission.RESET: translatable("Help people back into their accounts"),
-    Permission.PEOPLE: translatable("Change, switch off and delete people"),
-    Permission.CLIENTS: translatable("Change, switch off and verify apps"),
-    Permission.KEYS: translatable("Rotate keys, and make more of these tokens"),
+    Permission.READ: translatable("View users, apps, events and settings"),
+    Permission.RESET: translatable("Help users recover their accounts"),
+    Permission.PEOPLE: translatable("Manage, disable and delete users"),
+    Permission.CLIENTS: translatable("Manage, disable and verify apps"),
+    Permission.KEYS: translatable("Rotate keys and create API tokens"),
     Permission.SETTINGS: translatable("Change name, logo and colour"),
-    Permission.ROLES: translatable("Give and take roles"),
+    Permission.ROLES: translatable("Assign and remove roles"),
 }
 """What each lets a program do."""
 

@@ -40,11 +40,15 @@ _SALT = 16
 _BAD_REQUEST = 400
 _NOT_FOUND = 404
 _FAULTS = {
-    "username": translatable("Another username: without spaces and @, and nobody else's."),
-    "email": translatable("Another email address: one that can be written to, and nobody else's."),
-    "name": translatable("Without line breaks, and not so long."),
+    "username": translatable(
+        "Choose another username: without spaces and @, and not already taken."
+    ),
+    "email": translatable(
+        "Enter another email address: one that can receive email and is not already in use."
+    ),
+    "name": translatable("Enter a shorter name without line breaks."),
     "password": translatable(
-        "Another password: longer, not your name or address, and none that everybody tries."
+        "Choose another password: longer, not your name or address, and not a common one."
     ),
 }
 

@@ -61,7 +61,7 @@ class People:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
-        title = translatable("People")
+        title = translatable("Connected users")
         return (Page(f"{APP}/people", member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
