@@ -15,7 +15,10 @@ def server(log: str, described: str) -> Server:
     name, behaviour, workers = described.split("=")
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    command = (sys.executable, str(CHILD), behaviour, log)
+    program = Path(f"{log}.program")
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o700)
+    command = (str(program), str(CHILD), behaviour, log)
     return Server(name, command, [listening.detach()], int(workers), {"PATH": "/bin"})
 
 

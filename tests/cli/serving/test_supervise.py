@@ -36,14 +36,25 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
+def children(pid: int) -> list[int]:
+    return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split())]
+
+
+def errors(log: Path) -> Path:
+    return log.with_suffix(".errors")
+
+
 @contextmanager
 def supervising(log: Path, *servers: str) -> Generator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, str(PARENT), str(log), *servers],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as parent:
+    with (
+        errors(log).open("w", encoding="utf-8") as told,
+        subprocess.Popen(
+            [sys.executable, str(PARENT), str(log), *servers],
+            stdout=subprocess.PIPE,
+            stderr=told,
+            text=True,
+        ) as parent,
+    ):
         try:
             yield parent
         finally:
@@ -153,6 +164,26 @@ def test_reload_replaces_worker_that_was_starting(tmp_path: Path) -> None:
         assert len(pids(log, "born")) == 2
         hold.unlink()
         eventually(lambda: len(pids(log, "ready")) == 3, "the old configuration stays in use")
+
+
+def test_supervisor_survives_fork_server_that_cannot_start(tmp_path: Path) -> None:
+    log, program = tmp_path / "log", tmp_path / "log.program"
+    with supervising(log, "authorization=good=1") as parent:
+        assert ready_line(parent) == "ready\n"
+        worker = pids(log, "ready")[-1]
+        forker = next(pid for pid in children(parent.pid) if pid != worker)
+        away = program.rename(tmp_path / "away")
+        os.kill(forker, signal.SIGKILL)
+        eventually(lambda: not alive(forker), "the fork server is alive")
+        os.kill(worker, signal.SIGKILL)
+
+        def tried_again() -> bool:
+            assert parent.poll() is None
+            return errors(log).read_text(encoding="utf-8").count("worker.restarting") > 2
+
+        eventually(tried_again, "it is not tried again")
+        away.rename(program)
+        eventually(lambda: len(pids(log, "ready")) == 2, "nothing is started")
 
 
 def test_callers_are_told_to_come_again_while_no_worker_starts(tmp_path: Path) -> None:

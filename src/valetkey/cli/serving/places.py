@@ -79,11 +79,11 @@ class Server:
 
     def order(self, channel: socket.socket) -> None:
         """Order a worker with this end of a channel; start the fork server if needed."""
-        if self._orders is None or self._forker is None or self._forker.poll() is not None:
-            self._orders = self._started()
-        # If the fork server ends at this moment the channel closes, which reads as the worker's
-        # end.
+        # If the fork server ends at this moment, or the system is out of processes, the channel
+        # closes, which reads as the worker's end: the supervisor tries again later.
         with suppress(OSError):
+            if self._orders is None or self._forker is None or self._forker.poll() is not None:
+                self._orders = self._started()
             socket.send_fds(self._orders, [_FORK], [channel.fileno()])
 
     def close(self) -> None:

@@ -322,7 +322,10 @@ class Supervisor:
             return
         if self._reload_asked and self._checking is None and self._recheck is not None:
             self._reload_asked = False
-            self._checking = self._recheck()
+            try:
+                self._checking = self._recheck()
+            except OSError as failure:
+                self._log("reload.failed", reason=str(failure))
         # One after the other, so that there is rarely more than one additional worker.
         if not any(place.replaces for place in self._places):
             # One that has not begun reads the new configuration; one that begins may have read the
