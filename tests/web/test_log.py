@@ -5,6 +5,8 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -212,3 +214,11 @@ def test_ecs_names_are_those_of_the_schema() -> None:
     assert failure["valetkey.reference"] == "VK-1"
     assert all("ecs.version" in line and "@timestamp" in line for line in (request, failure))
     assert "a secret" not in told.getvalue()
+
+
+def test_log_that_cannot_be_written_ends_nothing() -> None:
+    full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - closing it fails as well
+    log.set_up("info", "json", full)
+    log.error("worker.restarting", server="resource")
+    with suppress(OSError):
+        full.close()

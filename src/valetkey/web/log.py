@@ -8,6 +8,7 @@ import logging
 import sys
 from asyncio import TimerHandle, get_running_loop
 from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -73,8 +74,10 @@ class _Output:
         return "".join(self.line("info", each) + "\n" for each in told)
 
     def write(self, text: str) -> None:
-        self.stream.write(text)
-        self.stream.flush()
+        # A full disk or a terminal that is gone must not end the server that has something to say.
+        with suppress(OSError):
+            self.stream.write(text)
+            self.stream.flush()
 
 
 class _Bridge(logging.Handler):
