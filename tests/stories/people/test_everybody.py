@@ -243,9 +243,9 @@ def tries(ada: Somebody, client_id: str, secret: str) -> None:
     """She runs the flow of her app, with herself as the person who is asked."""
     ada.goes(f"/developer/apps/{client_id}/try")
     ada.presses("begin")
-    ada.page.get_by_text("Send it").click()
+    ada.page.get_by_text("Send").click()
     ada.presses("allow")
-    ada.sees("The answer is yes")
+    ada.sees("Authorization granted")
     ada.page.fill("[name=client_secret]", secret)
     ada.presses("exchange")
     ada.sees("The token endpoint answered 200")
@@ -377,4 +377,4 @@ def test_everybody_from_sign_up_to_the_end(
     bob.goes("/account/apps")
     assert urlsplit(bob.page.url).path == "/oauth/sign-in"
     bob.shows_a_password()
-    bob.sees("do not go together")
+    bob.sees("Incorrect username or password")

@@ -48,7 +48,7 @@ TYPED = {
 
 REFUSALS = (
     "this request was already answered",
-    "This link does not work any more",
+    "This link is no longer valid",
     "redirect_uri is not registered for this app",
     "client_id names no app that is registered here",
     "Link expired",

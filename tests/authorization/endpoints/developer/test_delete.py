@@ -28,12 +28,12 @@ def test_it_says_what_breaks_and_ends_it_by_its_name(database_url: str) -> None:
         await grant_of(it, app.id, Scope.of("notes:read"), user=BOB)
         place = f"/developer/apps/{app.id}/delete"
         page = await alice.get(place)
-        assert "2 people are connected with it" in text_of(page)
+        assert "2 connected users lose access" in text_of(page)
         assert "3 authorizations end" in text_of(page)
         for typed in ("", "printer", "Printer 2"):
             wrong = await alice.submit(page, "delete", name=typed)
             assert wrong.status == 422
-            assert "That is not its name" in text_of(wrong)
+            assert "The name does not match. Enter it exactly as shown above" in text_of(wrong)
         assert await live(it, ALICE)
         done = await alice.submit(page, "delete", name=" Printer ")
         assert done.location == "/developer?deleted=1"
@@ -68,7 +68,7 @@ def test_it_asks_again_who_it_is_and_asks_owners_alone(tmp_path: Path) -> None:
         await join(it, app.id, BOB, TeamRole.MEMBER)
         place = f"/developer/apps/{app.id}/delete"
         page = await alice.get(place)
-        assert "Nobody is connected" in text_of(page)
+        assert "The app has no connected users" in text_of(page)
         assert (await bob.get(place)).status == 403
         it.clock.forward(minutes(11))
         assert (await alice.get(place)).location == f"/account/confirm?to={place}"

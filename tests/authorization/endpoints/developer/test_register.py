@@ -88,7 +88,7 @@ FAULTS = (
     ("name", "Prіnter", "letters of one alphabet"),
     ("name", "Print\u200bster", "can be seen"),
     ("description", "d" * 501, "at most 500"),
-    ("redirect_uri_0", "", "Write at least one address"),
+    ("redirect_uri_0", "", "Enter at least one redirect URI"),
     ("redirect_uri_0", "http://app.example/cb", "Use https"),
     ("redirect_uri_0", "https://app.example/*", "stands for nothing"),
     ("redirect_uri_0", "https://app.example/#x", "Leave out #"),
@@ -137,11 +137,11 @@ def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
         typed = {**WEB_APP, "name": "", "redirect_uri_1": "https://app.example/#"}
         page = await alice.submit(form, "register", do="check", **typed)
         assert page.status == 200
-        assert "This one can be used." in text_of(page)
+        assert "Valid redirect URI." in text_of(page)
         assert "Leave out #" in text_of(page)
         assert "A name" not in text_of(page)
         page = await alice.submit(page, "register", do="check", redirect_uri_1="")
-        assert "All addresses can be used" in text_of(page)
+        assert "All redirect URIs are valid. Nothing has been saved yet" in text_of(page)
         rows = page.body.count('name="redirect_uri_')
         page = await alice.submit(page, "register", do="more")
         assert page.body.count('name="redirect_uri_') > rows
@@ -176,10 +176,10 @@ def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
         assert 'id="register"' not in page.body
 
     async def nobody(it: World) -> None:
-        await refused(it, "register all apps themselves")
+        await refused(it, "registered by the operators only")
 
     async def invited(it: World) -> None:
-        await refused(it, "decide who may register apps")
+        await refused(it, "You do not have permission to register apps")
         assert await it.store.write(lambda tx: tx.members.mark(ALICE.uid, it.clock.now))
         await registered(it, await developer(it))
 
@@ -194,8 +194,8 @@ def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
         form = await alice.get("/developer/new", kind="server")
         await registered(it, alice)
         late = await alice.submit(form, "register", do="save", **{**WEB_APP, "name": "Second"})
-        assert "can have no more" in text_of(late)
-        await refused(it, "You have 1 app")
+        assert "You have reached the limit of" in text_of(late)
+        await refused(it, "the limit of 1 app")
         assert await it.count("memberships") == 1
 
     for name, story, portal in (
@@ -236,6 +236,6 @@ def test_a_list_shows_what_one_owns_and_what_one_helps_with(tmp_path: Path) -> N
         await join(it, "web1", ALICE, TeamRole.MEMBER)
         page = text_of(await alice.get("/developer"))
         assert "Notes Printer" in page
-        assert "You are in its team" in page
+        assert "Member" in page
 
     run(f"sqlite:///{tmp_path}/a.db", story)

@@ -35,13 +35,13 @@ def test_a_secret_is_changed_without_an_outage(database_url: str) -> None:
         assert f"vk_cs_…{old[-4:]}" in text_of(page)
         page = await alice.submit(page, "new-secret", overlap="24h")
         new = shown(page, "client-secret")
-        assert "in 24 hours the old one ends" in text_of(page)
+        assert "Deploy it within 24 hours; then the old secret expires" in text_of(page)
         assert await _works(it, app.id, old)
         assert await _works(it, app.id, new)
         listed = await alice.get(place)
         assert new not in listed.body
         assert f"vk_cs_…{new[-4:]}" in text_of(listed)
-        assert "Ends in 24 hours" in text_of(listed)
+        assert "Expires in 24 hours" in text_of(listed)
         assert "new-secret" not in listed.body
         it.clock.forward(days(1))
         assert not await _works(it, app.id, old)
@@ -85,7 +85,7 @@ def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(database_ur
         assert len(known) == 2
         full = await bob.submit(theirs, "new-secret", seen=state_of(known))
         assert full.status == 409
-        assert "End one before" in text_of(full)
+        assert "The app already has two active secrets" in text_of(full)
         assert await it.count("client_secrets") == 2
         assert shown(page, "client-secret") not in (await alice.get(place)).body
 
@@ -99,12 +99,12 @@ def test_one_is_ended_at_once_and_the_event_names_who(database_url: str) -> None
         secret, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
         (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
         ask = await alice.get(f"{place}/end", secret=known.id)
-        assert "It is the only one that works" in text_of(ask)
+        assert "This is the only active secret" in text_of(ask)
         done = await alice.submit(ask, "end-secret")
         assert done.location == f"{place}?ended=1"
         assert not await _works(it, app.id, secret)
         page = await alice.get(done.location)
-        assert "No secret works" in text_of(page)
+        assert "No active secret" in text_of(page)
         assert (await alice.submit(ask, "end-secret")).location == place
         assert (await alice.get(f"{place}/end", secret=known.id)).location == place
         assert (await alice.get(f"{place}/end", secret="ü")).location == place
@@ -112,7 +112,7 @@ def test_one_is_ended_at_once_and_the_event_names_who(database_url: str) -> None
         (ended,) = [event for event in events if event.name == "client_secret.ended"]
         assert ended.done_by == f"user {ALICE.uid}"
         page = await alice.submit(page, "new-secret")
-        assert "until then it gets no tokens" in text_of(page)
+        assert "Deploy it; until then the app gets no tokens" in text_of(page)
 
     run(database_url, story)
 
@@ -150,17 +150,17 @@ def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> 
         place = f"/developer/apps/{app.id}/secrets"
         await it.store.write(lambda tx: tx.clients.saw_query(app.id, it.clock.now))
         page = await alice.get(place)
-        assert "came in the address of 1 request" in text_of(page)
+        assert "was sent in the URL of 1 request" in text_of(page)
         it.clock.forward(5)
         await alice.submit(page, "new-secret", overlap="1h")
-        assert "came in the address" in text_of(await alice.get(place))
+        assert "A secret of this app was sent in the URL of" in text_of(await alice.get(place))
         (old,) = [
             s
             for s in await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
             if s.expires_at
         ]
         await alice.submit(await alice.get(f"{place}/end", secret=old.id), "end-secret")
-        assert "came in the address" not in text_of(await alice.get(place))
+        assert "A secret of this app was sent in the URL of" not in text_of(await alice.get(place))
 
     run(f"sqlite:///{tmp_path}/a.db", story)
 

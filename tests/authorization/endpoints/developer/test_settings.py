@@ -160,7 +160,7 @@ def test_a_modern_profile_waits_for_the_grants_of_old_to_go(tmp_path: Path) -> N
         alice = await developer(it)
         page = await alice.get("/developer/apps/web1/settings")
         answer = await alice.submit(page, "save", do="save", profile="modern")
-        assert "Turn off the implicit grant first" in text_of(answer)
+        assert "Disable the implicit grant below first" in text_of(answer)
 
     run(f"sqlite:///{tmp_path}/a.db", story)
 
@@ -196,11 +196,11 @@ def test_the_name_of_a_verified_app_is_nobody_elses(tmp_path: Path) -> None:
         for name in ("Notes Printer", "NOTES-PRINTER", "notesprinter"):
             answer = await alice.submit(page, "save", do="save", name=name)
             assert answer.status == 422, name
-            assert "an app that this service has verified" in text_of(answer)
+            assert "Choose another name: a verified app already uses it" in text_of(answer)
         form = await alice.get("/developer/new", kind="server")
         said = {**WEB_APP, "name": "Notes  Printer"}
         answer = await alice.submit(form, "register", do="save", **said)
-        assert "an app that this service has verified" in text_of(answer)
+        assert "Choose another name: a verified app already uses it" in text_of(answer)
         own = await alice.get("/developer/apps/web1/settings")
         assert "This app is verified" in text_of(own)
 

@@ -40,8 +40,8 @@ def test_people_get_a_page_where_nothing_is_and_programs_get_json(tmp_path: Path
     async def story(it: Service) -> None:
         page = await browser(it).send("GET", "/nowhere/profile", headers=READS_HTML)
         assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")
-        assert "There is nothing at this address" in page.body
-        assert "makers of the app" not in page.body
+        assert "Page not found" in page.body
+        assert "The developers of the app need to fix this" not in page.body
         for method, headers in (("GET", {}), ("GET", {"accept": "*/*"}), ("POST", READS_HTML)):
             answer = await browser(it).send(method, "/nowhere/profile", headers=headers)
             assert (answer.status, answer.header("content-type")) == (404, "application/json")

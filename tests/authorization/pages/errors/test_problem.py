@@ -22,9 +22,9 @@ def test_says_what_is_wrong_with_code_and_reference() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("developer", "for the makers of the app to mend"),
-        ("operator", "for the people who run Valetkey to mend"),
-        ("visitor", "You can mend this yourself"),
+        ("developer", "The developers of the app need to fix this"),
+        ("operator", "The operators of Valetkey need to fix this"),
+        ("visitor", "You can fix this yourself"),
     ],
 )
 def test_says_who_can_mend_it(name: str, said: str) -> None:
@@ -45,4 +45,4 @@ def test_shows_no_reference_where_there_is_no_record() -> None:
 
 
 def test_says_plainly_that_an_address_leads_nowhere() -> None:
-    assert _read("not_found").the("h1").text == "There is nothing at this address"
+    assert _read("not_found").the("h1").text == "Page not found"

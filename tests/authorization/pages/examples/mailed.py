@@ -45,7 +45,7 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
         "mailbox": MailboxPage(
             (
                 ListedEmail("/mailbox/ml_1", _GRACE, "Finish opening your account", ago(20)),
-                ListedEmail("/mailbox/ml_2", _LONG, "Choose another password", ago(7_000)),
+                ListedEmail("/mailbox/ml_2", _LONG, "Choose a new password", ago(7_000)),
             ),
             "/mailbox",
         ),

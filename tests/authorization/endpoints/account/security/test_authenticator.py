@@ -51,7 +51,7 @@ def test_the_password_alone_does_not_sign_in_any_more(database_url: str) -> None
         assert (await browser.get("/account/apps")).status == 303
         wrong = await browser.submit(page, "with-code", code="000000")
         assert wrong.status == 401
-        assert knows(wrong, "This code is not right")
+        assert knows(wrong, "Incorrect or already used code")
         done = await browser.submit(wrong, "with-code", code=code(it, key))
         assert done.location == "/"
         assert (await browser.get("/account/apps")).status == 200

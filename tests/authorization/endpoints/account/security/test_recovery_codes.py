@@ -33,7 +33,7 @@ def test_a_code_lets_in_once_however_it_is_typed(database_url: str) -> None:
         page = await after_password(it, browser)
         again = await browser.submit(page, "with-recovery", recovery=codes[0])
         assert again.status == 401
-        assert knows(again, "This is not one of your recovery codes")
+        assert knows(again, "Incorrect or already used recovery code")
         assert (await it.events()).count("recovery_code.used") == 4
 
     run(database_url, story)

@@ -62,9 +62,9 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(database_url: 
             "redirect_uri.unknown",
             "https://app.example/callback/",
             "https://app.example/cb",
-            "letter by letter",
+            "exactly matches",
             "Add this redirect URI",
-            "in the name of your app",
+            "Anyone can send such a request with your client ID",
         ):
             assert knows(answer, words), words
         assert found[2] in (await owner.get(f"{WEB1}/failures")).body
@@ -124,7 +124,7 @@ def test_they_follow_each_other_without_gap_and_can_be_filtered(database_url: st
         one = await browser.get(f"{WEB1}/failures", code="invalid_scope")
         assert one.body.count('<th scope="row">') == 1
         none = await browser.get(f"{WEB1}/failures", code="invalid_client")
-        assert knows(none, "There is no such refusal here")
+        assert knows(none, "No failed request has this reference")
 
     run(database_url, story)
 
@@ -133,7 +133,7 @@ def test_an_app_to_which_nothing_was_refused_is_told_so(sqlite_url: str) -> None
     async def story(it: World) -> None:
         await team(it)
         page = await (await signed_in(it)).get(f"{WEB1}/failures")
-        assert knows(page, "Nothing was refused")
+        assert knows(page, "No failed requests")
 
     run(sqlite_url, story)
 
@@ -238,8 +238,8 @@ def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
             pages.append(await browser.get(link[1]))
         (good,) = [page for page in pages if near in page.body]
         (evil,) = [page for page in pages if far in page.body]
-        assert knows(evil, "Your app has no other address at <bdi>evil.example</bdi>")
-        assert "no other address" not in good.body
+        assert knows(evil, "Your app has no other redirect URI at <bdi>evil.example</bdi>")
+        assert "no other redirect URI" not in good.body
         answer = await browser.submit(good, "add")
         assert answer.location == f"{WEB1}/settings?saved=1"
         client = await it.site.directory.find("web1")

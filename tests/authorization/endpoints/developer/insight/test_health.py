@@ -36,10 +36,10 @@ def test_what_is_found_is_mended_by_a_button_that_asks_once(database_url: str) -
         # Whoever is of the team may do it, and it is written down who did.
         browser = await signed_in(it, "bob")
         page = await browser.get(f"{WEB1}/health")
-        assert knows(page, "The implicit grant is on and was not used for 90 days")
+        assert knows(page, "The implicit grant is enabled but unused for 90 days")
         assert f'href="{MEND}"' in page.body
         question = await browser.get(MEND)
-        assert knows(question, "Only an administrator can turn it on again")
+        assert knows(question, "The app can no longer get tokens with this grant")
         answer = await browser.submit(question, "mend")
         after = await browser.follow(answer)
         assert knows(after, "Saved.")

@@ -57,7 +57,7 @@ def test_an_app_that_signs_is_told_to_use_a_library(sqlite_url: str) -> None:
         await team(it)
         await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
         page = await (await signed_in(it)).get(f"{WEB1}/start")
-        assert knows(page, "There is no program for this kind of app")
+        assert knows(page, "No sample program for this kind of app")
         assert knows(page, f"{ISSUER}/oauth/token")
 
     run(sqlite_url, story)

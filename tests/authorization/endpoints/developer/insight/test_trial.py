@@ -74,7 +74,7 @@ def test_every_step_shows_its_request_and_its_answer(tmp_path: Path) -> None:
             assert knows(page, words), words
         answer = await caught(browser, url)
         assert answer.status == 200, answer.body
-        assert knows(answer, "The answer is yes")
+        assert knows(answer, "Authorization granted")
         assert knows(answer, "code_verifier")
         tokens = await browser.submit(answer, "exchange", client_secret=SECRET)
         assert tokens.status == 200, tokens.body
@@ -104,7 +104,7 @@ def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
             assert knows(again, "This is not the answer to this request"), (wrong, again.body)
             assert "<b>" not in again.body
         shown = await browser.submit(page, "landed-here", landed=allowed.location)
-        assert knows(shown, "The answer is yes")
+        assert knows(shown, "Authorization granted")
         tokens = await browser.submit(shown, "exchange", client_secret=SECRET)
         assert knows(tokens, "answered 200")
 
@@ -118,7 +118,7 @@ def test_refusals_are_shown_with_their_explanation(tmp_path: Path) -> None:
         page = await browser.follow(await browser.get(url.removeprefix(ISSUER)))
         denied = await browser.submit(page, "deny", decision="deny")
         answer = await caught(browser, denied.location)
-        assert knows(answer, "The answer is no")
+        assert knows(answer, "Authorization denied")
         assert knows(answer, "access_denied")
         assert "/developer/apps/web/failures/VK-" in answer.body
         _, url = await prepared(browser)

@@ -183,7 +183,7 @@ def test_every_page_can_be_rehearsed() -> None:
 def test_a_theme_says_more_languages_and_other_words(tmp_path: Path) -> None:
     words = tmp_path / "translations"
     _words(words / "de.mo", {"Sign in": "Hereinspaziert"})
-    _words(words / "en.mo", {"Sign in": "Come in"})
+    _words(words / "en.mo", {"Sign in": "Join team"})
     _words(words / "ar.mo", {"Sign in": "دخول"})
     about = 'ar = { name = "العربية", direction = "rtl" }'
     (words / "languages.toml").write_text(about, encoding="utf-8")
@@ -193,7 +193,7 @@ def test_a_theme_says_more_languages_and_other_words(tmp_path: Path) -> None:
     assert [language.tag for language in brand.languages] == ["en", "de", "ar"]
     arabic = brand.languages[-1]
     assert (arabic.name, arabic.direction) == ("العربية", "rtl")
-    for language, said in ((GERMAN, "Hereinspaziert"), (ENGLISH, "Come in"), (arabic, "دخول")):
+    for language, said in ((GERMAN, "Hereinspaziert"), (ENGLISH, "Join team"), (arabic, "دخول")):
         shown = Reading(render(page, brand=brand, viewer=Viewer(language, brand.languages, "/")))
         assert shown.the("h1").text == said
         assert shown.the("html").attributes["dir"] == language.direction

@@ -14,29 +14,29 @@ class Advice:
     page: str = ""
 
 
-_AGAIN = "Begin again with a new authorization request."
+_AGAIN = "Start again with a new authorization request."
 
 ADVICE: Mapping[str, Advice] = MappingProxyType(
     {
         "redirect_uri.unknown": Advice(
-            "Whether the redirect_uri of the request is one that this app has registered, letter"
-            " by letter: scheme, host, port, path and a slash at the end all count.",
+            "Whether redirect_uri exactly matches a registered redirect URI, including scheme, "
+            "host, port, path and trailing slash.",
             "Register the address that the app sends, or let the app send one of those that are"
             " registered.",
             "settings",
         ),
         "redirect_uri.missing": Advice(
-            "Whether the request says where the answer goes. It may be left out only by an app"
-            " with exactly one redirect URI.",
+            "Whether the request has a redirect_uri. Only an app with exactly one redirect URI "
+            "can omit it.",
             "Send redirect_uri with every authorization request.",
             "settings",
         ),
         "authorize.client": Advice(
-            "Whether client_id names an app that is registered and switched on.",
+            "Whether client_id belongs to a registered, enabled app.",
             "Compare the client_id with the one on the overview of this app.",
         ),
         "response_type.missing": Advice(
-            "Which kind of answer the request asks for.",
+            "Whether the request has a response_type.",
             "Send response_type=code.",
             "start",
         ),
@@ -50,8 +50,8 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "settings",
         ),
         "response_mode.unknown": Advice(
-            "Whether the answer can travel in the way the request names.",
-            "Leave response_mode out; the usual way is the right one for nearly every app.",
+            "Whether response_mode is supported.",
+            "Leave response_mode out; the default is right for nearly every app.",
         ),
         "scope.wider": Advice(
             "Whether everything in scope is registered for this app.",
@@ -102,23 +102,23 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "Leave resource out, or send the address that was expected.",
         ),
         "interaction.denied": Advice(
-            "What the person decided.",
-            "They said no. Tell them what your app cannot do without, and let them try again.",
+            "The decision of the user.",
+            "The user denied access. Explain what your app needs and let them try again.",
         ),
         "interaction.login_required": Advice(
-            "Whether somebody is signed in: the request had prompt=none.",
-            "This is the usual answer to a silent attempt. Send the person here without"
-            " prompt=none.",
+            "Whether the user is signed in: the request had prompt=none.",
+            "This is the expected response to a silent attempt. Send the user here without "
+            "prompt=none.",
         ),
         "interaction.consent_required": Advice(
-            "Whether the person has allowed this before: the request had prompt=none.",
-            "This is the usual answer to a silent attempt. Send the person here without"
-            " prompt=none.",
+            "Whether the user has allowed this before: the request had prompt=none.",
+            "This is the expected response to a silent attempt. Send the user here without "
+            "prompt=none.",
         ),
         "client.secret": Advice(
-            "Whether client_secret is one of the secrets of this app, and still good.",
-            "Compare the last letters with those of the secrets here. A secret that was rotated"
-            " ends when its time of overlap is over.",
+            "Whether client_secret is an active secret of this app.",
+            "Compare the last characters with the secrets listed here. A rotated secret expires"
+            " at the end of its overlap period.",
             "secrets",
         ),
         "client.secret.place": Advice(
@@ -128,17 +128,17 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "settings",
         ),
         "client.two_proofs": Advice(
-            "Whether the app proved in exactly one way who it is.",
+            "Whether the app authenticated with exactly one method.",
             "Send id and secret once: in the Authorization header or in the body.",
             "start",
         ),
         "client.disabled": Advice(
-            "Whether this app is switched on.",
-            "An administrator of this service has switched it off. Ask them.",
+            "Whether this app is enabled.",
+            "An administrator of this service disabled the app. Contact them.",
         ),
         "client.too_many_failures": Advice(
             "How often wrong credentials came from this address.",
-            "Wait, and send the right secret. Right ones are never made to wait.",
+            "Wait, then send the correct secret. Correct credentials are never delayed.",
             "secrets",
         ),
         "client.public": Advice(
@@ -163,12 +163,12 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "try",
         ),
         "code.expired": Advice(
-            "Whether the code still lives: it does for a minute.",
+            "Whether the code is still valid: it expires after a minute.",
             "Exchange the code as soon as it arrives. " + _AGAIN,
         ),
         "code.replayed": Advice(
-            "Whether the code comes for the first time. What it had given was revoked, because a"
-            " code that comes twice may have been stolen.",
+            "Whether the code is used for the first time. Its tokens were revoked, because a "
+            "reused code may have been stolen.",
             "Exchange each code once. Look for a retry, for two workers, and for a page that is"
             " loaded twice.",
         ),
@@ -179,30 +179,30 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         ),
         "code.verifier": Advice(
             "Whether the code_verifier fits the code_challenge of the authorization request.",
-            "Keep the code_verifier in the session of the person who began, and send it unchanged."
-            " Two tabs must not share one place for it.",
+            "Store the code_verifier in the session of the user and send it unchanged. Two tabs"
+            " must not share one.",
         ),
         "code.consent": Advice(
-            "Whether the person still allows what the code was issued for.",
-            "They took it back in between. " + _AGAIN,
+            "Whether the user still allows what the code was issued for.",
+            "The user revoked access in the meantime. " + _AGAIN,
         ),
         "refresh_token.unknown": Advice(
-            "Whether the refresh token is one that was issued to this app and lives.",
-            "Keep the newest refresh token of every answer. " + _AGAIN,
+            "Whether the refresh token was issued to this app and is still valid.",
+            "Store the newest refresh token of every response. " + _AGAIN,
         ),
         "refresh_token.idle": Advice(
-            "Whether the refresh token was used lately.",
-            "It rested for too long and has ended. " + _AGAIN,
+            "Whether the refresh token was used recently.",
+            "The token was unused for too long and expired. " + _AGAIN,
         ),
         "refresh_token.reused": Advice(
-            "Whether the refresh token is the newest. An older one came after its time, so the"
-            " whole authorization was ended: it may have been stolen.",
+            "Whether the refresh token is the newest. An older one was reused, so the whole "
+            "authorization was revoked: the token may have been stolen.",
             "Store the new refresh token before you use the new access token, and let one worker"
             " refresh at a time. " + _AGAIN,
         ),
         "userinfo.token": Advice(
-            "Whether the access token lives.",
-            "Refresh it, or send the person here again.",
+            "Whether the access token is valid.",
+            "Refresh it, or send the user here again.",
         ),
         "userinfo.scope": Advice(
             "Whether the access token has the scope openid.",
@@ -224,14 +224,14 @@ _FAMILIES: Mapping[str, Advice] = MappingProxyType(
         "live": Advice(
             "Whether everything behind the token still lives: the person, their session, what they"
             " allowed, and the app.",
-            "The person ended it, or it came to its end. " + _AGAIN,
+            "The user revoked access, or it expired. " + _AGAIN,
         ),
         "refresh_token": Advice(
             "Whether the refresh token may be used in this way.",
             "Ask for no more than was allowed, and use the newest refresh token.",
         ),
         "interaction": Advice(
-            "Whether the person could be asked, and answered.",
+            "Whether the user could be asked for a decision.",
             "Nothing is wrong with your app. " + _AGAIN,
         ),
         "registration": Advice(

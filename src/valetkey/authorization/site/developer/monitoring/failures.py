@@ -292,7 +292,7 @@ def unknown_place() -> Refused:
     return Refused(
         Refusal(
             ErrorCode.INVALID_REQUEST,
-            "this address was not one of ours; open the page of your app again",
+            "this address is invalid; open the page of your app again",
             "developer.place",
         )
     )

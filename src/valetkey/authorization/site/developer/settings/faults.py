@@ -18,17 +18,15 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "characters that can be seen": translatable("Use characters that can be seen."),
         "another one: this name would make people think of this server": translatable(
-            "Choose another name: people would take this app for the service itself."
+            "Choose another name: users could mistake this app for the service itself."
         ),
         "another one: a verified app is called so": translatable(
-            "Choose another name: an app that this service has verified is called so."
+            "Choose another name: a verified app already uses it."
         ),
         "an https address": translatable(
             "Write the whole address, beginning with https:// and without quotes or spaces."
         ),
-        "at least one: users are sent back to it": translatable(
-            "Write at least one address: people are sent back to it with the answer."
-        ),
+        "at least one: users are sent back to it": translatable("Enter at least one redirect URI."),
         "each only once": translatable("Write each address only once."),
         "at most 20": translatable("Write at most 20 addresses."),
         "only what can be registered here": translatable(
@@ -71,10 +69,10 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "The implicit grant, which is on for this app, needs https or a loopback address."
         ),
         "the profile modern has no implicit grant": translatable(
-            "Turn off the implicit grant first, below: this profile does not have it."
+            "Disable the implicit grant below first: this profile does not allow it."
         ),
         "the profile modern has no password grant": translatable(
-            "Turn off the password grant first, below: this profile does not have it."
+            "Disable the password grant below first: this profile does not allow it."
         ),
     }
 )
