@@ -38,7 +38,7 @@ def test_it_says_what_breaks_and_ends_it_by_its_name(database_url: str) -> None:
         done = await alice.submit(page, "delete", name=" Printer ")
         assert done.location == "/developer?deleted=1"
         assert await live(it, ALICE) == await live(it, BOB) == []
-        assert "The app is deleted" in text_of(await alice.get(done.location))
+        assert "App deleted" in text_of(await alice.get(done.location))
         for browser in (alice, await developer(it, "bob")):
             assert (await browser.get(f"/developer/apps/{app.id}")).status == 404
         assert (await alice.submit(page, "delete", name="Printer")).status == 404

@@ -72,7 +72,7 @@ def test_somebody_asked_by_name_comes_in_once(database_url: str) -> None:
         offer = await _invitation(it, app.id)
         assert offer in waiting.body
         page = await bob.get(offer)
-        assert "Come into the team of Printer" in text_of(page)
+        assert "Join the team of Printer" in text_of(page)
         answers = [await bob.submit(page, "accept", do="accept") for _ in range(2)]
         assert [answer.status for answer in answers] == [303, 404]
         assert answers[0].location == f"/developer/apps/{app.id}"
