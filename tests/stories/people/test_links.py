@@ -52,7 +52,7 @@ REFUSALS = (
     "redirect_uri is not registered for this app",
     "client_id names no app that is registered here",
     "Link expired",
-    "vorbei",
+    "abgelaufen",
 )
 """Sentences of pages that are meant to refuse."""
 
