@@ -215,7 +215,7 @@ def test_one_place_signs_up_so_often_and_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "says"), [(SignUp.OFF, "whoever runs"), (SignUp.INVITATION, "By invitation")]
+    ("mode", "says"), [(SignUp.OFF, "by the operator"), (SignUp.INVITATION, "By invitation")]
 )
 def test_where_nobody_may_nobody_can(tmp_path: Path, mode: SignUp, says: str) -> None:
     async def story(it: Service) -> None:
