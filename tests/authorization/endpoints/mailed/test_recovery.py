@@ -269,7 +269,7 @@ def test_lg_03_neither_a_look_nor_a_foreign_form_changes_anything(tmp_path: Path
 def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         page = await browser(it).get("/account/forgotten")
-        assert "sends no mail" in page.body
+        assert "does not send email" in page.body
         assert 'name="name"' not in page.body
 
     run(tmp_path, story, mail=MailSettings())
