@@ -51,7 +51,7 @@ def test_the_file_says_everything_and_no_secret(database_url: str) -> None:
 def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser = await signed_in(it)
-        assert not knows(await browser.get(PATH), "Thank you")
+        assert not knows(await browser.get(PATH), "Confirmed. You can now")
         it.clock.forward(minutes(11))
         answer = await download(browser)
         assert answer.location == "/account/confirm?to=/account/data"
