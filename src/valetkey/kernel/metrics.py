@@ -4,6 +4,7 @@ Each process counts in memory; `cli/serving/scrape.py` adds up the processes of 
 label holds a value that a caller chose: labels are route patterns, names of checks, and codes.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
@@ -26,7 +27,7 @@ MOST_SERIES = 2_000
 OTHER = "other"
 
 
-class Metric:
+class Metric(ABC):
     """A metric: `name` without the prefix, one line of help, the names of its labels."""
 
     kind = ""
@@ -46,9 +47,9 @@ class Metric:
             raise ValueError(f"there are two metrics of the name {name}")
         _catalogue[name] = self
 
+    @abstractmethod
     def samples(self) -> Iterator[Sample]:
         """Return the samples counted so far."""
-        raise NotImplementedError
 
 
 class Counter(Metric):

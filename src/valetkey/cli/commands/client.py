@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.actions.admin.clients import Held
+from valetkey.authorization.actions.admin.clients import LEGACY, Held
 from valetkey.authorization.actions.admin.clients import look as held
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.team import give_owner
@@ -66,7 +66,7 @@ def create(name: str, client_id: str, config: Path | None, as_json: bool, **give
     --scope notes:read
     """
     metadata = with_options(ClientMetadata(name=name), given)
-    if {"implicit", "password"}.intersection(metadata.grant_types):
+    if set(LEGACY).intersection(metadata.grant_types):
         raise Mistake("register it first, then see: valetkey client allow-implicit --help")
     settings = options.settings_of(config)
     chosen = client_id or fresh_id("client", SYSTEM.random)
@@ -110,7 +110,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
             tx.clients.find_to_change(client_id)
             client = the_client(tx, client_id)
             wanted = with_options(metadata_of(client), given)
-            if {"implicit", "password"} & (set(wanted.grant_types) - client.grant_types):
+            if set(LEGACY) & (set(wanted.grant_types) - client.grant_types):
                 raise Mistake("see: valetkey client allow-implicit --help")
             changed = done(keeper.change(tx, client, wanted, now))
             useful = [s for s in changed.secrets if s.sealed or not changed.signs_with_secret]

@@ -136,13 +136,14 @@ def end_app(user: str, client_id: str, config: Path | None) -> None:
 
     Example: valetkey user end-app ada printer
     """
-    settings = options.settings_of(config)
 
-    async def look(opened: Opened) -> None:
-        await opened.store.read(lambda tx: the_client(tx, client_id))
+    async def run(opened: Opened) -> object:
+        client = await opened.store.read(lambda tx: the_client(tx, client_id))
+        found = await found_user(opened, user)
+        path = {"uid": str(found.uid), "client_id": client.id}
+        return await operations.perform(opened, END_APP, path)
 
-    with_store(settings, look)
-    _, ended = operations.on_user(settings, END_APP, user, {"client_id": client_id})
+    ended = with_store(options.settings_of(config), run)
     say.line(f"{client_id} has no access any more" if ended else f"{client_id} had no access")
 
 

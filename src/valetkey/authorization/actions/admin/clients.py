@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import (
     RESOURCE_SERVER,
     Client,
@@ -20,8 +21,8 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
-LEGACY = (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)
-"""The grants of old, which are switched on one by one, knowing what they cost."""
+LEGACY = tuple(name for name in GrantTypeName if RULES[name].discouraged)
+"""The discouraged grant types, which administrators enable for one client at a time."""
 
 Faults = tuple[MetadataError, ...]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.actions.developer.draft import AppKind, draft_of, kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
@@ -34,7 +35,6 @@ from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
 _UNPROCESSABLE, _OUTDATED = 422, 409
-_LEGACY = (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)
 _RECENT = minutes(5)
 
 
@@ -196,7 +196,7 @@ def _form(
 
 def _legacy(client: Client, said: Form) -> GrantTypeName:
     """The legacy grant type that is named. Refused (not found) where the app does not have it."""
-    for name in _LEGACY:
+    for name in LEGACY:
         if name == said.get("grant_type") and name in client.grant_types:
             return name
     raise nothing_there("app")
@@ -205,7 +205,7 @@ def _legacy(client: Client, said: Form) -> GrantTypeName:
 def _switches(client: Client) -> Iterator[LegacySwitch]:
     kind = kind_of(client)
     if kind is not AppKind.MACHINE:
-        for name in _LEGACY:
+        for name in LEGACY:
             if name is GrantTypeName.IMPLICIT or not client.is_public:
                 yield LegacySwitch(name.value, on=client.may_use(name))
         if not client.is_public:
