@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from tempfile import TemporaryDirectory
 
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
-from valetkey.authorization.actions.foundation import prepare
 from valetkey.authorization.app import build as authorization
+from valetkey.authorization.app.foundation import prepare
 from valetkey.authorization.endpoints.admin_api.routes import OPENAPI
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.operations.table import AREAS

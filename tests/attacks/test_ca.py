@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.world import Answer, World, basic, secret_of
 from tests.attacks.world import world as begin
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt

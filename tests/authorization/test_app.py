@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import CREDENTIAL, SCOPES, Service, run
-from valetkey.authorization.actions.foundation import prepare
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.app import parts
+from valetkey.authorization.app.foundation import prepare
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.keyring import Keyring

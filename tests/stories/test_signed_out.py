@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.stories.processes.serving import PASSWORD, configure, serving, together
 from tests.support.relying_party import RelyingParty
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.actions.foundation import lay_foundation
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.background import logout_delivery
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from valetkey.authorization.actions.foundation import lay_foundation, prepare
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as authorization
+from valetkey.authorization.app.foundation import lay_foundation, prepare
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_cli

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import TypeVar
 
-from valetkey.authorization.actions.foundation import SCHEMA
+from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.grant import Grant

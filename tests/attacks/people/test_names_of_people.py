@@ -14,7 +14,7 @@ from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
 from valetkey.authorization.actions.account.identities import Newcomers
-from valetkey.authorization.actions.foundation import SCHEMA, lay_foundation
+from valetkey.authorization.app.foundation import SCHEMA, lay_foundation
 from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.config.load import load

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tests.attacks.world import Answer, World
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.scopes import SCOPES

@@ -14,7 +14,7 @@ from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, 
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
 from tests.support.wait import wait_until
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction

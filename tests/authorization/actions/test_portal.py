@@ -15,7 +15,7 @@ from valetkey.authorization.actions.developer.secrets import (
     state_of,
 )
 from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, give_owner
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import StandardClaims

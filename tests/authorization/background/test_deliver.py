@@ -12,8 +12,8 @@ import pytest
 
 from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.support.wait import until_found
-from valetkey.authorization.actions.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.app.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import PAUSES, LogoutDelivery, pause
 from valetkey.authorization.model.delivery import LEASE, Delivery

@@ -14,7 +14,7 @@ from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.sdk.certificate import self_signed
 from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
-from valetkey.authorization.actions.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.app.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.email.delivery import BATCH, PAUSES, MailDelivery
 from valetkey.authorization.email.outbox import ASKED_LIMIT

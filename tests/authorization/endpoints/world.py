@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 from tests.support.wait import until_found
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.actions.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as composition
+from valetkey.authorization.app.foundation import Foundation, lay_foundation, prepare
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.account.user import Uid
@@ -225,7 +225,7 @@ class Service:
     ) -> object:
         """Run an operation of administration as the command line; its value."""
         at = self.clock.now
-        call = call_of(self.foundation, operation, CommandLine(), at, arguments, body)
+        call = call_of(self.foundation.services, operation, CommandLine(), at, arguments, body)
         result = await operation.run(call)
         assert isinstance(result, Result)
         return result.value

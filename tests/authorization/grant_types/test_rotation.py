@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from valetkey.authorization.actions.foundation import SCHEMA
+from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
 from valetkey.authorization.grant_types.grant_type import PreparedSecrets, TokenRequest

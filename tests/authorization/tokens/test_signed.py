@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from joserfc import jwe, jws
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
-from valetkey.authorization.actions.foundation import SCHEMA
+from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.register.client import Client, ClientSecret, client_without_rights
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets, place

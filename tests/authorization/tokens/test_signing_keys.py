@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.actions.foundation import SCHEMA
+from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.server.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
-from valetkey.authorization.actions.foundation import Foundation, lay_foundation
+from valetkey.authorization.app.foundation import Foundation, lay_foundation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction

@@ -12,7 +12,7 @@ from tests.clients.node.library import Script
 from tests.clients.node.relying import App
 from tests.openid.provider import Provider, provider
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.secret import from_base64url

@@ -18,7 +18,7 @@ from tests.support.pages import Page as AppPage
 from tests.support.pages import pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings, MailTransport

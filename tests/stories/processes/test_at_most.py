@@ -20,8 +20,8 @@ from valetkey.authorization.actions.account.factors import (
     issue_recovery_codes,
 )
 from valetkey.authorization.actions.developer.team import MOST_MEMBERS, Teams, add_member
-from valetkey.authorization.actions.foundation import Foundation, lay_foundation
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.app.foundation import Foundation, lay_foundation
 from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
 from valetkey.authorization.authentication.factors.recovery_code import COUNT
 from valetkey.authorization.model.account.factors import Authenticator

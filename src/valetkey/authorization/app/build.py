@@ -8,17 +8,18 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from valetkey.authorization.actions.account.password_change import PasswordChange
-from valetkey.authorization.actions.foundation import lay_foundation
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import (
     client_routes,
     health_routes,
     metadata_routes,
+    registration_routes,
     resource_server_routes,
     userinfo_route,
 )
 from valetkey.authorization.app.email import make_mail_delivery, make_mailed
 from valetkey.authorization.app.federation import make_federation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.app.parts import (
     make_door,
     make_logo_fetcher,
@@ -40,7 +41,6 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
-from valetkey.authorization.endpoints.registration.routes import routes as registration_routes
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.site.account.email_address.email_address import Email
 from valetkey.authorization.site.account.pages import account_pages
@@ -173,14 +173,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             developer_pages(site, portal, foundation.outbox, clients[0], userinfo),
             refuse_with_page,
         ),
-        *page_routes(site, admin_pages(site, foundation), refuse_with_page),
+        *page_routes(site, admin_pages(site, foundation.services), refuse_with_page),
         *OwnerLinks(site, foundation.accounts(), replace(passwords, door="account")).routes(
             refuse_with_page
         ),
         *clients,
         userinfo,
         *registration_routes(foundation, refuse),
-        *admin_api_routes(site, foundation, decisions),
+        *admin_api_routes(site, foundation.services, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )

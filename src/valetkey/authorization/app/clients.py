@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.actions.records import Records
+from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
@@ -15,6 +16,9 @@ from valetkey.authorization.endpoints.client.revocation import RevocationEndpoin
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
 from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
+from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
+from valetkey.authorization.endpoints.registration.manage import ManageEndpoint
+from valetkey.authorization.endpoints.registration.register import RegisterEndpoint
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
@@ -34,8 +38,9 @@ from valetkey.config.settings import RegistrationMode
 from valetkey.database.probe import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, hours
 from valetkey.web.health import Health
+from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route
 
 
@@ -169,6 +174,35 @@ def resource_server_routes(
         Route("/oauth/revocations", {"GET": feed}, refuse, quiet=True),
         Route("/oauth/uses", {"POST": uses}, refuse, Body.JSON, hides_query=True, quiet=True),
         Route("/oauth/identity", {"POST": identity}, refuse, Body.JSON, hides_query=True),
+    )
+
+
+def registration_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
+    """Return the routes of registration (RFC 7591, RFC 7592), served in every mode.
+
+    Raises Mistake if the settings name a scope that no user can grant.
+    """
+    settings = foundation.settings.registration
+    registrar, store = foundation.self_registrar(), foundation.store
+    answers = RegistrationAnswers(foundation.issuer, refuse)
+    sectors, random = Sectors(foundation.outgoing), foundation.runtime.random
+    tries = Buckets(settings.registrations_per_hour, hours(1))
+    register = RegisterEndpoint(store, registrar, sectors, settings.mode, tries, answers, random)
+    manage = ManageEndpoint(store, registrar, sectors, tries, answers, random)
+    one = {"GET": manage.read, "PUT": manage.replace, "DELETE": manage.remove}
+    return (
+        Route(
+            "/oauth/register",
+            {"POST": register, "OPTIONS": preflight(("POST",))},
+            answers.refuse,
+            Body.JSON,
+        ),
+        Route(
+            "/oauth/register/{client_id}",
+            {**one, "OPTIONS": preflight(one)},
+            answers.refuse,
+            Body.JSON,
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from valetkey.authorization.actions.account.email_change import EmailChange
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
-from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer

@@ -1,7 +1,7 @@
 """Sign-in through upstream providers, if any are configured."""
 
 from valetkey.authorization.actions.account.identities import Newcomers
-from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import Trips
 from valetkey.authorization.site.federation.federation import (

@@ -1,6 +1,6 @@
 """Parts of the server that several families of routes share."""
 
-from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.client_authentication.authenticate import (

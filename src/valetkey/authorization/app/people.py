@@ -1,6 +1,6 @@
 """The site: the pages that people visit."""
 
-from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects

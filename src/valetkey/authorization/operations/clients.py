@@ -7,7 +7,6 @@ from valetkey.authorization.actions.admin.clients import LEGACY, Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.registrations import adopt
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     ClientDisabled,
@@ -71,7 +70,7 @@ ONE = "/clients/{client_id}"
 def registrar(call: Call) -> Registrar:
     """Return the registrar for changes by this actor."""
     door = "cli" if isinstance(call.actor, CommandLine) else "admin"
-    return call.foundation.registrar(door)
+    return call.services.registrar(door)
 
 
 def list_clients(tx: Transaction, call: Call) -> Result:
@@ -115,7 +114,7 @@ def register_client(tx: Transaction, call: Call) -> Result | Faults:
 async def _register(call: Call) -> Result | Response:
     # The sector document is fetched before the transaction.
     metadata = wanted_metadata(call.input(ClientWanted))
-    if faults := await Sectors(call.foundation.outgoing).faults(metadata):
+    if faults := await call.services.sectors.faults(metadata):
         raise InvalidInput(faults)
     return await _register_checked(call)
 

@@ -87,7 +87,7 @@ async def export_events(call: Call) -> Response:
         since=Instant(body.since),
         until=Instant(body.until),
     )
-    store = call.foundation.store
+    store = call.services.store
     await store.write(
         lambda tx: events.begin_export(tx, call.actor, body.format, call.now),
         done_by=call.actor.done_by,

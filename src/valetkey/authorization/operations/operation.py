@@ -13,22 +13,29 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.actions.admin.roles import person
+from valetkey.authorization.actions.admin.roles import Roles, person
 from valetkey.authorization.actions.admin.search import uid_of
-from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.email.links import Links
+from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.web.exchange import Response
 
 PREFIX = "/admin/api/v1"
@@ -70,13 +77,31 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Services:
+    """What operations act with. `registrar` takes where a change of a client comes from."""
+
+    settings: Settings
+    store: Store
+    fingerprints: FingerprintKey
+    random: Callable[[int], bytes]
+    keys: SigningKeyRing
+    registrar: Callable[[str], Registrar]
+    sectors: Sectors
+    accounts: Accounts
+    removal: Removal
+    roles: Roles
+    links: Links
+    outbox: MailOutbox
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call of an operation by an actor; its input has the types that the row declares.
 
     `chance` are random bytes, drawn before the transaction because that may run more than once.
     """
 
-    foundation: Foundation
+    services: Services
     operation: "Operation"
     actor: Actor
     now: Instant
@@ -199,7 +224,7 @@ class Operation:
 
 
 def call_of(
-    foundation: Foundation,
+    services: Services,
     operation: Operation,
     actor: Actor,
     now: Instant,
@@ -207,8 +232,8 @@ def call_of(
     body: object = None,
 ) -> Call:
     """Return a call by this actor, with random bytes drawn for it."""
-    chance = foundation.runtime.random(CHANCE)
-    return Call(foundation, operation, actor, now, chance, arguments, body=body)
+    chance = services.random(CHANCE)
+    return Call(services, operation, actor, now, chance, arguments, body=body)
 
 
 def reads(function: Callable[[Transaction, Call], object]) -> Run:
@@ -219,7 +244,7 @@ def reads(function: Callable[[Transaction, Call], object]) -> Run:
         return _result(function(tx, call))
 
     async def run(call: Call) -> Result:
-        return await call.foundation.store.scan(lambda tx: checked(tx, call))
+        return await call.services.store.scan(lambda tx: checked(tx, call))
 
     return run
 
@@ -238,7 +263,7 @@ def unchecked_write(function: Callable[[Transaction, Call], object]) -> Run:
     """Run the function in a write transaction; it checks the permission itself."""
 
     async def run(call: Call) -> Result:
-        return await call.foundation.store.write(
+        return await call.services.store.write(
             lambda tx: _result(function(tx, call)), done_by=call.actor.done_by
         )
 

@@ -54,7 +54,7 @@ _ROLES: Sequence[tuple[str, str]] = (
 
 def give_role(tx: Transaction, call: Call, user: User) -> bool:
     """Give a role in place of the one before, or take it. Refused (conflict) for the last owner."""
-    return call.foundation.roles.give(tx, user, call.input(RoleWanted).role, call.now)
+    return call.services.roles.give(tx, user, call.input(RoleWanted).role, call.now)
 
 
 GIVE_ROLE = Operation(
@@ -85,7 +85,7 @@ GIVE_ROLE = Operation(
 
 def list_roles(tx: Transaction, call: Call) -> Holders:
     """List the users with a role."""
-    found = call.foundation.roles.holders(tx)
+    found = call.services.roles.holders(tx)
     return Holders([HolderShown(shown(each.user), each.protected) for each in found])
 
 

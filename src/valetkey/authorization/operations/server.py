@@ -94,7 +94,7 @@ def list_keys(tx: Transaction, call: Call) -> Keys:
 
 async def rotate_keys(call: Call) -> Result:
     """Let the next keys sign: once every verifier can know them, or at once."""
-    wanted, ring = call.input(RotationWanted), call.foundation.keys
+    wanted, ring = call.input(RotationWanted), call.services.keys
     if wanted.algorithm is not None and wanted.algorithm not in ring.algorithms:
         raise Refused(
             Refusal(
@@ -110,13 +110,13 @@ async def rotate_keys(call: Call) -> Result:
         allowed=_allowed(call),
         done_by=call.actor.done_by,
     )
-    return Result(await call.foundation.store.read(lambda tx: list_keys(tx, call)))
+    return Result(await call.services.store.read(lambda tx: list_keys(tx, call)))
 
 
 async def withdraw_key(call: Call) -> Result:
     """Refuse everything that this key signed, from now on."""
     kid = call.named("kid")
-    ring = call.foundation.keys
+    ring = call.services.keys
     if not await ring.withdraw(kid, call.now, allowed=_allowed(call), done_by=call.actor.done_by):
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such key", "admin.key"))
     return Result(Done(changed=True))
@@ -133,19 +133,19 @@ def read_settings(tx: Transaction, call: Call) -> SettingsShown:
             SettingShown(
                 each.path, each.value, each.origin.value, each.default, each.variable, each.reason
             )
-            for each in explain(call.foundation.settings)
+            for each in explain(call.services.settings)
         ]
     )
 
 
 def read_brand(tx: Transaction, call: Call) -> Result:
     """Read name, colour, logo and links."""
-    return _told_brand(brand_now(tx, call.foundation.settings.brand))
+    return _told_brand(brand_now(tx, call.services.settings.brand))
 
 
 def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Change the brand, if it is still as the caller saw it."""
-    change, base = call.input(BrandChange), call.foundation.settings.brand
+    change, base = call.input(BrandChange), call.services.settings.brand
     said: dict[BrandField, str | None] = {}
     for field in BrandField:
         value: str | UnsetType | None = getattr(change, field.value)
@@ -165,7 +165,7 @@ def _told_brand(fields: Mapping[BrandField, str]) -> Result:
 
 def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
     """Read who may register apps."""
-    settings = call.foundation.settings
+    settings = call.services.settings
     policy = settings.registration
     return RegistrationShown(policy.mode.value, str(settings.portal.who), policy.unused_lifetime)
 
@@ -180,7 +180,7 @@ def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError,
     body = call.input(InvitationWanted)
     fresh = FreshInvitation(call.new_id("in"), call.new_secret(Prefix.INVITATION))
     wanted = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
-    key = call.foundation.keyring.fingerprint_key
+    key = call.services.fingerprints
     made = registration.invite(tx, call.actor, key, wanted, fresh, call.now)
     if isinstance(made, tuple):
         return made
@@ -203,7 +203,7 @@ def read_mail(tx: Transaction, call: Call) -> PostShown:
     """Read the state of mail delivery."""
     state = mail.look(tx, call.actor)
     return PostShown(
-        mail.transport_of(call.foundation.outbox),
+        mail.transport_of(call.services.outbox),
         state.waiting,
         [event_shown(each) for each in state.sent],
         [event_shown(each) for each in state.given_up],
@@ -213,7 +213,7 @@ def read_mail(tx: Transaction, call: Call) -> PostShown:
 def test_mail(tx: Transaction, call: Call) -> TestSent:
     """Send a test email to the user who calls."""
     uid = getattr(call.actor, "uid", None)
-    outbox = call.foundation.outbox
+    outbox = call.services.outbox
     user = None if uid is None else mail.send_test(tx, call.actor, outbox, uid, call.now)
     return TestSent(queued=user is not None, to="" if user is None else user.email)
 

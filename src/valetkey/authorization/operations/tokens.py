@@ -59,7 +59,7 @@ def make_token(tx: Transaction, call: Call) -> TokenMade | Faults:
     fresh = FreshToken(call.new_id("at"), call.new_secret(Prefix.API_TOKEN))
     names = tuple(each.value for each in body.permissions)
     wanted = WantedToken(body.name, names, Lifetime(body.lifetime), call.actor.uid)
-    key = call.foundation.keyring.fingerprint_key
+    key = call.services.fingerprints
     made = api_tokens.issue(tx, call.actor, key, wanted, fresh, call.now)
     if isinstance(made, tuple):
         return made

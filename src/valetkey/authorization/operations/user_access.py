@@ -72,7 +72,7 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
     """
     if user.disabled_at is not None or user.email_verified_at is None:
         raise _conflict("their e-mail address must be verified, and their account be on")
-    links, link = call.foundation.links, call.new_secret(Prefix.LINK)
+    links, link = call.services.links, call.new_secret(Prefix.LINK)
     until = issue_reset(tx, links, link, user, call.now, call.actor.done_by)
     values = {
         "username": user.username,
@@ -81,7 +81,7 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
         **said_by(tx, user),
     }
     message = email_to(user, EmailKind.PASSWORD_RESET, values, until)
-    if not call.foundation.outbox.enqueue(tx, message, call.now):
+    if not call.services.outbox.enqueue(tx, message, call.now):
         raise _conflict("no letter was sent: mail is off, or they got enough for an hour")
     tx.events.add(PasswordResetRequested(user.uid), call.now)
     return True
@@ -123,7 +123,7 @@ SEND_RESET = Operation(
 
 def reset_factors(tx: Transaction, call: Call, user: User) -> bool:
     """Remove every second factor, sign the user out and notify them. False if there was none."""
-    return call.foundation.accounts().reset_factors(tx, user, call.now)
+    return call.services.accounts.reset_factors(tx, user, call.now)
 
 
 RESET_FACTORS = Operation(
@@ -157,7 +157,7 @@ RESET_FACTORS = Operation(
 
 def verify_email(tx: Transaction, call: Call, user: User) -> bool:
     """Record the email address as verified. False if it was."""
-    return call.foundation.accounts().verify_email(tx, user, call.now)
+    return call.services.accounts.verify_email(tx, user, call.now)
 
 
 VERIFY_EMAIL = Operation(

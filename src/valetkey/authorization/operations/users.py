@@ -75,14 +75,14 @@ def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ..
     """Create an account without a password."""
     wanted = call.input(UserWanted)
     record = UserRecord(wanted.username, wanted.email, wanted.name, wanted.email_verified)
-    return _answer(call.foundation.accounts().register(tx, record, call.now))
+    return _answer(call.services.accounts.register(tx, record, call.now))
 
 
 def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
     """Change user name, email address or name, if the user is still as the caller saw it."""
     call.preconditions.check(tag_of(shown(user)))
     record = changed_record(user, call.input(UserChange))
-    return _answer(call.foundation.accounts().change(tx, user, record, call.now))
+    return _answer(call.services.accounts.change(tx, user, record, call.now))
 
 
 def _answer(made: User | tuple[MetadataError, ...]) -> Result | tuple[MetadataError, ...]:
@@ -94,7 +94,7 @@ def _answer(made: User | tuple[MetadataError, ...]) -> Result | tuple[MetadataEr
 
 def delete_user(tx: Transaction, call: Call, user: User) -> bool:
     """Delete the account at once; False if it is gone. Apps without another owner stay."""
-    return call.foundation.removal.remove(tx, user, call.now)
+    return call.services.removal.remove(tx, user, call.now)
 
 
 DELETE_USER = Operation(
@@ -128,7 +128,7 @@ DELETE_USER = Operation(
 
 def disable_user(tx: Transaction, call: Call, user: User) -> bool:
     """Disable the account: sessions and grants end. False if it was disabled."""
-    return call.foundation.accounts().disable(tx, user, call.now)
+    return call.services.accounts.disable(tx, user, call.now)
 
 
 DISABLE_USER = Operation(
@@ -160,7 +160,7 @@ DISABLE_USER = Operation(
 
 def enable_user(tx: Transaction, call: Call, user: User) -> bool:
     """Enable the account; what ended stays ended. False if it was enabled."""
-    return call.foundation.accounts().enable(tx, user, call.now)
+    return call.services.accounts.enable(tx, user, call.now)
 
 
 ENABLE_USER = Operation(

@@ -8,7 +8,7 @@ from typing import cast
 
 import click
 
-from valetkey.authorization.actions.foundation import check_grant_types
+from valetkey.authorization.app.foundation import check_grant_types
 from valetkey.authorization.app.people import brand_of
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit

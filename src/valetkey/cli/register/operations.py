@@ -20,7 +20,7 @@ async def perform(
     Raises Mistake for invalid input, and Refused.
     """
     path = {name: quote(value, safe="") for name, value in arguments.items()}
-    call = call_of(opened.foundation, operation, opened.operator, opened.now, path, body)
+    call = call_of(opened.foundation.services, operation, opened.operator, opened.now, path, body)
     try:
         result = await operation.run(call)
     except InvalidInput as invalid:

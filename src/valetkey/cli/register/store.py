@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.actions.foundation import SCHEMA, Foundation, lay_foundation
+from valetkey.authorization.app.foundation import SCHEMA, Foundation, lay_foundation
 from valetkey.authorization.model.event.actor import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
 from valetkey.cli.register.operator import operator

@@ -2,8 +2,8 @@
 
 import sys
 
-from valetkey.authorization.actions.foundation import prepare
 from valetkey.authorization.app.build import build
+from valetkey.authorization.app.foundation import prepare
 from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings

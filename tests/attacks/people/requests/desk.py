@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tests.attacks.world import World
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.foundation import Foundation, lay_foundation
+from valetkey.authorization.app.foundation import Foundation, lay_foundation
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client

@@ -11,7 +11,7 @@ from tests.attacks.people.requests.desk import count, switch_user
 from tests.attacks.people.told import consent_page, fetch, shown, signed_in, yes
 from tests.attacks.world import CALLBACK, PASSWORD, World
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.protocol.interaction import Interaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import hours, minutes, seconds

@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.permissions import (
     Powers,
     powers_of,
 )
-from valetkey.authorization.actions.foundation import SCHEMA
+from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.role import Role

@@ -24,7 +24,7 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import begin
-from valetkey.authorization.actions.foundation import lay_foundation
+from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.email.message import write
 from valetkey.authorization.email.outbox import NOTICE_LIMIT
 from valetkey.authorization.layout.brand import Brand

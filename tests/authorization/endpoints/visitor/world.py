@@ -12,9 +12,9 @@ from valetkey.authorization.actions.account.password_change import PasswordChang
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
@@ -279,7 +279,7 @@ async def world(
             *page_routes(
                 site, developer_pages(site, doorkeeper, outbox, elsewhere, elsewhere), refuse
             ),
-            *page_routes(site, admin_pages(site, foundation), refuse),
+            *page_routes(site, admin_pages(site, foundation.services), refuse),
             *OwnerLinks(site, accounts, password).routes(refuse),
         ),
         runtime=runtime,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.actions.admin.api_tokens import authenticate
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.endpoints.admin_api.problem import NO_TOKEN, Problems
 from valetkey.authorization.endpoints.admin_api.reading import read_body, read_parameters
 from valetkey.authorization.operations.operation import (
@@ -13,6 +12,7 @@ from valetkey.authorization.operations.operation import (
     InvalidInput,
     Operation,
     Result,
+    Services,
 )
 from valetkey.authorization.operations.paging import link
 from valetkey.kernel.preconditions import REQUIRED, preconditions
@@ -29,7 +29,7 @@ _NOT_MODIFIED = 304
 class OperationEndpoint:
     """Runs one operation. It ignores cookies: no page can act through a browser."""
 
-    foundation: Foundation
+    services: Services
     problems: Problems
     operation: Operation
 
@@ -44,9 +44,9 @@ class OperationEndpoint:
             return self.problems.answer(request, refused.refusal, path)
 
     async def _run(self, request: Request) -> Response:
-        operation, store, now = self.operation, self.foundation.store, request.at
+        operation, store, now = self.operation, self.services.store, request.at
         text = _bearer(request)
-        key = self.foundation.keyring.fingerprint_key
+        key = self.services.fingerprints
         found = await store.read(lambda tx: authenticate(tx, key, text, now))
         if found is None:
             raise Refused(NO_TOKEN)
@@ -73,9 +73,9 @@ class OperationEndpoint:
         body = read_body(operation, request)
         if operation.guarded and wanted.match is None:
             raise Refused(REQUIRED)
-        chance = self.foundation.runtime.random(CHANCE)
+        chance = self.services.random(CHANCE)
         call = Call(
-            self.foundation,
+            self.services,
             operation,
             program,
             now,

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.endpoints.admin_api.endpoint import OperationEndpoint
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.endpoints.admin_api.problem import Problems
-from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.operation import PREFIX, Operation, Services
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.site import Site
@@ -20,18 +19,16 @@ _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _CACHED = (("cache-control", "public, max-age=300"),)
 
 
-def routes(site: Site, foundation: Foundation, decisions: DecisionQueue) -> tuple[Route, ...]:
+def routes(site: Site, services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
     """All of them. What is below the prefix and not in the table is not found."""
-    problems = Problems(foundation.issuer, decisions)
-    described = json_response(
-        document(foundation.issuer, foundation.settings.brand.name), headers=_CACHED
-    )
+    problems = Problems(site.issuer, decisions)
+    described = json_response(document(site.issuer, services.settings.brand.name), headers=_CACHED)
 
     async def openapi(_: Request) -> Response:
         return described
 
     async def people(request: Request) -> Response:
-        return site.page(request, explained(foundation.issuer))
+        return site.page(request, explained(site.issuer))
 
     async def nothing(_: Request) -> Response:
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))
@@ -42,15 +39,15 @@ def routes(site: Site, foundation: Foundation, decisions: DecisionQueue) -> tupl
     return (
         Route(OPENAPI, {"GET": openapi, "HEAD": openapi}, problems.at(OPENAPI)),
         Route(f"{PREFIX}/", {"GET": people, "HEAD": people}, problems.at(f"{PREFIX}/")),
-        *(_route(path, listed, foundation, problems) for path, listed in paths.items()),
+        *(_route(path, listed, services, problems) for path, listed in paths.items()),
         Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
     )
 
 
 def _route(
-    path: str, operations: Sequence[Operation], foundation: Foundation, problems: Problems
+    path: str, operations: Sequence[Operation], services: Services, problems: Problems
 ) -> Route:
     methods: dict[str, Endpoint] = {
-        each.method: OperationEndpoint(foundation, problems, each) for each in operations
+        each.method: OperationEndpoint(services, problems, each) for each in operations
     }
     return Route(f"{PREFIX}{path}", methods, problems.at(f"{PREFIX}{path}"), Body.JSON)

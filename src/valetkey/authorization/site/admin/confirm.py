@@ -8,10 +8,9 @@ from urllib.parse import quote
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, Powers
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.operations.operation import Button, Call, Operation, call_of
+from valetkey.authorization.operations.operation import Button, Call, Operation, Services, call_of
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import UserState
@@ -97,13 +96,11 @@ class Confirmed:
         name, argument = self.button.carries
         return {**self.button.fixed, argument: quote(form.get(name) or "", safe="")}
 
-    def call(
-        self, foundation: Foundation, request: AdminRequest, arguments: Mapping[str, str]
-    ) -> Call:
+    def call(self, services: Services, request: AdminRequest, arguments: Mapping[str, str]) -> Call:
         """Return the call that the submitted form asks for. Raises Refused for an invalid field."""
         every = {**arguments, **self.argument(request.form)}
         body = self._body(request.form)
-        return call_of(foundation, self.operation, request.actor, request.now, every, body)
+        return call_of(services, self.operation, request.actor, request.now, every, body)
 
     def page(
         self,

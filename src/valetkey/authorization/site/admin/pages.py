@@ -1,7 +1,7 @@
 """Every page of the console."""
 
 from valetkey.authorization.actions.admin.findings import Inspector
-from valetkey.authorization.actions.foundation import Foundation
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.site.admin.administrator import AdminRequest
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
@@ -19,20 +19,20 @@ from valetkey.authorization.site.page import Page
 from valetkey.authorization.site.site import Site
 
 
-def admin_pages(site: Site, foundation: Foundation) -> tuple[Page[AdminRequest], ...]:
+def admin_pages(site: Site, services: Services) -> tuple[Page[AdminRequest], ...]:
     """The pages, in the order of the navigation."""
-    settings, roles = foundation.settings, foundation.roles
+    settings, roles = services.settings, services.roles
     return (
         *Overview(site, Inspector(settings, roles)).pages(),
         *Users(site).pages(),
-        *UserPages(site, foundation).pages(),
+        *UserPages(site, services).pages(),
         *RoleHolders(site, roles).pages(),
         *Clients(site).pages(),
-        *ClientPages(site, foundation).pages(),
-        *SigningKeys(site, foundation).pages(),
+        *ClientPages(site, services).pages(),
+        *SigningKeys(site, services).pages(),
         *Events(site).pages(),
         *Registration(site, settings).pages(),
         *SettingsPages(site, settings).pages(),
-        *Mail(site, foundation.outbox).pages(),
+        *Mail(site, services.outbox).pages(),
         *ApiTokens(site).pages(),
     )

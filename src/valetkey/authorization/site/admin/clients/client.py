@@ -7,14 +7,13 @@ from urllib.parse import unquote_to_bytes
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import Held, no_such_client
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
 from valetkey.authorization.operations.client_records import SecretMade
 from valetkey.authorization.operations.clients import DELETE
-from valetkey.authorization.operations.operation import InvalidInput, Result
+from valetkey.authorization.operations.operation import InvalidInput, Result, Services
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -111,7 +110,7 @@ class ClientPages:
     """One app, and the operations on it."""
 
     site: Site
-    foundation: Foundation
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """One app, and the confirmation before an operation."""
@@ -134,7 +133,7 @@ class ClientPages:
         """Run the operation. What was so already counts as done."""
         confirmed = _BUTTONS.of(request.request)
         path = {"client_id": request.arguments["client_id"]}
-        call = confirmed.call(self.foundation, request, path)
+        call = confirmed.call(self.services, request, path)
         try:
             result = await confirmed.operation.run(call)
         except InvalidInput as invalid:

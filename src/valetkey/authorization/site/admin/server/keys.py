@@ -6,10 +6,9 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.admin import keys
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
-from valetkey.authorization.operations.operation import call_of
+from valetkey.authorization.operations.operation import Services, call_of
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.authorization.site.admin.administrator import (
@@ -89,7 +88,7 @@ class SigningKeys:
     """The keys."""
 
     site: Site
-    foundation: Foundation
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The keys, and the confirmations before they are rotated and before one is withdrawn."""
@@ -108,8 +107,8 @@ class SigningKeys:
         done = request.query.get("done") or ""
         page = KeysPage(
             algorithms=tuple(_groups(records, now, may=may)),
-            lifetime=self.foundation.settings.tokens.signing_key_lifetime // _DAY,
-            publication=self.foundation.settings.tokens.key_publication // _HOUR,
+            lifetime=self.services.settings.tokens.signing_key_lifetime // _DAY,
+            publication=self.services.settings.tokens.key_publication // _HOUR,
             rotate_url=ROTATE if may else "",
             done=done if done in _DONE else "",
         )
@@ -117,7 +116,7 @@ class SigningKeys:
 
     async def ask_rotate(self, request: AdminRequest) -> Outcome:
         """The question before they are rotated."""
-        names = tuple(each.value for each in self.foundation.keys.algorithms)
+        names = tuple(each.value for each in self.services.keys.algorithms)
         page = KeyAskPage(ROTATE, KEYS, request.csrf, algorithms=names)
         return Show(page)
 
@@ -125,13 +124,13 @@ class SigningKeys:
         """Rotate them."""
         form = request.form
         named = form.get("algorithm") or ""
-        known = {each.value: each for each in self.foundation.keys.algorithms}
+        known = {each.value: each for each in self.services.keys.algorithms}
         if named and named not in known:
             raise nothing_here()
         algorithm: Algorithm | None = known.get(named)
         at_once = form.get("when") == "now"
         wanted = RotationWanted(algorithm, at_once)
-        call = call_of(self.foundation, ROTATE_KEYS, request.actor, request.now, body=wanted)
+        call = call_of(self.services, ROTATE_KEYS, request.actor, request.now, body=wanted)
         await ROTATE_KEYS.run(call)
         return SeeOther(f"{KEYS}?done=rotated")
 
@@ -149,7 +148,7 @@ class SigningKeys:
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
         """Withdraw it. Who presses twice sees what the first press did."""
-        call = call_of(self.foundation, WITHDRAW_KEY, request.actor, request.now, request.arguments)
+        call = call_of(self.services, WITHDRAW_KEY, request.actor, request.now, request.arguments)
         try:
             await WITHDRAW_KEY.run(call)
         except Refused as refused:

@@ -10,11 +10,11 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
 )
 from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
-from valetkey.authorization.actions.foundation import Foundation
 from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.operations.users import DELETE_USER
@@ -103,7 +103,7 @@ class UserPages:
     """One user, and the operations on the account."""
 
     site: Site
-    foundation: Foundation
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """One user, and the confirmation before an operation."""
@@ -163,7 +163,7 @@ class UserPages:
                 ends=Ends(
                     sessions=len(tx.sessions.live_of(uid, now)),
                     apps=len(apps),
-                    orphans=len(self.foundation.removal.hindrances(tx, user)),
+                    orphans=len(self.services.removal.hindrances(tx, user)),
                 ),
             )
 
@@ -172,7 +172,7 @@ class UserPages:
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation."""
         confirmed, uid = _BUTTONS.of(request.request), _uid(request)
-        call = confirmed.call(self.foundation, request, {"uid": str(uid)})
+        call = confirmed.call(self.services, request, {"uid": str(uid)})
         await confirmed.operation.run(call)
         if confirmed.operation is DELETE_USER:
             return SeeOther(f"{USERS}?deleted={uid}")
@@ -180,7 +180,7 @@ class UserPages:
 
     @property
     def _sends_mail(self) -> bool:
-        return self.foundation.outbox.is_on
+        return self.services.outbox.is_on
 
 
 def _page(state: UserState, powers: Powers, now: Instant, done: str) -> UserPage:

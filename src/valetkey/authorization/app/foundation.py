@@ -12,6 +12,7 @@ from valetkey.authorization.actions.developer.portal import DOOR as PORTAL_DOOR
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.resource_server import keep_registered
+from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
@@ -20,6 +21,7 @@ from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
@@ -144,6 +146,24 @@ class Foundation:
             settings,
             tuple(self.asked_of_people),
             (*RESERVED, self.settings.brand.name),
+        )
+
+    @property
+    def services(self) -> Services:
+        """What operations of administration act with."""
+        return Services(
+            self.settings,
+            self.store,
+            self.keyring.fingerprint_key,
+            self.runtime.random,
+            self.keys,
+            self.registrar,
+            Sectors(self.outgoing),
+            self.accounts(),
+            self.removal,
+            self.roles,
+            self.links,
+            self.outbox,
         )
 
     def accounts(self) -> Accounts:
