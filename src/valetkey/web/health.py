@@ -35,14 +35,14 @@ class Health:
     token: str
 
     def routes(self, refuse_at: Callable[[str], Refuse]) -> tuple[Route, ...]:
-        """Return `/health/live`, `/health/started` and `/health/ready`, for GET and HEAD."""
+        """Return `/health/{live,started,ready}`, for GET and HEAD, whatever the Host."""
         endpoints: Mapping[str, Endpoint] = {
             "/health/live": self._live,
             "/health/started": self._begun,
             "/health/ready": self._ready,
         }
         return tuple(
-            Route(path, {"GET": answer, "HEAD": answer}, refuse_at(path), quiet=True)
+            Route(path, {"GET": answer, "HEAD": answer}, refuse_at(path), quiet=True, any_host=True)
             for path, answer in endpoints.items()
         )
 

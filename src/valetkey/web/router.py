@@ -64,7 +64,7 @@ class Route:
     segment, `{+name}` at the end any rest of the path. GET does not imply HEAD. Set `hides_query`
     if the query contains secrets; `quiet` for paths that monitoring requests every second, whose
     successes are logged at debug level only; `any_host` for paths that proxies request with a Host
-    of their own.
+    of their own, and probes with an IP address.
     """
 
     path: str
