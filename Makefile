@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test reliability check format coverage fuzz bench bench-quick docs translations screenshots lock
+KNOWN := words demo test reliability check format coverage fuzz bench bench-quick docs translations screenshots lock release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -39,6 +39,7 @@ words:
 	@echo 'make translations write the catalogues of texts again; says what has no translation'
 	@echo 'make screenshots  photograph every page again, for docs/screenshots; needs Chromium'
 	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
+	@echo 'make release VERSION=0.2.0   check, test, build and tag a release; KEY=file signs it with an SSH key'
 
 demo: .venv/.runtime
 	@$(BIN)/valetkey demo --walk
@@ -91,6 +92,9 @@ lock: .venv/.dev
 	@$(COMPILE) --group dev --constraints requirements.lock --output-file requirements-dev.lock
 	@cd tests/clients && npm install --package-lock-only --loglevel=error
 	@git --no-pager diff --stat -- '*.lock' '*-lock.json'
+
+release: .venv/.dev tests/clients/node_modules/.stamp
+	@$(BIN)/python -m release $(VERSION) $(if $(KEY),--key $(KEY))
 
 .venv/.runtime: requirements.lock .ci/install
 	@.ci/install $(if $(wildcard .venv/.dev),dev,runtime)

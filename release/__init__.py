@@ -1,0 +1,1 @@
+"""Builds a release: `make release VERSION=0.2.0`."""
