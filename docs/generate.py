@@ -17,9 +17,12 @@ from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, P
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.register.fields import FieldRule, Kind
+from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.errors.text import Remedy
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.cli.main import valetkey
+from valetkey.cli.register.metadata import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
 from valetkey.kernel.refusal import STATUS, ErrorCode
@@ -179,6 +182,38 @@ def _line(text: str | None) -> str:
     return " ".join((text or "").split()).replace("|", "\\|")
 
 
+def client_fields() -> Iterator[str]:
+    """Every field of a client: its names, who may set it, its default and what it means."""
+    yield "# Fields of a client"
+    yield (
+        "A field has one name in commands, in the file of `valetkey apply` and in the admin API.\n"
+        "Its name in a registration is given where it differs. A `client` sets a field by dynamic\n"
+        "registration, a `developer` in the portal, an `administrator` through the admin API, an\n"
+        "`operator` by commands and the file. A field that one of them cannot set keeps its value."
+    )
+    texts = field_texts()
+    for field in FIELDS.values():
+        rule = field.rule
+        yield f"## `{field.name}`"
+        yield texts[field.name]
+        facts = [
+            f"In a registration: `{rule.member}`" if rule.member else "",
+            f"Type: {_kind(rule)}",
+            f"Default: `{json.dumps(field.default)}`" if not rule.shortest else "Required",
+            f"Set by: {', '.join(str(each.name).lower() for each in rule.editors)}",
+            f"Defined in: {rule.source}" if rule.source else "",
+        ]
+        yield "\n".join(f"- {fact}" for fact in facts if fact)
+
+
+def _kind(rule: FieldRule) -> str:
+    if rule.choices:
+        return ", ".join(f"`{each.value}`" for each in rule.choices)
+    if rule.kind is Kind.LINE:
+        return f"{rule.kind.value}, at most {rule.longest} characters"
+    return str(rule.kind.value)
+
+
 def roles() -> Iterator[str]:
     """Every role, and what it may do."""
     yield "# Roles"
@@ -203,6 +238,7 @@ def _may(role: Role, permission: Permission) -> str:
 
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "admin-api.md": admin_api,
+    "client-fields.md": client_fields,
     "commands.md": commands,
     "endpoints.md": endpoints,
     "errors.md": errors,

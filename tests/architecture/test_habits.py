@@ -9,9 +9,9 @@ from tests.architecture.tree import Source, imports, sources, texts
 MAY_SAY_ANY = {
     "authorization/layout/render.py": "how the standard library describes a dataclass",
     "authorization/layout/theme_check.py": "what the fields of pages are typed as",
+    "authorization/model/register/fields.py": "a field's value is what its annotation says",
+    "authorization/protocol/register/client_metadata.py": "the same, where values come together",
     "authorization/protocol/register/self_registration.py": "the same, where JSON comes in",
-    "cli/applying/client.py": "TOML comes in untyped and leaves as a client's metadata",
-    "cli/register/metadata.py": "the same, where options come in",
     "cli/serving/parent.py": "a plan that its own process wrote, read without a library",
     "config/catalogue.py": "type hints are looked at as values",
     "config/load.py": "TOML comes in untyped and leaves as settings",

@@ -57,23 +57,29 @@ def catalogue() -> Mapping[str, Setting]:
 
 @cache
 def reasons() -> Mapping[str, str]:
-    """The sentences under each setting, by its path, as one line of text.
+    """The sentences under each setting, by its path, as one line of text."""
+    return {
+        f"{section}.{name}": text
+        for section, kind in sections().items()
+        for name, text in texts_below(kind)
+    }
 
-    Read from the source of each section, because Python keeps no docstrings of fields.
+
+def texts_below(kind: type) -> Iterator[tuple[str, str]]:
+    """Return the fields of a class with the text below each, as one line.
+
+    Read from the source of the class, because Python keeps no docstrings of fields.
     """
-    found: dict[str, str] = {}
-    for section, kind in sections().items():
-        source = Path(str(sys.modules[kind.__module__].__file__)).read_text(encoding="utf-8")
-        body = next(
-            node
-            for node in ast.parse(source).body
-            if isinstance(node, ast.ClassDef) and node.name == kind.__name__
-        ).body
-        for field, below in pairwise(body):
-            text = _text(below)
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and text:
-                found[f"{section}.{field.target.id}"] = text
-    return found
+    source = Path(str(sys.modules[kind.__module__].__file__)).read_text(encoding="utf-8")
+    body = next(
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__
+    ).body
+    for field, below in pairwise(body):
+        text = _text(below)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and text:
+            yield field.target.id, text
 
 
 def _settings() -> Iterator[Setting]:

@@ -23,7 +23,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.membership import TeamRole
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings, Registrants

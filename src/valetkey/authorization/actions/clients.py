@@ -19,19 +19,17 @@ from valetkey.authorization.model.event.clients import (
 )
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
-    AccessTokenFormat,
-    ApplicationType,
     AuthenticationMethod,
     Client,
     ClientSecret,
-    ClientType,
 )
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
+    FIELDS,
     ClientMetadata,
-    ClientRules,
     MetadataError,
 )
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.keys import as_document
 from valetkey.authorization.protocol.register.names import alike
 from valetkey.authorization.storage.transaction import Transaction
@@ -246,60 +244,27 @@ class Registrar:
         tx.events.add(ClientSecretIssued(client.id, name, others_expire_at), now)
 
     def _client(self, metadata: ClientMetadata, client_id: str, now: Instant) -> Client:
+        values = {
+            field.attribute: field.recorded(metadata) for field in FIELDS.values() if not field.part
+        }
+        values["profile_name"] = ProfileName(self.rules.profile_of(metadata))
+        values["authentication_method"] = AuthenticationMethod(metadata.proof)
+        values["key_set"] = metadata.keys.signing
         return Client(
             id=client_id,
-            name=metadata.name,
-            description=metadata.description,
-            type=ClientType(metadata.type),
-            application_type=ApplicationType(metadata.application_type),
-            profile_name=ProfileName(self.rules.profile_of(metadata)),
-            access_token_format=AccessTokenFormat(metadata.access_token_format),
-            access_token_lifetime=metadata.access_token_lifetime,
-            authentication_method=AuthenticationMethod(metadata.proof),
-            redirect_uris=metadata.redirect_uris,
-            grant_types=frozenset(metadata.grant_types),
-            scope=Scope(metadata.scopes),
-            default_scope=Scope(metadata.default_scopes),
-            required_scope=Scope(metadata.required_scopes),
-            key_set=metadata.keys.signing,
-            requires_pkce=metadata.requires_pkce,
-            rotates_refresh_token=metadata.rotates_refresh_token,
-            ends_with_session=metadata.ends_with_session,
-            logo_uri=metadata.logo_uri,
-            policy_uri=metadata.policy_uri,
-            tos_uri=metadata.tos_uri,
             created_at=now,
             changed_at=now,
             disabled_at=None,
             openid=metadata.completed,
+            **values,
         )
 
 
 def metadata_of(client: Client) -> ClientMetadata:
     """What would register the client as it is; change a field of it and pass it to `change`."""
-    return ClientMetadata(
-        name=client.name,
-        description=client.description,
-        redirect_uris=client.redirect_uris,
-        grant_types=tuple(sorted(client.grant_types)),
-        scopes=client.scope.names,
-        default_scopes=client.default_scope.names,
-        required_scopes=client.required_scope.names,
-        profile=client.profile_name.value,
-        type=client.type.value,
-        application_type=client.application_type.value,
-        access_token_format=client.access_token_format.value,
-        access_token_lifetime=client.access_token_lifetime,
-        authentication_method=client.authentication_method.value,
-        key_set=as_document(client.key_set, client.openid.encryption_keys),
-        requires_pkce=client.requires_pkce,
-        rotates_refresh_token=client.rotates_refresh_token,
-        ends_with_session=client.ends_with_session,
-        logo_uri=client.logo_uri,
-        policy_uri=client.policy_uri,
-        tos_uri=client.tos_uri,
-        openid=client.openid,
-    )
+    values = {field.name: field.chosen(client) for field in FIELDS.values() if not field.part}
+    values["key_set"] = as_document(client.key_set, client.openid.encryption_keys)
+    return ClientMetadata(openid=client.openid, **values)
 
 
 def changed_fields(before: Client, after: Client) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.protocol.register.self_registration import SelfRules
 from valetkey.authorization.storage.endings import Endings

@@ -1,7 +1,6 @@
 """Apply one client of the file."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.actions.clients import (
     Registrar,
@@ -11,8 +10,11 @@ from valetkey.authorization.actions.clients import (
 )
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import BY_SECRET, Client
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, fitted
+from valetkey.authorization.protocol.register.client_metadata import (
+    FIELDS,
+    ClientMetadata,
+    with_values,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
@@ -123,14 +125,8 @@ def _costs(grant_types: frozenset[str]) -> tuple[str, ...]:
 
 def client_metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
     """Return `before` with the changes of the file."""
-    # Any: file.py gave each value the type that its field declares.
-    given: dict[str, Any] = {
-        key: value for key, value in wanted.given.items() if key not in {"client_id", "disabled"}
-    }
-    names = {field.name for field in fields(OpenIdRegistration)} & given.keys()
-    if names:
-        given["openid"] = replace(before.openid, **{name: given.pop(name) for name in names})
-    return fitted(replace(before, **given), given.keys() | names)
+    said = {name: value for name, value in wanted.given.items() if name in FIELDS}
+    return with_values(before, said)
 
 
 def _needs_secret(client: Client, now: Instant) -> bool:

@@ -10,7 +10,8 @@ from typing import cast
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.claims import Address
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.fields import Editor, Kind
+from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
 from valetkey.config.rules import quoted
@@ -191,20 +192,6 @@ def _address(value: object) -> Mapping[str, str]:
     return {part: _text(text) for part, text in said.items()}
 
 
-def _openid() -> Mapping[str, Callable[[object], object]]:
-    kinds: Mapping[type, Callable[[object], object]] = {
-        str: _text,
-        tuple: _texts,
-        bool: _flag,
-        type(None): _number,
-    }
-    return {
-        field.name: kinds[type(field.default)]
-        for field in fields(OpenIdRegistration)
-        if field.name not in {"sector", "encryption_keys"}
-    }
-
-
 _USER: Mapping[str, Callable[[object], object]] = {
     "uid": _number,
     "username": _text,
@@ -218,29 +205,17 @@ _USER: Mapping[str, Callable[[object], object]] = {
     "disabled": _flag,
 }
 
+_KINDS: Mapping[Kind, Callable[[object], object]] = {
+    Kind.TEXTS: _texts,
+    Kind.SCOPES: _texts,
+    Kind.GRANT_TYPES: _texts,
+    Kind.FLAG: _flag,
+    Kind.WHOLE: _number,
+    Kind.LIFETIME: _lifetime,
+}
 _CLIENT: Mapping[str, Callable[[object], object]] = {
     "client_id": _text,
     "client_secret": _text,
-    "name": _text,
-    "description": _text,
-    "redirect_uris": _texts,
-    "grant_types": _texts,
-    "scopes": _texts,
-    "default_scopes": _texts,
-    "required_scopes": _texts,
-    "profile": _text,
-    "type": _text,
-    "application_type": _text,
-    "access_token_format": _text,
-    "access_token_lifetime": _lifetime,
-    "authentication_method": _text,
-    "key_set": _text,
-    "requires_pkce": _flag,
-    "rotates_refresh_token": _flag,
-    "ends_with_session": _flag,
-    "logo_uri": _text,
-    "policy_uri": _text,
-    "tos_uri": _text,
-    **_openid(),
+    **{field.name: _KINDS.get(field.rule.kind, _text) for field in fields_of(Editor.OPERATOR)},
     "disabled": _flag,
 }

@@ -52,7 +52,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--name", required=True, help="What people read when they are asked.")
+@click.option("--name", required=True, help="Its name, as users see it on the consent page.")
 @click.option("--id", "client_id", default="", help="Its client_id; made without this.")
 @metadata_options
 @options.config_file
@@ -88,7 +88,7 @@ def create(name: str, client_id: str, config: Path | None, as_json: bool, **give
 
 @command.command()
 @click.argument("client_id")
-@click.option("--name", help="What people read when they are asked.")
+@click.option("--name", help="Its name, as users see it on the consent page.")
 @metadata_options
 @options.config_file
 @options.as_json

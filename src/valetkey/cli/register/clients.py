@@ -1,12 +1,15 @@
 """Clients as the command line shows them, and what their choices cost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.register.fields import Editor
 from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.cli.register.moments import shown
 from valetkey.kernel.moment import Instant
@@ -26,6 +29,9 @@ COSTS = {
 }
 """What turning a grant type on for a client costs."""
 
+_ABOVE = frozenset({"name", "description", "requires_pkce", "key_set"})
+"""Fields that `Shown` shows otherwise or that are too long for a line."""
+
 _LARGEST = 65_536
 
 
@@ -40,24 +46,17 @@ class Shown:
 
     def pairs(self) -> Sequence[tuple[str, str]]:
         """Names and values for people."""
-        client = self.client
+        client, said = self.client, fields_shown(self.client)
         found = (
             ("client_id", client.id),
             ("description", client.description),
             ("state", _state(client)),
             ("origin", "registered itself" if client.self_registered else ""),
-            ("type", f"{client.type}, {client.application_type}"),
-            ("profile", client.profile_name),
-            ("authentication", client.authentication_method),
             ("secrets", self._secrets()),
-            ("grant_types", ", ".join(sorted(client.grant_types))),
-            ("scopes", str(client.scope)),
-            ("redirect_uris", ", ".join(client.redirect_uris)),
-            ("access tokens", client.access_token_format),
             ("PKCE", "required" if client.needs_pkce else "optional"),
+            *((name, _told(value)) for name, value in said.items() if name not in _ABOVE),
             ("authorizations", str(self.grants)),
             ("secret in URL", self._sighting()),
-            *((name, _told(value)) for name, value in _openid(client).items()),
             ("registered", shown(client.created_at)),
             ("changed", shown(client.changed_at)),
         )
@@ -105,21 +104,7 @@ def as_json(client: Client) -> dict[str, object]:
     """A client for scripts, under the names that `valetkey apply` takes."""
     return {
         "client_id": client.id,
-        "name": client.name,
-        "description": client.description,
-        "type": client.type.value,
-        "application_type": client.application_type.value,
-        "profile": client.profile_name.value,
-        "authentication_method": client.authentication_method.value,
-        "redirect_uris": list(client.redirect_uris),
-        "grant_types": sorted(client.grant_types),
-        "scopes": list(client.scope),
-        "access_token_format": client.access_token_format.value,
-        "access_token_lifetime": client.access_token_lifetime,
-        "logo_uri": client.logo_uri,
-        "policy_uri": client.policy_uri,
-        "tos_uri": client.tos_uri,
-        **_openid(client),
+        **fields_shown(client),
         "self_registered": client.self_registered,
         "created_at": client.created_at,
         "changed_at": client.changed_at,
@@ -127,13 +112,14 @@ def as_json(client: Client) -> dict[str, object]:
     }
 
 
-def _openid(client: Client) -> dict[str, object]:
-    said = {field.name: getattr(client.openid, field.name) for field in fields(client.openid)}
-    usual = {field.name: field.default for field in fields(client.openid)}
+def fields_shown(client: Client) -> dict[str, object]:
+    """The fields that an operator may set, without those of the part `openid` left at default."""
+    metadata = metadata_of(client)
+    values = {field: field.of(metadata) for field in fields_of(Editor.OPERATOR)}
     return {
-        name: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
-        for name, value in said.items()
-        if value != usual[name] and name != "encryption_keys"
+        field.name: list(value) if isinstance(value, tuple) else value
+        for field, value in values.items()
+        if not field.part or value != field.default
     }
 
 
@@ -163,7 +149,9 @@ def read_key_set(file: Path | None) -> str:
 def _told(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(str(item) for item in cast("list[object]", value))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def _state(client: Client) -> str:

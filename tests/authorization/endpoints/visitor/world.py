@@ -37,7 +37,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.authorization.protocol.register.client_metadata import ClientRules
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.site.account.pages import account_pages
 from valetkey.authorization.site.admin.pages import admin_pages

@@ -11,9 +11,9 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
-    ClientRules,
     fitted,
 )
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import days, seconds

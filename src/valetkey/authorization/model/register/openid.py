@@ -1,51 +1,98 @@
-"""The OpenID Connect part of a client (OpenID Connect Registration section 2)."""
+"""The fields of a client that are stored as one document, most of them of OpenID Connect."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Annotated, ClassVar
 
 import msgspec
+
+from valetkey.authorization.model.register.fields import (
+    PROTOCOL,
+    RFC_7591,
+    Editor,
+    FieldRule,
+    Kind,
+)
+from valetkey.kernel.words import translatable
+
+_CORE = "OpenID Connect Registration"
+_SIGN_OUT = "OpenID Connect RP-Initiated Logout"
+_FRONT_CHANNEL = "OpenID Connect Front-Channel Logout"
+_BACK_CHANNEL = "OpenID Connect Back-Channel Logout"
+_text = partial(FieldRule, Kind.TEXT, editors=PROTOCOL)
+_texts = partial(FieldRule, Kind.TEXTS, editors=PROTOCOL)
+_flag = partial(FieldRule, Kind.FLAG, editors=PROTOCOL)
+_whole = partial(FieldRule, Kind.WHOLE, editors=PROTOCOL)
+_WEBSITE = FieldRule(
+    Kind.LINK, RFC_7591, PROTOCOL | Editor.DEVELOPER, label=translatable("Website")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIdRegistration:
-    """A client's choices; the defaults apply to a client that made none.
+    """The part `openid` of `ClientMetadata`; the defaults apply to a client that chose nothing.
 
-    Empty `response_types` means all that its grant types allow. `sector` is the host under which
-    pairwise subjects are made, `encryption_keys` the JWKS document of its encryption keys by value.
-    Encryption algorithms are "" if nothing is encrypted, `userinfo_signed_response_alg` and
-    `introspection_signed_response_alg` if the response is plain JSON. Lifetimes are in seconds.
+    A field added here is stored without a migration. Empty `response_types` means all that its
+    grant types allow. `sector` is the host under which pairwise subjects are made,
+    `encryption_keys` the JWKS document of its encryption keys by value; both are derived.
     """
 
     NOTHING: ClassVar["OpenIdRegistration"]
 
-    response_types: tuple[str, ...] = ()
-    subject_type: str = "public"
-    sector_identifier_uri: str = ""
+    response_types: Annotated[tuple[str, ...], _texts(RFC_7591)] = ()
+    """Response types it may request, such as 'code id_token'."""
+    subject_type: Annotated[str, _text(_CORE)] = "public"
+    """`public`, or `pairwise` for other subjects of its users in each sector."""
+    sector_identifier_uri: Annotated[str, _text(_CORE)] = ""
+    """Address of the list of all redirect URIs of its sector."""
     sector: str = ""
-    jwks_uri: str = ""
+    jwks_uri: Annotated[str, _text(RFC_7591)] = ""
+    """Address of its public keys, in place of the keys themselves."""
     encryption_keys: str = ""
-    token_endpoint_auth_method: str = ""
-    token_endpoint_auth_signing_alg: str = ""
-    id_token_signed_response_alg: str = "ES256"
-    id_token_encrypted_response_alg: str = ""
-    id_token_encrypted_response_enc: str = ""
-    userinfo_signed_response_alg: str = ""
-    userinfo_encrypted_response_alg: str = ""
-    userinfo_encrypted_response_enc: str = ""
-    introspection_signed_response_alg: str = ""
-    request_object_signing_alg: str = ""
-    request_uris: tuple[str, ...] = ()
-    default_max_age: int | None = None
-    require_auth_time: bool = False
-    default_acr_values: tuple[str, ...] = ()
-    initiate_login_uri: str = ""
-    post_logout_redirect_uris: tuple[str, ...] = ()
-    frontchannel_logout_uri: str = ""
-    frontchannel_logout_session_required: bool = False
-    backchannel_logout_uri: str = ""
-    backchannel_logout_session_required: bool = False
-    client_uri: str = ""
-    contacts: tuple[str, ...] = ()
+    token_endpoint_auth_method: Annotated[str, _text(RFC_7591)] = ""
+    """How it authenticates, by the registered name: `client_secret_basic`, `private_key_jwt`, …"""
+    token_endpoint_auth_signing_alg: Annotated[str, _text(_CORE)] = ""
+    """Algorithm with which it signs its assertions."""
+    id_token_signed_response_alg: Annotated[str, _text(_CORE)] = "ES256"
+    """Algorithm with which its ID tokens are signed."""
+    id_token_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
+    """Key management of its encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
+    id_token_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
+    """Cipher of its encrypted ID tokens: `A128GCM` or `A256GCM`."""
+    userinfo_signed_response_alg: Annotated[str, _text(_CORE)] = ""
+    """Algorithm with which its userinfo is signed; plain JSON without it."""
+    userinfo_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
+    """Key management of its encrypted userinfo: `RSA-OAEP-256` or `ECDH-ES`."""
+    userinfo_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
+    """Cipher of its encrypted userinfo: `A128GCM` or `A256GCM`."""
+    introspection_signed_response_alg: Annotated[str, _text("RFC 9701")] = ""
+    """Algorithm with which introspection responses are signed; plain JSON without it."""
+    request_object_signing_alg: Annotated[str, _text(_CORE)] = ""
+    """Algorithm with which its request objects must be signed."""
+    request_uris: Annotated[tuple[str, ...], _texts(_CORE)] = ()
+    """Addresses from which its request objects may be fetched."""
+    default_max_age: Annotated[int | None, _whole(_CORE)] = None
+    """Seconds after which its users sign in again."""
+    require_auth_time: Annotated[bool, _flag(_CORE)] = False
+    """Whether its ID tokens always say when the user signed in."""
+    default_acr_values: Annotated[tuple[str, ...], _texts(_CORE)] = ()
+    """How its users sign in unless a request says otherwise."""
+    initiate_login_uri: Annotated[str, _text(_CORE)] = ""
+    """Its address that starts a sign-in which another site initiated."""
+    post_logout_redirect_uris: Annotated[tuple[str, ...], _texts(_SIGN_OUT)] = ()
+    """Addresses to which users are redirected after signing out."""
+    frontchannel_logout_uri: Annotated[str, _text(_FRONT_CHANNEL)] = ""
+    """Its page that signs users out, loaded in a frame."""
+    frontchannel_logout_session_required: Annotated[bool, _flag(_FRONT_CHANNEL)] = False
+    """Whether that page needs `iss` and `sid`."""
+    backchannel_logout_uri: Annotated[str, _text(_BACK_CHANNEL)] = ""
+    """Its address that is told when a session has ended."""
+    backchannel_logout_session_required: Annotated[bool, _flag(_BACK_CHANNEL)] = False
+    """Whether it needs the `sid` for that."""
+    client_uri: Annotated[str, _WEBSITE] = ""
+    """Its home page."""
+    contacts: Annotated[tuple[str, ...], _texts(RFC_7591)] = ()
+    """Email addresses of those responsible for it."""
 
     @property
     def is_pairwise(self) -> bool:

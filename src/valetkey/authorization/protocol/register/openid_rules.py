@@ -15,7 +15,6 @@ from valetkey.authorization.protocol.register.links import (
     Network,
     fetch_fault,
     host_of,
-    is_link,
     return_fault,
 )
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -177,8 +176,6 @@ class OpenIdRules:
 
     def _addresses(self, client: Registrant) -> Iterator[Wrong]:
         openid = client.openid
-        if openid.client_uri and not is_link(openid.client_uri):
-            yield "client_uri", "an https address"
         uri = openid.initiate_login_uri
         brought = ("iss", "login_hint", "target_link_uri")
         if uri and (

@@ -1,7 +1,7 @@
 """Metadata of dynamic client registration (RFC 7591 section 2, OpenID Connect Registration)."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
 
@@ -13,8 +13,14 @@ from valetkey.authorization.model.register.client import (
     ClientType,
     GrantTypeName,
 )
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
+from valetkey.authorization.protocol.register.client_metadata import (
+    FIELDS,
+    ClientMetadata,
+    MetadataError,
+    fields_of,
+    with_values,
+)
 from valetkey.authorization.protocol.register.links import host_of
 from valetkey.authorization.protocol.register.names import name_fault
 from valetkey.authorization.protocol.register.openid_rules import (
@@ -26,17 +32,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 _MOST_TOLD = 5
 _LONGEST = 8_000
 _NAMELESS = "An app without a name"
-_OWN = frozenset({"sector", "encryption_keys", "response_types"})
-_MEMBERS: Mapping[str, str] = MappingProxyType(
-    {
-        "name": "client_name",
-        "scopes": "scope",
-        "key_set": "jwks",
-        "authentication_method": "token_endpoint_auth_method",
-        "type": "token_endpoint_auth_method",
-    }
-)
-"""RFC 7591 members whose fields have other names here."""
+_ALWAYS = frozenset({"redirect_uris", "grant_types", "response_types", "scopes"})
+"""Fields whose members are in every response."""
 
 
 class _InvalidMember(Exception):
@@ -71,53 +68,49 @@ class SelfRules:
         member (RFC 7592 section 2.2). Refused with a list of all errors.
         """
         _refuse_statement(said)
-        reading = _Reading(said)
-        openid = reading.openid(self.id_token_algorithm)
-        method = openid.token_endpoint_auth_method
-        response_types, grant_types = self._types(reading)
-        redirect_uris = reading.texts("redirect_uris")
+        faults: list[MetadataError] = []
+        values = {field.name: _read(field, said, faults) for field in fields_of(Editor.CLIENT)}
+        if said.get("id_token_signed_response_alg") is None:
+            values["id_token_signed_response_alg"] = self.id_token_algorithm
+        method = _method(values["token_endpoint_auth_method"], faults)
+        response_types, grant_types = self._types(values, faults)
+        redirect_uris: tuple[str, ...] = values["redirect_uris"]
         public = AUTHENTICATION_METHODS.get(method) is AuthenticationMethod.NONE
         if public and said.get("client_secret") is not None:
-            reading.faults.append(
-                MetadataError("token_endpoint_auth_method", "none goes without a secret")
-            )
+            faults.append(MetadataError("token_endpoint_auth_method", "none goes without a secret"))
         if not public and said.get("type") == ClientType.PUBLIC:
-            reading.faults.append(
-                MetadataError("token_endpoint_auth_method", "none for public clients")
-            )
-        application_type = reading.text("application_type") or ApplicationType.WEB.value
+            faults.append(MetadataError("token_endpoint_auth_method", "none for public clients"))
+        application_type = values["application_type"] or ApplicationType.WEB.value
         if application_type == ApplicationType.WEB and GrantTypeName.IMPLICIT in grant_types:
-            reading.faults.extend(_plain_redirects(redirect_uris))
-        scopes = self._scopes(reading, grant_types)
-        metadata = replace(
-            before,
-            name=reading.text("client_name") or _usual_name(redirect_uris),
-            redirect_uris=redirect_uris,
-            grant_types=grant_types,
-            scopes=scopes,
-            default_scopes=tuple(name for name in scopes if name != "offline_access"),
-            required_scopes=tuple(name for name in before.required_scopes if name in scopes),
-            type=(ClientType.PUBLIC if public else ClientType.CONFIDENTIAL).value,
-            application_type=application_type,
-            authentication_method=AUTHENTICATION_METHODS.get(method, method),
-            key_set=reading.document("jwks"),
-            logo_uri=reading.text("logo_uri"),
-            policy_uri=reading.text("policy_uri"),
-            tos_uri=reading.text("tos_uri"),
-            openid=replace(openid, response_types=response_types),
-        )
+            faults.extend(_plain_redirects(redirect_uris))
+        scopes = self._scopes(values["scopes"], grant_types, faults)
+        values |= {
+            "name": values["name"] or _usual_name(redirect_uris),
+            "grant_types": grant_types,
+            "response_types": response_types,
+            "scopes": scopes,
+            "default_scopes": tuple(name for name in scopes if name != "offline_access"),
+            "required_scopes": tuple(name for name in before.required_scopes if name in scopes),
+            "type": (ClientType.PUBLIC if public else ClientType.CONFIDENTIAL).value,
+            "application_type": application_type,
+            "token_endpoint_auth_method": method,
+            "authentication_method": AUTHENTICATION_METHODS.get(method, method),
+        }
+        openid = replace(before.openid, sector="", encryption_keys="")
+        metadata = with_values(replace(before, openid=openid), values)
         detail = name_fault(metadata.name, self.reserved_names)
         if detail and metadata.name != before.name:
-            reading.faults.append(MetadataError("client_name", detail))
-        if reading.faults:
-            refuse_registration(reading.faults)
+            faults.append(MetadataError("client_name", detail))
+        if faults:
+            refuse_registration(faults)
         return metadata
 
-    def _types(self, reading: "_Reading") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _types(
+        self, values: Mapping[str, Any], faults: list[MetadataError]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return response types and grant types, deriving one from the other."""
-        said_types = reading.texts("response_types")
-        response_types = tuple(" ".join(sorted(name.split(" "))) for name in said_types)
-        grant_types = reading.texts("grant_types")
+        response_types = tuple(" ".join(sorted(n.split(" "))) for n in values["response_types"])
+        grant_types: tuple[str, ...] = values["grant_types"]
         if not grant_types:
             needed = {name for one in response_types for name in GRANT_TYPES_OF.get(one, ())}
             grant_types = tuple(sorted(needed)) or (GrantTypeName.AUTHORIZATION_CODE.value,)
@@ -128,66 +121,42 @@ class SelfRules:
             if name not in self.grant_types:
                 place = f"{member}/{number}" if member == "grant_types" else member
                 known = ", ".join(dict.fromkeys(self.grant_types))
-                reading.faults.append(
-                    MetadataError(place, f"this server gives the grant types {known}")
-                )
+                faults.append(MetadataError(place, f"this server gives the grant types {known}"))
         if not response_types and GrantTypeName.AUTHORIZATION_CODE in grant_types:
             response_types = ("code",)
         return response_types, grant_types
 
-    def _scopes(self, reading: "_Reading", grant_types: tuple[str, ...]) -> tuple[str, ...]:
-        said = reading.text("scope")
-        asked = tuple(name for name in said.split(" ") if name)
+    def _scopes(
+        self, asked: tuple[str, ...], grant_types: tuple[str, ...], faults: list[MetadataError]
+    ) -> tuple[str, ...]:
         if not asked:
             alone = set(grant_types) <= {GrantTypeName.CLIENT_CREDENTIALS.value}
             return () if alone else self.scopes
         if not set(asked) <= set(self.scopes):
-            reading.faults.append(MetadataError("scope", f"some of: {' '.join(self.scopes)}"))
+            faults.append(MetadataError("scope", f"some of: {' '.join(self.scopes)}"))
             return ()
         return tuple(dict.fromkeys(asked))
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Reads members by type; a value of another type is an error."""
-
-    said: Mapping[str, object]
-    faults: list[MetadataError] = field(default_factory=list[MetadataError])
-
-    def text(self, name: str) -> str:
-        return cast("str", self._read(name, _text, ""))
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        return cast("tuple[str, ...]", self._read(name, _texts, ()))
-
-    def document(self, name: str) -> str:
-        return cast("str", self._read(name, _document, ""))
-
-    def openid(self, id_token_algorithm: str) -> OpenIdRegistration:
-        values: dict[str, Any] = {
-            each.name: self._read(each.name, _KINDS[type(each.default)], each.default)
-            for each in fields(OpenIdRegistration)
-            if each.name not in _OWN
-        }
-        if self.said.get("id_token_signed_response_alg") is None:
-            values["id_token_signed_response_alg"] = id_token_algorithm
-        method = values["token_endpoint_auth_method"] or "client_secret_basic"
-        if method not in AUTHENTICATION_METHODS:
-            known = ", ".join(AUTHENTICATION_METHODS)
-            self.faults.append(MetadataError("token_endpoint_auth_method", f"one of: {known}"))
-            method = ""
-        values["token_endpoint_auth_method"] = method
-        return OpenIdRegistration(**values)
-
-    def _read(self, name: str, kind: Callable[[object], object], default: object) -> object:
-        value = self.said.get(name)
-        if value is None:
-            return default
+def _read(field: Field, said: Mapping[str, object], faults: list[MetadataError]) -> Any:
+    """Return the value of the field's member; of one that is left out or invalid, its default."""
+    kind, value = field.rule.kind, said.get(field.member)
+    if value is not None:
         try:
-            return kind(value)
+            return _READERS[kind](value)
         except _InvalidMember as right:
-            self.faults.append(MetadataError(name, str(right)))
-            return default
+            faults.append(MetadataError(field.member, str(right)))
+    # A list that is left out is empty until the rules below fill it.
+    return () if kind in LISTS else field.default
+
+
+def _method(said: str, faults: list[MetadataError]) -> str:
+    method = said or "client_secret_basic"
+    if method in AUTHENTICATION_METHODS:
+        return method
+    known = ", ".join(AUTHENTICATION_METHODS)
+    faults.append(MetadataError("token_endpoint_auth_method", f"one of: {known}"))
+    return ""
 
 
 def refuse_registration(faults: Sequence[MetadataError]) -> NoReturn:
@@ -205,7 +174,7 @@ def _member(field: str) -> str:
     name, slash, number = field.partition("/")
     if name == "scopes":
         return "scope"
-    return f"{_MEMBERS.get(name, name)}{slash}{number}"
+    return f"{FIELDS[name].member if name in FIELDS else name}{slash}{number}"
 
 
 def _refuse_statement(said: Mapping[str, object]) -> None:
@@ -256,6 +225,10 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(cast("list[str]", items))
 
 
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(name for name in _text(value).split(" ") if name)
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise _InvalidMember("true or false")
@@ -274,28 +247,34 @@ def _document(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_KINDS: Mapping[type, Callable[[object], object]] = MappingProxyType(
-    {str: _text, tuple: _texts, bool: _flag, type(None): _whole}
+_READERS: Mapping[Kind, Callable[[object], object]] = MappingProxyType(
+    {
+        Kind.LINE: _text,
+        Kind.LINK: _text,
+        Kind.TEXT: _text,
+        Kind.CHOICE: _text,
+        Kind.TEXTS: _texts,
+        Kind.GRANT_TYPES: _texts,
+        Kind.SCOPES: _words,
+        Kind.FLAG: _flag,
+        Kind.WHOLE: _whole,
+        Kind.LIFETIME: _whole,
+        Kind.KEY_SET: _document,
+    }
 )
 
 
 def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
     """Return a registration as its members, with all defaults."""
-    openid = metadata.openid
     possible = [n for n, needed in GRANT_TYPES_OF.items() if needed <= set(metadata.grant_types)]
-    yield "client_name", metadata.name
-    yield "application_type", metadata.application_type
-    yield "redirect_uris", metadata.redirect_uris
-    yield "grant_types", metadata.grant_types
-    yield "response_types", openid.response_types or possible
-    yield "scope", " ".join(metadata.scopes)
-    for name in ("logo_uri", "policy_uri", "tos_uri"):
-        if value := getattr(metadata, name):
-            yield name, value
-    if metadata.key_set:
-        yield "jwks", msgspec.json.decode(metadata.key_set)
-    for each in fields(OpenIdRegistration):
-        value = getattr(openid, each.name)
+    for field in fields_of(Editor.CLIENT):
+        value = field.of(metadata)
+        if field.name == "response_types":
+            value = value or possible
+        elif field.rule.kind is Kind.SCOPES:
+            value = " ".join(value)
+        elif field.rule.kind is Kind.KEY_SET and value:
+            value = msgspec.json.decode(value)
         # This server stores "" where nothing was chosen.
-        if each.name not in _OWN and value not in ("", (), None):
-            yield each.name, value
+        if field.name in _ALWAYS or value not in ("", (), None):
+            yield field.member, value

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 from valetkey.authorization.actions.developer.draft import AppDraft, AppKind, draft_of
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.protocol.register.client_metadata import (
-    MOST_REDIRECT_URIS,
-    MetadataError,
-)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
 from valetkey.authorization.site.developer.settings.faults import by_field
 from valetkey.web.form import Form
 

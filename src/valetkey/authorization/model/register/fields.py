@@ -1,0 +1,134 @@
+"""How the fields of a client are declared: what an interface has to know to read and show one.
+
+`ClientMetadata` and its part `OpenIdRegistration` annotate each of their fields with a `FieldRule`.
+Registration, portal, console, commands, `valetkey apply`, the admin API and the reference derive
+from these.
+"""
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from enum import Enum, Flag, StrEnum, auto
+from typing import Any, get_type_hints
+
+from valetkey.kernel.scope import Scope
+
+
+class Kind(Enum):
+    """How a field is written."""
+
+    LINE = "printable text"
+    LINK = "an https address"
+    TEXT = "text"
+    CHOICE = "one of a list of words"
+    TEXTS = "a list of texts"
+    SCOPES = "a list of scopes"
+    GRANT_TYPES = "a list of grant types"
+    FLAG = "true or false"
+    WHOLE = "a whole number"
+    LIFETIME = "a lifetime"
+    KEY_SET = "a JWK set"
+
+
+LISTS = frozenset({Kind.TEXTS, Kind.SCOPES, Kind.GRANT_TYPES})
+"""The kinds whose values are tuples of texts."""
+
+
+class Editor(Flag):
+    """Who may set a field: each is an interface."""
+
+    CLIENT = auto()
+    """The client itself, by dynamic registration (RFC 7591, RFC 7592)."""
+    DEVELOPER = auto()
+    """A developer, by the form of the portal."""
+    ADMINISTRATOR = auto()
+    """An administrator, by the admin API."""
+    OPERATOR = auto()
+    """The operator, by commands and the file of `valetkey apply`."""
+
+
+RFC_7591 = "RFC 7591"
+PROTOCOL = Editor.CLIENT | Editor.OPERATOR
+STAFF = Editor.ADMINISTRATOR | Editor.OPERATOR
+EVERYONE = PROTOCOL | STAFF | Editor.DEVELOPER
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """What is known of a field beyond its type, its default and the text below it.
+
+    `source` is the document that defines it. `member` is its name in a registration where that
+    differs (RFC 7591 section 2), `attribute` its name in `Client`. A field with a `label` is in the
+    portal's form if a developer may set it. Texts have from `shortest` to `longest` characters.
+    """
+
+    kind: Kind
+    source: str = ""
+    editors: Editor = EVERYONE
+    _: KW_ONLY
+    label: str = ""
+    hint: str = ""
+    member: str = ""
+    attribute: str = ""
+    choices: type[StrEnum] | None = None
+    shortest: int = 0
+    longest: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A declared field. `part` is the attribute of the metadata that holds it, "" for none."""
+
+    name: str
+    default: object
+    rule: FieldRule
+    part: str = ""
+
+    @property
+    def member(self) -> str:
+        """Its name in a registration."""
+        return self.rule.member or self.name
+
+    @property
+    def attribute(self) -> str:
+        """Its name in `Client`."""
+        return self.rule.attribute or self.name
+
+    def of(self, metadata: object) -> Any:
+        """Return its value in these `ClientMetadata`."""
+        return getattr(getattr(metadata, self.part) if self.part else metadata, self.name)
+
+    def recorded(self, metadata: object) -> Any:
+        """Return its value in these `ClientMetadata`, as it is in a `Client`."""
+        value = self.of(metadata)
+        match self.rule.kind:
+            case Kind.CHOICE if value and self.rule.choices:
+                return self.rule.choices(value)
+            case Kind.SCOPES:
+                return Scope(value)
+            case Kind.GRANT_TYPES:
+                return frozenset(value)
+            case _:
+                return value
+
+    def chosen(self, client: object) -> Any:
+        """Return its value in this `Client`, as it is in `ClientMetadata`."""
+        value = getattr(client, self.attribute)
+        match self.rule.kind:
+            case Kind.CHOICE:
+                return value.value
+            case Kind.SCOPES:
+                return value.names
+            case Kind.GRANT_TYPES:
+                return tuple(sorted(value))
+            case _:
+                return value
+
+
+def declared(kind: type, part: str = "") -> Iterator[Field]:
+    """Return the annotated fields of a dataclass, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        for rule in getattr(hints[each.name], "__metadata__", ()):
+            if isinstance(rule, FieldRule):
+                required = each.default is MISSING
+                yield Field(each.name, "" if required else each.default, rule, part)

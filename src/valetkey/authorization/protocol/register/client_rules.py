@@ -1,0 +1,191 @@
+"""The rules that client metadata must meet however it is registered (RFC 7591 section 2)."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from valetkey.authorization.model.register.client import (
+    CLIENT_SCOPE,
+    ApplicationType,
+    AuthenticationMethod,
+    ClientType,
+    GrantTypeName,
+)
+from valetkey.authorization.model.register.fields import Field, Kind
+from valetkey.authorization.model.register.profile import PROFILES, ProfileName
+from valetkey.authorization.protocol.register.client_metadata import (
+    FIELDS,
+    ClientMetadata,
+    MetadataError,
+)
+from valetkey.authorization.protocol.register.grant_types import GrantTypes
+from valetkey.authorization.protocol.register.keys import NO_KEYS
+from valetkey.authorization.protocol.register.links import Network, is_link
+from valetkey.authorization.protocol.register.openid_rules import OpenIdRules, Registrant
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import check_redirect_uri, origin
+
+MOST_REDIRECT_URIS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRules:
+    """What the rules need to know of this server: addresses, scopes, default profile.
+
+    Of the scopes `own_scopes` are the client's own, which no person can be asked for.
+    `signing_algorithms` are those it has keys for, `fetch_networks` those to which it may go by
+    http and on other ports.
+    """
+
+    own_origins: Collection[str]
+    scopes: Collection[str]
+    grant_types: GrantTypes
+    default_profile: ProfileName
+    own_scopes: Scope = CLIENT_SCOPE
+    signing_algorithms: Collection[str] = (Algorithm.ES256.value,)
+    fetch_networks: Collection[Network] = ()
+
+    def faults(self, metadata: ClientMetadata) -> tuple[MetadataError, ...]:
+        """Return all errors at once; empty if the client may be registered."""
+        return (
+            *_field_faults(metadata),
+            *self._redirect_faults(metadata),
+            *self._grant_type_faults(metadata, self.profile_of(metadata)),
+            *self._scope_faults(metadata),
+            *_proof_faults(metadata),
+            *self._openid_faults(metadata),
+        )
+
+    def profile_of(self, metadata: ClientMetadata) -> str:
+        """Return the profile it will have."""
+        return metadata.profile or self.default_profile.value
+
+    def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
+        uris = metadata.redirect_uris
+        if len(uris) > MOST_REDIRECT_URIS:
+            yield MetadataError("redirect_uris", f"at most {MOST_REDIRECT_URIS}")
+            return
+        if len(set(uris)) != len(uris):
+            yield MetadataError("redirect_uris", "each only once")
+        if not uris and any(
+            name in self.grant_types and self.grant_types[name].needs_redirect_uri
+            for name in metadata.grant_types
+        ):
+            yield MetadataError("redirect_uris", "at least one: users are sent back to it")
+        native = metadata.application_type == ApplicationType.NATIVE
+        for number, uri in enumerate(uris):
+            try:
+                check_redirect_uri(uri, native=native, own_origins=self.own_origins)
+            except Refused as refused:
+                yield MetadataError(f"redirect_uris/{number}", refused.refusal.description)
+                continue
+            if GrantTypeName.IMPLICIT in metadata.grant_types and "://" not in origin(uri):
+                yield MetadataError(
+                    f"redirect_uris/{number}",
+                    "the implicit grant needs https or a loopback address",
+                )
+
+    def _grant_type_faults(self, metadata: ClientMetadata, profile: str) -> Iterator[MetadataError]:
+        names, known = metadata.grant_types, self.grant_types
+        for number, name in enumerate(names):
+            field = f"grant_types/{number}"
+            if name not in known:
+                yield MetadataError(field, f"one of: {', '.join(known)}")
+            elif known[name].needs_secret and metadata.type == ClientType.PUBLIC:
+                yield MetadataError(field, f"{name} is for confidential clients only")
+            elif (
+                known[name].discouraged
+                and profile in PROFILES
+                and not PROFILES[profile].implicit_and_password
+            ):
+                yield MetadataError(field, f"the profile {profile} has no {name} grant")
+        if not names or len(set(names)) != len(names):
+            yield MetadataError("grant_types", "at least one, each only once")
+        refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
+        if GrantTypeName.REFRESH_TOKEN in names and not set(refreshing).intersection(names):
+            yield MetadataError(
+                "grant_types", f"refresh_token comes with {' or '.join(refreshing)}"
+            )
+
+    def _openid_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
+        try:
+            keys = metadata.keys
+        except Refused:
+            # Reported as an error of the key set; it must not be reported twice.
+            keys = NO_KEYS
+        rules = OpenIdRules(self.signing_algorithms, self.own_origins, self.fetch_networks)
+        client = Registrant(
+            openid=metadata.openid,
+            redirect_uris=metadata.redirect_uris,
+            grant_types=metadata.grant_types,
+            proof=metadata.proof,
+            has_signing_keys=len(keys.signing) > 0,
+            encrypts=frozenset(key.alg for key in keys.encryption),
+            is_native=metadata.application_type == ApplicationType.NATIVE,
+        )
+        return (MetadataError(field, detail) for field, detail in rules.wrongs(client))
+
+    def _scope_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
+        # Every client has CLIENT_SCOPE, so it cannot be registered.
+        known = [name for name in self.scopes if name not in CLIENT_SCOPE]
+        alone = GrantTypeName.CLIENT_CREDENTIALS in metadata.grant_types
+        for number, name in enumerate(metadata.scopes):
+            if name not in known:
+                yield MetadataError(f"scopes/{number}", f"one of: {', '.join(known)}")
+            elif name in self.own_scopes and not alone:
+                yield MetadataError(
+                    f"scopes/{number}", "a client's own: it needs client_credentials"
+                )
+        if len(set(metadata.scopes)) != len(metadata.scopes):
+            yield MetadataError("scopes", "each only once")
+        for field in ("default_scopes", "required_scopes"):
+            chosen: tuple[str, ...] = getattr(metadata, field)
+            if not set(chosen) <= set(metadata.scopes):
+                yield MetadataError(field, "only scopes that the client has")
+            elif any(name in self.own_scopes for name in chosen):
+                yield MetadataError(field, "only scopes that people are asked for")
+
+
+def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
+    for field in FIELDS.values():
+        if fault := _fault(field, metadata):
+            yield MetadataError(field.name, fault)
+
+
+def _fault(field: Field, metadata: ClientMetadata) -> str:
+    """Return what would be valid for a field whose kind says all, "" for a valid value."""
+    rule, value = field.rule, field.of(metadata)
+    match rule.kind:
+        case Kind.LINE if not rule.shortest <= len(value) <= rule.longest or not _is_plain(value):
+            start = f"{rule.shortest} to" if rule.shortest else "at most"
+            return f"{start} {rule.longest} printable characters"
+        case Kind.LINK if value and not is_link(value):
+            return "an https address"
+        case Kind.LIFETIME if value is not None and not 0 < value <= rule.longest:
+            return "from one second to one day"
+        case Kind.CHOICE if value not in (*(rule.choices or ()), field.default):
+            return f"one of: {', '.join(rule.choices or ())}"
+        case _:
+            return ""
+
+
+def _proof_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
+    if (metadata.type == ClientType.PUBLIC) != (metadata.proof == AuthenticationMethod.NONE):
+        yield MetadataError("authentication_method", "none for public clients, and for no other")
+    needs_keys = metadata.proof == AuthenticationMethod.PRIVATE_KEY_JWT
+    if needs_keys and not metadata.key_set and not metadata.openid.jwks_uri:
+        yield MetadataError("key_set", "the client's public keys: private_key_jwt needs them")
+        return
+    try:
+        keys = metadata.keys
+    except Refused as refused:
+        yield MetadataError("key_set", refused.refusal.description)
+        return
+    if needs_keys and metadata.key_set and not len(keys.signing):
+        yield MetadataError("key_set", "a key that verifies signatures: private_key_jwt needs it")
+
+
+def _is_plain(text: str) -> bool:
+    # isprintable() refuses controls, separators, surrogates and bidirectional overrides.
+    return text.isprintable() and text.strip() == text
