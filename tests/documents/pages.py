@@ -30,8 +30,10 @@ class Block:
 
 @cache
 def pages() -> tuple[str, ...]:
-    """Every Markdown page, as a path from the root."""
-    return tuple(path for path in tracked() if path.endswith(".md"))
+    """Every Markdown page to be read, as a path from the root; the forms of `.github` are not."""
+    return tuple(
+        path for path in tracked() if path.endswith(".md") and not path.startswith(".github/")
+    )
 
 
 def text(page: str) -> str:
