@@ -60,8 +60,51 @@ def statements() -> Iterator[tuple[str, str]]:
     for source in sources():
         if source.inside.startswith(("authorization/", "resource/")):
             yield from (
-                (source.path, text) for text in literals(source.tree) if STATEMENT.match(text)
+                (source.path, text)
+                for text in (*literals(source.tree), *computed(source.tree))
+                if STATEMENT.match(text)
             )
+
+
+def computed(tree: ast.AST) -> Iterator[str]:
+    """The expressions of columns that are computed, as if they were selected."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name("Column"), keywords=keywords):
+                yield from (
+                    f"SELECT ({text})"
+                    for keyword in keywords
+                    if keyword.arg == "sql"
+                    for text in literals(keyword.value)
+                )
+            case _:
+                pass
+
+
+def counted_columns(source: Source) -> list[str]:
+    """Where a file takes a column of a row by its number; a row of one or two columns may be."""
+    return [
+        f"{source.path}:{node.lineno}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Subscript)
+        and ast.unparse(node.value).rpartition(".")[2].removeprefix("_") in {"row", "rows[-1]"}
+        and not (isinstance(node.slice, ast.Constant) and node.slice.value in {0, 1, "0", "1"})
+    ]
+
+
+def test_columns_of_rows_are_named() -> None:
+    assert not [
+        where
+        for source in sources()
+        if source.inside.startswith(("authorization/", "resource/"))
+        for where in counted_columns(source)
+    ]
+
+
+def test_a_column_by_its_number_is_seen() -> None:
+    for line in ("row[2]", "row[3:]", "row[number]", "rows[-1][4]"):
+        assert counted_columns(Source("x.py", line, ast.parse(line))) == ["x.py:1"]
+    assert not counted_columns(Source("x.py", "row[0], row[1]", ast.parse("row[0], row[1]")))
 
 
 def test_no_sql_is_put_together_from_strings() -> None:

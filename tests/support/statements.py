@@ -1,12 +1,16 @@
 """Every SQL statement of the program, read from its source without running it."""
 
 import ast
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from valetkey.database.record import Record
+
 ROOT = Path(__file__).parents[2] / "src" / "valetkey"
 _VERBS = frozenset({"rows", "row", "once", "run", "send"})
+_VERBS_OF_RECORDS = frozenset({"find", "all", "run", "send"})
 # The layers that hand on statements or make their own tables, and keep none of the program's.
 _NOT_SEARCHED = frozenset({"database", "testing"})
 
@@ -36,14 +40,36 @@ def _of(path: Path, package: str) -> Iterator[Statement]:
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
             for sql in _texts(node.args[0], named):
                 yield Statement(place, package, sql)
+        elif isinstance(node, ast.Call) and (record := _record(path, node)):
+            place = f"{path.relative_to(ROOT)}:{node.lineno}"
+            for sql in _texts(node.args[1], named):
+                yield Statement(place, package, sql and record.statement(sql))
 
 
 def _is_verb(function: ast.expr) -> bool:
-    if not isinstance(function, ast.Attribute) or function.attr not in _VERBS:
-        return False
-    owner = function.value
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr in _VERBS
+        and _is_connection(function.value)
+    )
+
+
+def _is_connection(owner: ast.expr) -> bool:
     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     return name.lstrip("_") == "db"
+
+
+def _record(path: Path, call: ast.Call) -> Record[object] | None:
+    """The record whose columns the statement of this call leaves out, as the program has it."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=verb), args=[db, _, *_]) if (
+            verb in _VERBS_OF_RECORDS and name.isupper() and _is_connection(db)
+        ):
+            parts = path.relative_to(ROOT.parent).with_suffix("").parts
+            found: Record[object] = getattr(importlib.import_module(".".join(parts)), name)
+            return found
+        case _:
+            return None
 
 
 def _constants(tree: ast.AST) -> Mapping[str, list[ast.expr]]:

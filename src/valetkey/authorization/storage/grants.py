@@ -9,10 +9,10 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
-from valetkey.authorization.storage.users import user_of
-from valetkey.database.engine import Connection, Row
+from valetkey.authorization.storage.users import USERS
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 
 
@@ -60,98 +60,51 @@ class Grants(Struct, frozen=True):
 
     def issue(self, grant: Grant) -> bool:
         """Insert the grant. False if it exists already."""
-        issued = self.db.run(
-            "INSERT INTO grants (id, client_id, uid, session_id, scope, audience, grant_type,"
-            " auth_time, created_at, last_used_at, expires_at, refresh_print, refresh_expires_at,"
-            " generation, sid, methods, claims, client_generation, user_generation,"
-            " app_generation)"
-            " VALUES (:id, :client_id, :uid, :session_id, :scope, :audience, :grant_type,"
-            " :auth_time, :created_at, :last_used_at, :expires_at, :refresh_print,"
-            " :refresh_expires_at, :generation, :sid, :methods, :claims, :client_generation,"
-            " :user_generation, COALESCE((SELECT generation FROM app_generations"
-            " WHERE uid = :uid AND client_id = :client_id), 0))"
+        issued = GRANTS.run(
+            self.db,
+            "INSERT INTO grants (*, app_generation) VALUES (*, COALESCE((SELECT generation"
+            " FROM app_generations WHERE uid = :uid AND client_id = :client_id), 0))"
             " ON CONFLICT (id) DO NOTHING",
-            id=grant.id,
-            client_id=grant.client_id,
-            uid=grant.uid,
-            session_id=grant.session_id,
-            scope=str(grant.scope),
-            audience=grant.audience,
-            grant_type=grant.grant_type,
-            auth_time=grant.auth_time,
-            created_at=grant.created_at,
-            last_used_at=grant.last_used_at,
-            expires_at=grant.expires_at,
-            refresh_print=grant.refresh_print,
-            refresh_expires_at=grant.refresh_expires_at,
-            generation=grant.generation,
-            sid=grant.sid,
-            methods=" ".join(grant.methods),
-            claims=grant.claims,
-            client_generation=grant.client_generation,
-            user_generation=grant.user_generation,
+            grant,
         )
         return issued == 1
 
     def find(self, grant_id: str) -> StandingGrant | None:
         """Return the grant with the state of its client, user and session, in one query."""
-        row = self.db.row(
-            "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
-            " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
-            " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
-            " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
-            " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
-            " c.generation <> g.client_generation OR u.generation <> g.user_generation"
-            " OR EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation),"
-            " s.generation <> u.session_generation"
-            " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
-            " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
+        return _STANDING_GRANTS.find(
+            self.db,
+            "SELECT * FROM grants JOIN clients ON clients.id = grants.client_id"
+            " JOIN users ON users.uid = grants.uid"
+            " LEFT JOIN sessions ON sessions.id = grants.session_id WHERE grants.id = :id",
             id=grant_id,
         )
-        return None if row is None else _standing_grant(row)
 
     def find_with_user(self, grant_id: str) -> tuple[StandingGrant, User] | None:
         """Return the grant as `find`, and its user, locked as by `Users.hold`, for a refresh."""
         self.db.share("SELECT uid FROM grants WHERE id = :id", id=grant_id)
-        row = self.db.row(
-            "SELECT g.id, g.client_id, g.uid, g.session_id, g.scope, g.audience, g.grant_type,"
-            " g.auth_time, g.created_at, g.last_used_at, g.expires_at, g.refresh_print,"
-            " g.refresh_expires_at, g.generation, g.revoked_at, g.revoked_because,"
-            " g.sid, g.methods, g.claims, g.previous_print, g.successor, g.rotated_at,"
-            " c.disabled_at, u.disabled_at, s.ended_at, s.expires_at,"
-            " c.generation <> g.client_generation OR u.generation <> g.user_generation"
-            " OR EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = g.uid"
-            " AND a.client_id = g.client_id AND a.generation <> g.app_generation),"
-            " s.generation <> u.session_generation,"
-            " u.uid, u.username, u.email, u.email_verified_at, u.name, u.created_at,"
-            " u.changed_at, u.disabled_at, u.claims, u.role,"
-            " EXISTS (SELECT 1 FROM memberships WHERE uid = u.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = u.uid), u.generation"
-            " FROM grants g JOIN clients c ON c.id = g.client_id JOIN users u ON u.uid = g.uid"
-            " LEFT JOIN sessions s ON s.id = g.session_id WHERE g.id = :id",
+        return _GRANTS_WITH_USERS.find(
+            self.db,
+            "SELECT * FROM grants JOIN clients ON clients.id = grants.client_id"
+            " JOIN users ON users.uid = grants.uid"
+            " LEFT JOIN sessions ON sessions.id = grants.session_id WHERE grants.id = :id",
             id=grant_id,
         )
-        return None if row is None else (_standing_grant(row), user_of(row[28:]))
 
     def live_of_user(self, uid: Uid, now: Instant, limit: int) -> Sequence[Grant]:
         """Return at most `limit` newest grants of the user that have not ended, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, client_id, uid, session_id, scope, audience, grant_type, auth_time,"
-            " created_at, last_used_at, expires_at, refresh_print, refresh_expires_at, generation,"
-            " revoked_at, revoked_because, sid, methods, claims"
-            " FROM grants WHERE uid = :uid AND revoked_at IS NULL AND expires_at > :now"
+        found = GRANTS.all(
+            self.db,
+            "SELECT * FROM grants WHERE uid = :uid AND revoked_at IS NULL AND expires_at > :now"
             " AND user_generation = (SELECT generation FROM users WHERE uid = :uid)"
-            " AND client_generation ="
-            " (SELECT generation FROM clients WHERE clients.id = grants.client_id)"
-            " AND NOT EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = grants.uid"
-            " AND a.client_id = grants.client_id AND a.generation <> app_generation)"
-            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+            " AND client_generation = (SELECT generation FROM clients"
+            " WHERE clients.id = grants.client_id) AND NOT EXISTS (SELECT 1 FROM app_generations a"
+            " WHERE a.uid = grants.uid AND a.client_id = grants.client_id"
+            " AND a.generation <> app_generation) ORDER BY created_at DESC, id DESC LIMIT :limit",
             uid=uid,
             now=now,
             limit=limit,
         )
-        return [grant_of(row) for row in reversed(rows)]
+        return found[::-1]
 
     def reach(self, client_id: str, now: Instant) -> Reach:
         """Return for how many users the client may act, and by how many grants."""
@@ -165,7 +118,7 @@ class Grants(Struct, frozen=True):
             client_id=client_id,
             now=now,
         )
-        return Reach(0, 0) if row is None else Reach(row[0], row[1])
+        return Reach(0, 0) if row is None else Reach(*row)
 
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
         """Replace the current refresh token by its successor; exactly one caller gets True."""
@@ -247,44 +200,42 @@ class Grants(Struct, frozen=True):
         )
 
 
-def grant_of(row: Row) -> Grant:
-    """Return the grant of a row of its columns."""
-    return Grant(
-        id=row[0],
-        client_id=row[1],
-        uid=Uid(row[2]),
-        session_id=row[3],
-        scope=Scope(tuple(row[4].split())),
-        audience=row[5],
-        grant_type=row[6],
-        auth_time=Instant(row[7]),
-        created_at=Instant(row[8]),
-        last_used_at=Instant(row[9]),
-        expires_at=Instant(row[10]),
-        refresh_print=row[11],
-        refresh_expires_at=row[12],
-        generation=row[13],
-        revoked_at=row[14],
-        revoked_because=row[15],
-        sid=row[16],
-        methods=tuple(row[17].split()),
-        claims=row[18],
-    )
+GRANTS = Record(Grant, "grants")
+
+LIVENESS = Record(
+    Liveness,
+    client_disabled=Column(sql="clients.disabled_at IS NOT NULL"),
+    user_disabled=Column(sql="users.disabled_at IS NOT NULL"),
+    grant_revoked=Column(
+        sql="grants.revoked_at IS NOT NULL OR clients.generation <> grants.client_generation"
+        " OR users.generation <> grants.user_generation"
+        " OR EXISTS (SELECT 1 FROM app_generations WHERE app_generations.uid = grants.uid"
+        " AND app_generations.client_id = grants.client_id"
+        " AND app_generations.generation <> grants.app_generation)"
+    ),
+    grant_ends_at=Column(sql="grants.expires_at"),
+    # A session that was deleted by a sweep has ended.
+    session_ended=Column(
+        sql="grants.session_id <> '' AND (sessions.ended_at IS NOT NULL"
+        " OR sessions.expires_at IS NULL OR sessions.generation <> users.session_generation)"
+    ),
+    session_ends_at=Column(sql="CASE WHEN grants.session_id <> '' THEN sessions.expires_at END"),
+    token_revoked=Column(sql="FALSE"),
+)
+"""Of a grant, in a statement that joins its client, its user and its session."""
+
+_STANDING_GRANTS = Record(
+    StandingGrant,
+    grant=GRANTS,
+    standing=LIVENESS,
+    previous=Record(
+        Previous, "grants", fingerprint=Column("previous_print"), sealed=Column("successor")
+    ),
+)
 
 
-def _standing_grant(row: Row) -> StandingGrant:
-    grant = grant_of(row)
-    bound = bool(grant.session_id)
-    previous = None
-    if row[19] is not None and row[20] is not None:
-        previous = Previous(Fingerprint(row[19]), row[20], Instant(row[21]))
-    standing = Liveness(
-        client_disabled=row[22] is not None,
-        user_disabled=row[23] is not None,
-        grant_revoked=grant.revoked_at is not None or bool(row[26]),
-        grant_ends_at=grant.expires_at,
-        # A session that was deleted by a sweep has ended.
-        session_ended=bound and (row[24] is not None or row[25] is None or bool(row[27])),
-        session_ends_at=row[25] if bound else None,
-    )
-    return StandingGrant(grant, standing, previous)
+def _pair(found: StandingGrant, user: User) -> tuple[StandingGrant, User]:
+    return found, user
+
+
+_GRANTS_WITH_USERS = Record(_pair, found=_STANDING_GRANTS, user=USERS)

@@ -18,7 +18,8 @@ from valetkey.authorization.model.event.sessions import (
     SignInFailed,
 )
 from valetkey.authorization.model.server.decision import Decision
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.refusal import Refusal
@@ -117,23 +118,21 @@ class Events(Struct, frozen=True):
 
     def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
         """Return at most `limit` events in time order after a position."""
-        rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id"
+            " LIMIT :limit",
             at=at,
             after=after,
             limit=limit,
         )
-        return [event_of(row) for row in rows]
 
     def newest(self, limit: int) -> Sequence[EventRecord]:
         """Return the last `limit` events in time order."""
-        rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
-            limit=limit,
+        found = EVENTS.all(
+            self.db, "SELECT * FROM events ORDER BY at DESC, id DESC LIMIT :limit", limit=limit
         )
-        return [event_of(row) for row in reversed(rows)]
+        return found[::-1]
 
     def of_person(
         self, uid: int, before: Instant, before_id: str, limit: int, kind: str | None = None
@@ -142,43 +141,41 @@ class Events(Struct, frozen=True):
 
         Of one `kind` or, without it, of all.
         """
-        rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE uid = :uid AND (at < :before OR (at = :before AND id < :before_id)) AND"
-            " ((:kind IN ('', 'sign_in') AND name IN ('session.started', 'session.renewed',"
-            " 'session.ended', 'sign_in.failed', 'second_factor.failed', 'recovery_code.used',"
-            " 'device.remembered', 'device.forgotten', 'device.stolen'))"
-            " OR (:kind IN ('', 'security') AND name IN ('password.changed',"
-            " 'password.removed', 'passkey.added', 'passkey.renamed', 'passkey.removed',"
-            " 'passkey_counter.fallen', 'authenticator.added', 'authenticator.removed',"
-            " 'recovery_codes.issued', 'factors.removed', 'identity.linked',"
-            " 'identity.unlinked', 'password_reset.requested', 'email.restored',"
-            " 'api_token.issued', 'api_token.ended'))"
-            " OR (:kind IN ('', 'apps') AND name IN ('consent.given', 'consent.denied',"
-            " 'consent.withdrawn', 'code.redeemed', 'grant.revoked'))"
-            " OR (:kind IN ('', 'account') AND name IN ('user.registered', 'user.changed',"
-            " 'user.disabled', 'user.enabled', 'user.removed', 'removal.planned',"
-            " 'removal.cancelled', 'data.exported', 'role.changed', 'owner_link.redeemed',"
-            " 'developer.admitted', 'developer.dismissed', 'team_member.added',"
-            " 'team_member.changed', 'team_member.removed'))"
-            ") ORDER BY at DESC, id DESC LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE uid = :uid AND (at < :before OR (at = :before"
+            " AND id < :before_id)) AND ((:kind IN ('', 'sign_in')"
+            " AND name IN ('session.started', 'session.renewed', 'session.ended',"
+            " 'sign_in.failed', 'second_factor.failed', 'recovery_code.used', 'device.remembered',"
+            " 'device.forgotten', 'device.stolen')) OR (:kind IN ('', 'security')"
+            " AND name IN ('password.changed', 'password.removed', 'passkey.added',"
+            " 'passkey.renamed', 'passkey.removed', 'passkey_counter.fallen',"
+            " 'authenticator.added', 'authenticator.removed', 'recovery_codes.issued',"
+            " 'factors.removed', 'identity.linked', 'identity.unlinked',"
+            " 'password_reset.requested', 'email.restored', 'api_token.issued', 'api_token.ended'))"
+            " OR (:kind IN ('', 'apps')"
+            " AND name IN ('consent.given', 'consent.denied', 'consent.withdrawn',"
+            " 'code.redeemed', 'grant.revoked')) OR (:kind IN ('', 'account')"
+            " AND name IN ('user.registered', 'user.changed', 'user.disabled', 'user.enabled',"
+            " 'user.removed', 'removal.planned', 'removal.cancelled', 'data.exported',"
+            " 'role.changed', 'owner_link.redeemed', 'developer.admitted', 'developer.dismissed',"
+            " 'team_member.added', 'team_member.changed', 'team_member.removed')))"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
             before=before,
             before_id=before_id,
             kind=kind or "",
             limit=limit,
         )
-        return [event_of(row) for row in rows]
 
     def all_of_person(self, uid: int, limit: int) -> Sequence[EventRecord]:
         """Return the last `limit` events that name this user, newest first."""
-        rows = self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE uid = :uid ORDER BY at DESC, id DESC LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE uid = :uid ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
             limit=limit,
         )
-        return [event_of(row) for row in rows]
 
     def withdrew(self, uid: int, client_id: str, since: Instant) -> bool:
         """Return whether this user has revoked anything of this client since then."""
@@ -205,12 +202,11 @@ class Events(Struct, frozen=True):
 
     def find(self, id: str) -> EventRecord | None:
         """Return one event."""
-        row = self.db.row(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE id = :id",
+        return EVENTS.find(
+            self.db,
+            "SELECT * FROM events WHERE id = :id",
             id=id,
         )
-        return None if row is None else event_of(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,31 +217,19 @@ class Decisions:
 
     def add(self, decision: Decision) -> None:
         """Insert the record; it is kept until it expires."""
-        self.db.send(
-            "INSERT INTO decisions (reference, at, endpoint, code, checked, description, expected,"
-            " received, client_id, expires_at)"
-            " VALUES (:reference, :at, :endpoint, :code, :checked, :description, :expected,"
-            " :received, :client_id, :expires_at) ON CONFLICT (reference) DO NOTHING",
-            reference=decision.reference,
-            at=decision.at,
-            endpoint=decision.endpoint,
-            code=decision.code,
-            checked=decision.check,
-            description=decision.description,
-            expected=decision.expected,
-            received=decision.received,
-            client_id=decision.client_id,
-            expires_at=decision.expires_at,
+        _DECISIONS.send(
+            self.db,
+            "INSERT INTO decisions (*) VALUES (*) ON CONFLICT (reference) DO NOTHING",
+            decision,
         )
 
     def find(self, reference: str) -> Decision | None:
         """Return the record of a reference."""
-        row = self.db.row(
-            "SELECT reference, at, endpoint, code, checked, description, expected, received,"
-            " client_id, expires_at FROM decisions WHERE reference = :reference",
+        return _DECISIONS.find(
+            self.db,
+            "SELECT * FROM decisions WHERE reference = :reference",
             reference=reference,
         )
-        return None if row is None else Decision(*row)
 
     def of_client(
         self, client_id: str, before: Instant, before_reference: str, limit: int, code: str = ""
@@ -254,11 +238,10 @@ class Decisions:
 
         With a `code` only those of that error.
         """
-        rows = self.db.rows(
-            "SELECT reference, at, endpoint, code, checked, description, expected, received,"
-            " client_id, expires_at FROM decisions WHERE client_id = :client_id"
-            " AND (at < :before OR (at = :before AND reference < :before_reference))"
-            " AND (:code = '' OR code = :code)"
+        return _DECISIONS.all(
+            self.db,
+            "SELECT * FROM decisions WHERE client_id = :client_id AND (at < :before"
+            " OR (at = :before AND reference < :before_reference)) AND (:code = '' OR code = :code)"
             " ORDER BY at DESC, reference DESC LIMIT :limit",
             client_id=client_id,
             before=before,
@@ -266,7 +249,6 @@ class Decisions:
             code=code,
             limit=limit,
         )
-        return [Decision(*row) for row in rows]
 
     def sweep_beyond(self, keep: int, limit: int) -> int:
         """Delete at most `limit` of the records that name a client, beyond the newest `keep`."""
@@ -367,7 +349,19 @@ def _kept(text: str) -> str:
     return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def event_of(row: Row) -> EventRecord:
-    """Return the event of a row: id, time, name, client, user, grant, data, actor."""
-    done_by = read_back(row[7], uid=row[4], client_id=row[3])
-    return EventRecord(row[0], Instant(row[1]), row[2], row[3], row[4], row[5], row[6], done_by)
+def _event(
+    id: str,
+    at: Instant,
+    name: str,
+    client_id: str | None,
+    uid: int | None,
+    grant_id: str | None,
+    data: str,
+    done_by: str,
+) -> EventRecord:
+    actor = read_back(done_by, uid=uid, client_id=client_id)
+    return EventRecord(id, at, name, client_id, uid, grant_id, data, actor)
+
+
+EVENTS = Record(_event, "events")
+_DECISIONS = Record(Decision, "decisions", check=Column("checked"))

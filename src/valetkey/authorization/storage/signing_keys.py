@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import touch
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -20,13 +21,12 @@ class SigningKeys:
 
         Of two keys that start in one second, the one created later comes later.
         """
-        rows = self.db.rows(
-            "SELECT kid, purpose, algorithm, period, public_jwk, sealed, created_at, activates_at,"
-            " retires_at, removed_at FROM signing_keys"
-            " WHERE removed_at IS NULL OR removed_at > :now ORDER BY activates_at, period",
+        return _KEYS.all(
+            self.db,
+            "SELECT * FROM signing_keys WHERE removed_at IS NULL OR removed_at > :now"
+            " ORDER BY activates_at, period",
             now=now,
         )
-        return [_record(row) for row in rows]
 
     def last_period(self, algorithm: str) -> int:
         """Return the period of this algorithm's newest key, also if it is gone; -1 for none."""
@@ -39,22 +39,11 @@ class SigningKeys:
     def issue(self, record: SigningKeyRecord) -> bool:
         """Insert the key. False if another process created this period's key first."""
         touch(self.db)
-        issued = self.db.run(
-            "INSERT INTO signing_keys (kid, purpose, algorithm, period, public_jwk, sealed,"
-            " created_at, activates_at, retires_at, removed_at)"
-            " VALUES (:kid, :purpose, :algorithm, :period, :public_jwk, :sealed, :created_at,"
-            " :activates_at, :retires_at, :removed_at)"
+        issued = _KEYS.run(
+            self.db,
+            "INSERT INTO signing_keys (*) VALUES (*)"
             " ON CONFLICT (purpose, algorithm, period) DO NOTHING",
-            kid=record.kid,
-            purpose=record.purpose,
-            algorithm=record.algorithm,
-            period=record.period,
-            public_jwk=record.public_jwk,
-            sealed=record.sealed,
-            created_at=record.created_at,
-            activates_at=record.activates_at,
-            retires_at=record.retires_at,
-            removed_at=record.removed_at,
+            record,
         )
         return issued == 1
 
@@ -122,16 +111,4 @@ class SigningKeys:
         )
 
 
-def _record(row: Row) -> SigningKeyRecord:
-    return SigningKeyRecord(
-        kid=row[0],
-        purpose=row[1],
-        algorithm=row[2],
-        period=row[3],
-        public_jwk=row[4],
-        sealed=row[5],
-        created_at=Instant(row[6]),
-        activates_at=Instant(row[7]),
-        retires_at=row[8],
-        removed_at=row[9],
-    )
+_KEYS = Record(SigningKeyRecord, "signing_keys")

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.storage.administration.people import People
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 
 
@@ -19,14 +18,11 @@ class Users:
 
     def find(self, uid: Uid) -> User | None:
         """Return the user, disabled or not."""
-        row = self.db.row(
-            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
-            " FROM users WHERE uid = :uid",
+        return USERS.find(
+            self.db,
+            "SELECT * FROM users WHERE uid = :uid",
             uid=uid,
         )
-        return None if row is None else user_of(row)
 
     def hold(self, uid: Uid) -> None:
         """Lock the user against endings meanwhile: for transactions that issue something.
@@ -54,48 +50,36 @@ class Users:
 
     def find_by_name(self, name: str) -> User | None:
         """Return the user with this username or email address, in any spelling."""
-        row = self.db.row(
-            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
-            " FROM users WHERE username_key = :key OR email_key = :key",
+        return USERS.find(
+            self.db,
+            "SELECT * FROM users WHERE username_key = :key OR email_key = :key",
             key=fold(name),
         )
-        return None if row is None else user_of(row)
 
     def find_by_username(self, username: str) -> User | None:
         """Return the user with this username, in any spelling."""
-        row = self.db.row(
-            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
-            " FROM users WHERE username_key = :key",
+        return USERS.find(
+            self.db,
+            "SELECT * FROM users WHERE username_key = :key",
             key=fold(username),
         )
-        return None if row is None else user_of(row)
 
     def find_by_email(self, email: str) -> User | None:
         """Return the user with this email address, in any spelling."""
-        row = self.db.row(
-            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
-            " FROM users WHERE email_key = :key",
+        return USERS.find(
+            self.db,
+            "SELECT * FROM users WHERE email_key = :key",
             key=fold(email),
         )
-        return None if row is None else user_of(row)
 
     def page(self, after: int, limit: int) -> Sequence[User]:
         """Return at most `limit` users in the order of their uids, after `after`."""
-        rows = self.db.rows(
-            "SELECT uid, username, email, email_verified_at, name, created_at, changed_at,"
-            " disabled_at, claims, role, EXISTS (SELECT 1 FROM memberships WHERE uid = users.uid)"
-            " OR EXISTS (SELECT 1 FROM developers WHERE uid = users.uid), generation"
-            " FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
+        return USERS.all(
+            self.db,
+            "SELECT * FROM users WHERE uid > :after ORDER BY uid LIMIT :limit",
             after=after,
             limit=limit,
         )
-        return [user_of(row) for row in rows]
 
     def register(self, user: User) -> bool:
         """Add a user; False if uid, username or email is taken, or held for another user."""
@@ -109,15 +93,13 @@ class Users:
         if not given:
             return False
         # Another transaction may have taken it since the check above.
-        registered = self.db.run(
-            "INSERT INTO users (uid, username, username_key, email, email_key, email_verified_at,"
-            " name, created_at, changed_at, disabled_at, claims, role)"
-            " VALUES (:uid, :username, :username_key, :email, :email_key, :email_verified_at,"
-            " :name, :created_at, :changed_at, :disabled_at, :claims, :role)"
-            " ON CONFLICT DO NOTHING",
-            created_at=user.created_at,
-            role=None if user.role is None else user.role.value,
-            **_columns(user),
+        registered = USERS.run(
+            self.db,
+            "INSERT INTO users (*, username_key, email_key)"
+            " VALUES (*, :username_key, :email_key) ON CONFLICT DO NOTHING",
+            user,
+            username_key=fold(user.username),
+            email_key=fold(user.email),
         )
         if registered:
             People(self.db).put(user.uid, user.username, user.email, user.name)
@@ -137,7 +119,16 @@ class Users:
             " email_key = :email_key, email_verified_at = :email_verified_at, name = :name,"
             " changed_at = :changed_at, disabled_at = :disabled_at,"
             " claims = :claims WHERE uid = :uid",
-            **_columns(user),
+            uid=user.uid,
+            username=user.username,
+            username_key=fold(user.username),
+            email=user.email,
+            email_key=fold(user.email),
+            email_verified_at=user.email_verified_at,
+            name=user.name,
+            changed_at=user.changed_at,
+            disabled_at=user.disabled_at,
+            claims=user.claims.encode(),
         )
         if changed:
             People(self.db).put(user.uid, user.username, user.email, user.name)
@@ -225,34 +216,11 @@ class Users:
         return row is not None
 
 
-def _columns(user: User) -> dict[str, object]:
-    return {
-        "uid": user.uid,
-        "username": user.username,
-        "username_key": fold(user.username),
-        "email": user.email,
-        "email_key": fold(user.email),
-        "email_verified_at": user.email_verified_at,
-        "name": user.name,
-        "changed_at": user.changed_at,
-        "disabled_at": user.disabled_at,
-        "claims": user.claims.encode(),
-    }
-
-
-def user_of(row: Row) -> User:
-    """Return the user of a row with the columns of `find`, in their order."""
-    return User(
-        uid=Uid(row[0]),
-        username=row[1],
-        email=row[2],
-        email_verified_at=row[3],
-        name=row[4],
-        created_at=Instant(row[5]),
-        changed_at=Instant(row[6]),
-        disabled_at=row[7],
-        claims=StandardClaims.decode(row[8]),
-        role=None if row[9] is None else Role(row[9]),
-        develops=bool(row[10]),
-        generation=row[11],
-    )
+USERS = Record(
+    User,
+    "users",
+    develops=Column(
+        sql="EXISTS (SELECT 1 FROM memberships WHERE memberships.uid = users.uid)"
+        " OR EXISTS (SELECT 1 FROM developers WHERE developers.uid = users.uid)"
+    ),
+)

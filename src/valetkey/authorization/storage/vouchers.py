@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -15,33 +16,21 @@ class Vouchers(Struct, frozen=True):
 
     def issue(self, voucher: Voucher) -> bool:
         """Issue a voucher. False if its string was issued or marked before."""
-        issued = self.db.run(
-            "INSERT INTO vouchers"
-            " (kind, fingerprint, client_id, grant_id, payload, expires_at, redeemed_at)"
-            " VALUES (:kind, :fingerprint, :client_id, :grant_id, :payload, :expires_at,"
-            " :redeemed_at)"
-            " ON CONFLICT (kind, fingerprint) DO NOTHING",
-            kind=voucher.kind.value,
-            fingerprint=voucher.fingerprint,
-            client_id=voucher.client_id,
-            grant_id=voucher.grant_id,
-            payload=voucher.payload,
-            expires_at=voucher.expires_at,
-            redeemed_at=voucher.redeemed_at,
+        issued = _VOUCHERS.run(
+            self.db,
+            "INSERT INTO vouchers (*) VALUES (*) ON CONFLICT (kind, fingerprint) DO NOTHING",
+            voucher,
         )
         return issued == 1
 
     def find(self, kind: VoucherKind, fingerprint: Fingerprint) -> Voucher | None:
         """Return the voucher, redeemed or not, expired or not."""
-        row = self.db.row(
-            "SELECT client_id, grant_id, payload, expires_at, redeemed_at FROM vouchers"
-            " WHERE kind = :kind AND fingerprint = :fingerprint",
+        return _VOUCHERS.find(
+            self.db,
+            "SELECT * FROM vouchers WHERE kind = :kind AND fingerprint = :fingerprint",
             kind=kind.value,
             fingerprint=fingerprint,
         )
-        if row is None:
-            return None
-        return Voucher(kind, fingerprint, row[0], row[1], row[2], Instant(row[3]), row[4])
 
     def redeem(self, voucher: Voucher, now: Instant) -> bool:
         """Redeem it. Exactly one concurrent caller gets True, and none after it expired."""
@@ -64,3 +53,6 @@ class Vouchers(Struct, frozen=True):
             before=before,
             limit=limit,
         )
+
+
+_VOUCHERS = Record(Voucher, "vouchers")

@@ -114,8 +114,8 @@ async def _replication(settings: Settings) -> AsyncIterator[Finding]:
 def _lags(db: Connection) -> list[tuple[str, int, str]]:
     # Used for PostgreSQL only, like its clock.
     return [
-        (row[0], row[1], row[2])
-        for row in db.rows(
+        (name, seconds, state)
+        for name, seconds, state in db.rows(
             "SELECT application_name::text, coalesce(CAST(EXTRACT(EPOCH FROM replay_lag) AS"
             " BIGINT), 0), state::text FROM pg_stat_replication ORDER BY application_name"
         )

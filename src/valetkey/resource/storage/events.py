@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
 
@@ -106,28 +107,28 @@ class Events:
 
     def add(self, event: Event, now: Instant) -> None:
         """Append the event."""
-        self.db.send(
-            "INSERT INTO events (at, object_id, version, name, object, uid, client_id, token_id,"
-            " grant_id) VALUES (:at, :object_id, :version, :name, :object, :uid, :client_id,"
-            " :token_id, :grant_id)",
-            at=now,
-            object_id=event.object_id,
-            version=event.version,
-            name=event.name,
-            object=event.object,
-            uid=event.uid,
-            client_id=event.client_id,
-            token_id=event.token_id,
-            grant_id=event.grant_id,
+        _RECORDS.send(
+            self.db,
+            "INSERT INTO events (*) VALUES (*)",
+            EventRecord(
+                now,
+                event.object_id,
+                event.version,
+                event.name,
+                event.object,
+                event.uid,
+                event.client_id,
+                event.token_id,
+                event.grant_id,
+            ),
         )
 
     def page(self, after: ListPosition, limit: int, object: str = "") -> Sequence[EventRecord]:
         """Return at most `limit` events after a position in time order, optionally of one kind."""
-        rows = self.db.rows(
-            "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
-            " FROM events WHERE (at, object_id, version) > (:at, :object_id, :version)"
-            " AND (:every = 1 OR object = :object)"
-            " ORDER BY at, object_id, version LIMIT :limit",
+        return _RECORDS.all(
+            self.db,
+            "SELECT * FROM events WHERE (at, object_id, version) > (:at, :object_id, :version)"
+            " AND (:every = 1 OR object = :object) ORDER BY at, object_id, version LIMIT :limit",
             at=after[0],
             object_id=after[1],
             version=after[2],
@@ -135,29 +136,27 @@ class Events:
             object=object,
             limit=limit,
         )
-        return [_record(row) for row in rows]
 
     def newest(self, limit: int, object: str = "") -> Sequence[EventRecord]:
         """Return the last `limit` events in time order."""
-        rows = self.db.rows(
-            "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
-            " FROM events WHERE (:every = 1 OR object = :object)"
-            " ORDER BY at DESC, object_id DESC, version DESC LIMIT :limit",
+        found = _RECORDS.all(
+            self.db,
+            "SELECT * FROM events WHERE (:every = 1 OR object = :object) ORDER BY at DESC,"
+            " object_id DESC, version DESC LIMIT :limit",
             every=int(not object),
             object=object,
             limit=limit,
         )
-        return [_record(row) for row in reversed(rows)]
+        return found[::-1]
 
     def find(self, object_id: str, version: int) -> EventRecord | None:
         """Return the event that made this version; scans all events."""
-        row = self.db.row(
-            "SELECT at, object_id, version, name, object, uid, client_id, token_id, grant_id"
-            " FROM events WHERE object_id = :object_id AND version = :version",
+        return _RECORDS.find(
+            self.db,
+            "SELECT * FROM events WHERE object_id = :object_id AND version = :version",
             object_id=object_id,
             version=version,
         )
-        return None if row is None else _record(row)
 
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` events written before `before`."""
@@ -170,5 +169,4 @@ class Events:
         )
 
 
-def _record(row: Row) -> EventRecord:
-    return EventRecord(Instant(row[0]), *row[1:])
+_RECORDS = Record(EventRecord, "events")

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
-from valetkey.sdk.upstream.revocations import Kind, Page, Revocation
+from valetkey.sdk.upstream.revocations import Page, Revocation
 
 KEY_SET = "key_set"
 CURSOR = "revocations_cursor"
@@ -43,30 +44,26 @@ class Kept:
 
     def revocations(self, now: Instant) -> Page:
         """Return all revocations that still matter, and the feed position to continue from."""
-        rows = self.db.rows(
-            "SELECT kind, id, revoked_at, expires_at FROM revocations WHERE expires_at > :now",
-            now=now,
+        known = _REVOCATIONS.all(
+            self.db, "SELECT * FROM revocations WHERE expires_at > :now", now=now
         )
-        known = tuple(
-            Revocation(Kind(row[0]), row[1], Instant(row[2]), Instant(row[3])) for row in rows
-        )
-        return Page(self.find(CURSOR), known)
+        return Page(self.find(CURSOR), tuple(known))
 
     def learn(self, page: Page) -> None:
         """Store one page of the feed; entries may repeat."""
         for entry in page.revocations:
-            self.db.send(
-                "INSERT INTO revocations (kind, id, revoked_at, expires_at)"
-                " VALUES (:kind, :id, :revoked_at, :expires_at)"
+            _REVOCATIONS.send(
+                self.db,
+                "INSERT INTO revocations (*) VALUES (*)"
                 " ON CONFLICT (kind, id) DO UPDATE SET"
                 " revoked_at = excluded.revoked_at, expires_at = excluded.expires_at"
                 " WHERE revocations.revoked_at < excluded.revoked_at",
-                kind=entry.kind.value,
-                id=entry.id,
-                revoked_at=entry.revoked_at,
-                expires_at=entry.expires_at,
+                entry,
             )
         self.put(CURSOR, page.cursor)
+
+
+_REVOCATIONS = Record(Revocation, "revocations")
 
 
 @dataclass(frozen=True, slots=True)

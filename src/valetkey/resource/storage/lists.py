@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import msgspec
 
 from valetkey.database.engine import Connection, Engine
+from valetkey.database.record import Column, Record
 from valetkey.resource.storage.kept import Kept
-from valetkey.resource.storage.objects import ListPosition, Owner, Stored, stored_of
+from valetkey.resource.storage.objects import STORED, ListPosition, Owner, Stored
 
 CREATED = "created_at"
 CHANGED = "changed_at"
@@ -123,12 +124,11 @@ class Lists:
         self, list: str, value: str, after: ListPosition, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
         """Return at most `limit` objects after a position, each with its own position."""
-        rows = self.db.rows(
-            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
-            " FROM list_entries AS e JOIN objects AS o ON o.id = e.id"
-            " WHERE e.owner = :owner AND e.kind = :kind AND e.list = :list AND e.value = :value"
-            " AND (e.place, e.id) > (:place, :id)"
-            " ORDER BY e.place, e.id LIMIT :limit",
+        return _PLACED.all(
+            self.db,
+            "SELECT * FROM list_entries AS e JOIN objects ON objects.id = e.id WHERE e.owner ="
+            " :owner AND e.kind = :kind AND e.list = :list AND e.value = :value AND (e.place, e.id)"
+            " > (:place, :id) ORDER BY e.place, e.id LIMIT :limit",
             owner=self.owner,
             kind=self.kind,
             list=list,
@@ -137,18 +137,16 @@ class Lists:
             id=after.id,
             limit=limit,
         )
-        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
     def page_back(
         self, list: str, value: str, before: ListPosition, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
         """Return at most `limit` entries before a position, in descending order."""
-        rows = self.db.rows(
-            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
-            " FROM list_entries AS e JOIN objects AS o ON o.id = e.id"
-            " WHERE e.owner = :owner AND e.kind = :kind AND e.list = :list AND e.value = :value"
-            " AND (e.place, e.id) < (:place, :id)"
-            " ORDER BY e.place DESC, e.id DESC LIMIT :limit",
+        return _PLACED.all(
+            self.db,
+            "SELECT * FROM list_entries AS e JOIN objects ON objects.id = e.id WHERE e.owner ="
+            " :owner AND e.kind = :kind AND e.list = :list AND e.value = :value AND (e.place, e.id)"
+            " < (:place, :id) ORDER BY e.place DESC, e.id DESC LIMIT :limit",
             owner=self.owner,
             kind=self.kind,
             list=list,
@@ -157,7 +155,6 @@ class Lists:
             id=before.id,
             limit=limit,
         )
-        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +172,20 @@ class Both:
         self, after: ListPosition, window: int, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
         """Return at most `limit` objects among the `window` next entries of the first list."""
-        rows = self.db.rows(
-            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
-            " FROM (SELECT place, id FROM list_entries"
-            " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
-            " AND (place, id) > (:place, :id) ORDER BY place, id LIMIT :window) AS e"
-            " JOIN objects AS o ON o.id = e.id"
-            " WHERE EXISTS (SELECT 1 FROM list_entries AS other"
-            " WHERE other.owner = :owner AND other.kind = :kind AND other.list = :other"
-            " AND other.value = :its AND other.place = e.place AND other.id = e.id)"
-            " ORDER BY e.place, e.id LIMIT :limit",
+        return _PLACED.all(
+            self.db,
+            "SELECT * FROM (SELECT place, id FROM list_entries WHERE owner = :owner"
+            " AND kind = :kind AND list = :list AND value = :value AND (place, id) > (:place, :id)"
+            " ORDER BY place, id LIMIT :window) AS e JOIN objects ON objects.id = e.id"
+            " WHERE EXISTS (SELECT 1 FROM list_entries AS other WHERE other.owner = :owner"
+            " AND other.kind = :kind AND other.list = :other AND other.value = :its"
+            " AND other.place = e.place AND other.id = e.id) ORDER BY e.place, e.id LIMIT :limit",
             **self._where(after),
             window=window,
             limit=limit,
             other=self.lists[1],
             its=self.values[1],
         )
-        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
     def end(self, after: ListPosition, window: int) -> ListPosition | None:
         """Return the end of that window; None if the first list ends before it."""
@@ -202,29 +196,27 @@ class Both:
             **self._where(after),
             skipped=window - 1,
         )
-        return None if row is None else ListPosition(row[0], row[1])
+        return None if row is None else ListPosition(*row)
 
     def page_back(
         self, before: ListPosition, window: int, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
         """Do as `page`, in the other direction."""
-        rows = self.db.rows(
-            "SELECT o.id, o.document, o.version, o.created_at, o.changed_at, e.place"
-            " FROM (SELECT place, id FROM list_entries"
-            " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"
-            " AND (place, id) < (:place, :id) ORDER BY place DESC, id DESC LIMIT :window) AS e"
-            " JOIN objects AS o ON o.id = e.id"
-            " WHERE EXISTS (SELECT 1 FROM list_entries AS other"
-            " WHERE other.owner = :owner AND other.kind = :kind AND other.list = :other"
-            " AND other.value = :its AND other.place = e.place AND other.id = e.id)"
-            " ORDER BY e.place DESC, e.id DESC LIMIT :limit",
+        return _PLACED.all(
+            self.db,
+            "SELECT * FROM (SELECT place, id FROM list_entries WHERE owner = :owner"
+            " AND kind = :kind AND list = :list AND value = :value AND (place, id) < (:place, :id)"
+            " ORDER BY place DESC, id DESC LIMIT :window) AS e JOIN objects ON objects.id = e.id"
+            " WHERE EXISTS (SELECT 1 FROM list_entries AS other WHERE other.owner = :owner"
+            " AND other.kind = :kind AND other.list = :other AND other.value = :its"
+            " AND other.place = e.place AND other.id = e.id) ORDER BY e.place DESC, e.id DESC"
+            " LIMIT :limit",
             **self._where(before),
             window=window,
             limit=limit,
             other=self.lists[1],
             its=self.values[1],
         )
-        return [(stored_of(row), ListPosition(row[5], row[0])) for row in rows]
 
     def end_back(self, before: ListPosition, window: int) -> ListPosition | None:
         """Do as `end`, in the other direction."""
@@ -236,7 +228,7 @@ class Both:
             **self._where(before),
             skipped=window - 1,
         )
-        return None if row is None else ListPosition(row[0], row[1])
+        return None if row is None else ListPosition(*row)
 
     def _where(self, place: ListPosition) -> dict[str, object]:
         return {
@@ -265,17 +257,29 @@ def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], s
     """Enter a batch of objects after the id `after`; return the last id, None at the end."""
 
     def work(db: Connection) -> str | None:
-        rows = db.rows(
-            "SELECT id, document, version, created_at, changed_at, owner FROM objects"
-            " WHERE kind = :kind AND id > :id ORDER BY id LIMIT :limit",
+        found = _OWNED.all(
+            db,
+            "SELECT * FROM objects WHERE kind = :kind AND id > :id ORDER BY id LIMIT :limit",
             kind=kind,
             id=after,
             limit=_BATCH,
         )
-        for row in rows:
-            lists = Lists(db, kind, Owner(row[5]))
-            lists.drop(row[0])
-            lists.put(row[0], orders.entries(stored_of(row)))
-        return str(rows[-1][0]) if len(rows) == _BATCH else None
+        for stored, owner in found:
+            lists = Lists(db, kind, owner)
+            lists.drop(stored.id)
+            lists.put(stored.id, orders.entries(stored))
+        return found[-1][0].id if len(found) == _BATCH else None
 
     return work
+
+
+def _placed(stored: Stored, place: str) -> tuple[Stored, ListPosition]:
+    return stored, ListPosition(place, stored.id)
+
+
+def _owned(stored: Stored, owner: Owner) -> tuple[Stored, Owner]:
+    return stored, owner
+
+
+_PLACED = Record(_placed, stored=STORED, place=Column(sql="e.place"))
+_OWNED = Record(_owned, "objects", stored=STORED)

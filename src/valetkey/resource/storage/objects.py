@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NewType
 
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 Owner = NewType("Owner", str)
@@ -35,11 +36,11 @@ LAST = ListPosition(2**62, "")
 """Sorts after all objects in creation order, as FIRST sorts before them."""
 
 
-ONE = (
-    "SELECT id, document, version, created_at, changed_at FROM objects"
-    " WHERE id = :id AND kind = :kind AND owner = :owner"
-)
-"""SQL for one object of one owner, columns in the order of `Stored`."""
+STORED = Record(Stored, "objects")
+
+_ONE = "SELECT * FROM objects WHERE id = :id AND kind = :kind AND owner = :owner"
+ONE = STORED.statement(_ONE)
+"""SQL for one object of one owner, a row of `STORED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +53,42 @@ class Objects:
 
     def find(self, id: str) -> Stored | None:
         """Return the object; None if it does not exist or belongs to another owner."""
-        row = self.db.row(ONE, id=id, kind=self.kind, owner=self.owner)
-        return None if row is None else stored_of(row)
+        return STORED.find(self.db, _ONE, id=id, kind=self.kind, owner=self.owner)
 
     def page(self, after: ListPosition, limit: int) -> Sequence[Stored]:
         """Return at most `limit` objects in creation order after a position."""
-        rows = self.db.rows(
-            "SELECT id, document, version, created_at, changed_at FROM objects"
-            " WHERE owner = :owner AND kind = :kind"
-            " AND (created_at, id) > (:at, :id)"
-            " ORDER BY created_at, id LIMIT :limit",
+        return STORED.all(
+            self.db,
+            "SELECT * FROM objects WHERE owner = :owner AND kind = :kind AND (created_at, id) >"
+            " (:at, :id) ORDER BY created_at, id LIMIT :limit",
             owner=self.owner,
             kind=self.kind,
             at=after.value,
             id=after.id,
             limit=limit,
         )
-        return [stored_of(row) for row in rows]
 
     def page_back(self, before: ListPosition, limit: int) -> Sequence[Stored]:
         """Return at most `limit` objects created before a position, the newest first."""
-        rows = self.db.rows(
-            "SELECT id, document, version, created_at, changed_at FROM objects"
-            " WHERE owner = :owner AND kind = :kind"
-            " AND (created_at, id) < (:at, :id)"
-            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+        return STORED.all(
+            self.db,
+            "SELECT * FROM objects WHERE owner = :owner AND kind = :kind AND (created_at, id) <"
+            " (:at, :id) ORDER BY created_at DESC, id DESC LIMIT :limit",
             owner=self.owner,
             kind=self.kind,
             at=before.value,
             id=before.id,
             limit=limit,
         )
-        return [stored_of(row) for row in rows]
 
     def add(self, new: Stored) -> None:
         """Insert a new object."""
-        self.db.send(
-            "INSERT INTO objects (id, kind, owner, document, version, created_at, changed_at)"
-            " VALUES (:id, :kind, :owner, :document, :version, :created_at, :changed_at)",
-            id=new.id,
+        STORED.send(
+            self.db,
+            "INSERT INTO objects (*, kind, owner) VALUES (*, :kind, :owner)",
+            new,
             kind=self.kind,
             owner=self.owner,
-            document=new.document,
-            version=new.version,
-            created_at=new.created_at,
-            changed_at=new.changed_at,
         )
 
     def change(self, before: Stored, document: str, now: Instant) -> Stored | None:
@@ -126,8 +118,3 @@ class Objects:
             version=before.version,
         )
         return removed == 1
-
-
-def stored_of(row: Row) -> Stored:
-    """Return the object of a row that begins with the columns of Stored."""
-    return Stored(row[0], row[1], row[2], Instant(row[3]), Instant(row[4]))

@@ -37,7 +37,7 @@ class AnswerTimes:
             " ORDER BY hour, outcome, within",
             hour=hour,
         )
-        return [((row[0], row[1], row[2]), row[3]) for row in rows]
+        return [((at, outcome, within), amount) for at, outcome, within, amount in rows]
 
     def sweep(self, before_hour: int, limit: int) -> int:
         """Delete at most `limit` counters of earlier hours."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import Uid
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
 
@@ -21,49 +22,39 @@ class ApiTokens:
 
     def issue(self, print_: Fingerprint, token: ApiToken) -> None:
         """Insert the token."""
-        self.db.send(
-            "INSERT INTO api_tokens (id, token_print, uid, name, permissions, created_at,"
-            " expires_at) VALUES (:id, :print, :uid, :name, :permissions, :created_at,"
-            " :expires_at)",
-            id=token.id,
+        _TOKENS.send(
+            self.db,
+            "INSERT INTO api_tokens (*, token_print) VALUES (*, :print)",
+            token,
             print=print_,
-            uid=token.uid,
-            name=token.name,
-            permissions=" ".join(sorted(token.permissions)),
-            created_at=token.created_at,
-            expires_at=token.expires_at,
         )
 
     def find_by_print(self, print_: Fingerprint) -> ApiToken | None:
         """Return the token with this fingerprint, live or not."""
-        row = self.db.row(
-            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
-            " FROM api_tokens WHERE token_print = :print",
+        return _TOKENS.find(
+            self.db,
+            "SELECT * FROM api_tokens WHERE token_print = :print",
             print=print_,
         )
-        return None if row is None else _token(row)
 
     def find(self, id: str) -> ApiToken | None:
         """Return the token with this id, live or not."""
-        row = self.db.row(
-            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
-            " FROM api_tokens WHERE id = :id",
+        return _TOKENS.find(
+            self.db,
+            "SELECT * FROM api_tokens WHERE id = :id",
             id=id,
         )
-        return None if row is None else _token(row)
 
     def page(self, before: Instant, before_id: str, limit: int) -> Sequence[ApiToken]:
         """Return at most `limit` tokens, newest first, before a position."""
-        rows = self.db.rows(
-            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
-            " FROM api_tokens WHERE created_at < :before"
-            " OR (created_at = :before AND id < :before_id)"
-            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+        return _TOKENS.all(
+            self.db,
+            "SELECT * FROM api_tokens WHERE created_at < :before OR (created_at = :before AND id <"
+            " :before_id) ORDER BY created_at DESC, id DESC LIMIT :limit",
             before=before,
             before_id=before_id,
             limit=limit,
         )
-        return [_token(row) for row in rows]
 
     def count_live(self, uid: Uid, now: Instant) -> int:
         """Return the number of a user's live tokens."""
@@ -77,14 +68,13 @@ class ApiTokens:
 
     def live_of(self, uid: Uid, now: Instant) -> Sequence[ApiToken]:
         """Return a user's live tokens, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, uid, name, permissions, created_at, expires_at, last_used_at, ended_at"
-            " FROM api_tokens WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
+        return _TOKENS.all(
+            self.db,
+            "SELECT * FROM api_tokens WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
             " ORDER BY created_at, id",
             uid=uid,
             now=now,
         )
-        return [_token(row) for row in rows]
 
     def end(self, id: str, now: Instant) -> bool:
         """Revoke the token. Exactly one concurrent caller gets True."""
@@ -117,14 +107,4 @@ class ApiTokens:
         )
 
 
-def _token(row: Row) -> ApiToken:
-    return ApiToken(
-        id=row[0],
-        uid=Uid(row[1]),
-        name=row[2],
-        permissions=frozenset(row[3].split()),
-        created_at=Instant(row[4]),
-        expires_at=Instant(row[5]),
-        last_used_at=row[6],
-        ended_at=row[7],
-    )
+_TOKENS = Record(ApiToken, "api_tokens")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.register.client import ClientType, GrantTypeName
 from valetkey.authorization.model.register.profile import ProfileName
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 
 MOST_LOOKED_AT = 2_000
@@ -121,10 +122,9 @@ class ClientSearch:
 
     def _lines(self, before: Cursor) -> Iterator[ClientLine]:
         while True:
-            rows = self.db.rows(
-                "SELECT id, name, type, profile, grant_types, created_at, disabled_at,"
-                " verified_at, EXISTS (SELECT 1 FROM registrations WHERE client_id = clients.id)"
-                " FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
+            lines = _LINES.all(
+                self.db,
+                "SELECT * FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
                 " AND NOT EXISTS (SELECT 1 FROM registrations"
                 " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
                 " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
@@ -133,22 +133,15 @@ class ClientSearch:
                 id=before.id,
                 limit=_BATCH,
             )
-            for row in rows:
-                yield _line(row)
-            if len(rows) < _BATCH:
+            yield from lines
+            if len(lines) < _BATCH:
                 return
-            before = _line(rows[-1]).place
+            before = lines[-1].place
 
 
-def _line(row: Row) -> ClientLine:
-    return ClientLine(
-        id=row[0],
-        name=row[1],
-        type=ClientType(row[2]),
-        profile=ProfileName(row[3]),
-        grant_types=tuple(json.loads(row[4])),
-        created_at=Instant(row[5]),
-        disabled_at=row[6],
-        verified_at=row[7],
-        self_registered=bool(row[8]),
-    )
+_LINES = Record(
+    ClientLine,
+    "clients",
+    grant_types=Column(read=lambda text: tuple(json.loads(text))),
+    self_registered=Column(sql="EXISTS (SELECT 1 FROM registrations WHERE client_id = clients.id)"),
+)

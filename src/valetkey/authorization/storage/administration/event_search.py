@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.storage.administration.client_search import Cursor
-from valetkey.authorization.storage.records import EventRecord, event_of
-from valetkey.database.engine import Connection, Row
+from valetkey.authorization.storage.records import EVENTS, EventRecord
+from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 _LATEST = Instant(1 << 53)
@@ -61,73 +61,66 @@ class EventSearch:
             rows = self._done_by(said)
             own = _by_those_they_name(wanted)
             if own is not None:
-                found = [*self.page(own, before, limit), *map(event_of, rows)]
+                found = [*self.page(own, before, limit), *rows]
                 every = {each.id: each for each in found}.values()
                 return sorted(every, key=lambda each: (each.at, each.id), reverse=True)[:limit]
         elif wanted.name:
             rows = self._of_name(said)
         else:
             rows = self._all(said)
-        return [event_of(row) for row in rows]
+        return rows
 
-    def _of_person(self, said: dict[str, object]) -> Sequence[Row]:
-        return self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE uid = :uid AND uid IS NOT NULL AND at >= :since AND at <= :until"
-            " AND (at < :at OR (at = :at AND id < :id))"
-            " AND (:client_id = '' OR client_id = :client_id)"
-            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by"
-            "  OR (done_by = 'user' AND :done_by = 'user ' || uid)"
-            "  OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
+    def _of_person(self, said: dict[str, object]) -> Sequence[EventRecord]:
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE uid = :uid AND uid IS NOT NULL AND at >= :since"
+            " AND at <= :until AND (at < :at OR (at = :at AND id < :id)) AND (:client_id = ''"
+            " OR client_id = :client_id) AND (:name = '' OR name = :name) AND (:done_by = ''"
+            " OR done_by = :done_by  OR (done_by = 'user' AND :done_by = 'user ' || uid) "
+            " OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
-    def _of_client(self, said: dict[str, object]) -> Sequence[Row]:
+    def _of_client(self, said: dict[str, object]) -> Sequence[EventRecord]:
         said.pop("uid")
-        return self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE client_id = :client_id AND client_id IS NOT NULL"
-            " AND at >= :since AND at <= :until"
-            " AND (at < :at OR (at = :at AND id < :id))"
-            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by"
-            "  OR (done_by = 'user' AND :done_by = 'user ' || uid)"
-            "  OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE client_id = :client_id AND client_id IS NOT NULL"
+            " AND at >= :since AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
+            " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by "
+            " OR (done_by = 'user' AND :done_by = 'user ' || uid)  OR (done_by = 'client'"
+            " AND :done_by = 'client ' || client_id)) ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
-    def _done_by(self, said: dict[str, object]) -> Sequence[Row]:
+    def _done_by(self, said: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id"):
             said.pop(name)
-        return self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE done_by = :done_by AND done_by NOT IN ('', 'user', 'client')"
-            " AND at >= :since AND at <= :until"
-            " AND (at < :at OR (at = :at AND id < :id))"
-            " AND (:name = '' OR name = :name)"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE done_by = :done_by AND done_by NOT IN ('', 'user',"
+            " 'client') AND at >= :since AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
+            " AND (:name = '' OR name = :name) ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
-    def _of_name(self, said: dict[str, object]) -> Sequence[Row]:
+    def _of_name(self, said: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id", "done_by"):
             said.pop(name)
-        return self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE name = :name AND at >= :since AND at <= :until"
-            " AND (at < :at OR (at = :at AND id < :id))"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE name = :name AND at >= :since AND at <= :until AND (at <"
+            " :at OR (at = :at AND id < :id)) ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
-    def _all(self, said: dict[str, object]) -> Sequence[Row]:
+    def _all(self, said: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id", "done_by", "name"):
             said.pop(name)
-        return self.db.rows(
-            "SELECT id, at, name, client_id, uid, grant_id, data, done_by FROM events"
-            " WHERE at >= :since AND at <= :until"
-            " AND (at < :at OR (at = :at AND id < :id))"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
+        return EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE at >= :since AND at <= :until AND (at < :at OR (at = :at"
+            " AND id < :id)) ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )

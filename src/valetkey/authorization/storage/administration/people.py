@@ -98,7 +98,7 @@ class People:
             end=end,
             limit=limit,
         )
-        return [(row[0], Uid(row[1])) for row in rows]
+        return [(word, uid) for word, uid in rows]
 
     def newest(self, chosen: Filter, before: Instant, before_uid: int, limit: int) -> Sequence[Uid]:
         """Return at most `limit` matching users, newest first, before a position."""
@@ -123,7 +123,7 @@ class People:
             " ORDER BY kind, created_at, id",
             uid=uid,
         )
-        return [(row[0], row[1], Instant(row[2]), row[3]) for row in rows]
+        return [(kind, name, created, used) for kind, name, created, used in rows]
 
     def did(self, done_by: DoneBy, name: str, uid: Uid, since: Instant) -> bool:
         """Return whether an actor has done this to the user since then."""
@@ -175,13 +175,13 @@ class People:
             return 0
         moved = self.db.run(
             "UPDATE turns SET taken = :uid WHERE name = 'people_words' AND taken = :last",
-            uid=rows[-1][0],
+            uid=max(uid for uid, *_ in rows),
             last=last,
         )
         if not moved:
             return 0
-        for found in rows:
-            self.put(Uid(found[0]), found[1], found[2], found[3])
+        for uid, username, email, name in rows:
+            self.put(uid, username, email, name)
         return len(rows)
 
     def count(self, most: int) -> int:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.storage.revision import touch
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -40,27 +41,23 @@ class Restoration(Struct, frozen=True):
 
         A restore must not undo them.
         """
-        rows = self.db.rows(
-            "SELECT id, at, name, uid, client_id, data FROM events"
-            " WHERE (at > :at OR (at = :at AND id > :after)) AND name IN"
-            " ('user.disabled', 'user.removed', 'password.changed', 'password.removed',"
-            " 'passkey.removed', 'authenticator.removed', 'factors.removed',"
+        events = _ENDINGS.all(
+            self.db,
+            "SELECT * FROM events WHERE (at > :at OR (at = :at AND id > :after))"
+            " AND name IN ('user.disabled', 'user.removed', 'password.changed',"
+            " 'password.removed', 'passkey.removed', 'authenticator.removed', 'factors.removed',"
             " 'recovery_codes.issued', 'identity.unlinked', 'email.restored', 'role.changed',"
             " 'user.changed', 'team_member.removed', 'team_member.changed', 'developer.dismissed',"
             " 'recovery_code.used', 'client.disabled', 'client.removed', 'client.changed',"
-            " 'client_secret.ended', 'client_secret.issued',"
-            " 'client_verification.ended') ORDER BY at, id LIMIT :limit",
+            " 'client_secret.ended', 'client_secret.issued', 'client_verification.ended')"
+            " ORDER BY at, id LIMIT :limit",
             at=at,
             after=after,
             limit=limit,
         )
-        found = [
-            Ending(row[0], Instant(row[1]), row[2], row[3], row[4])
-            for row in rows
-            if _ends_something(row[2], row[5])
-        ]
-        last = (Instant(rows[-1][1]), str(rows[-1][0])) if len(rows) == limit else None
-        return EndingPage(found, last)
+        found = [ending for ending, data in events if _ends_something(ending.name, data)]
+        last = events[-1][0] if len(events) == limit else None
+        return EndingPage(found, None if last is None else (last.at, last.id))
 
     def newest(self) -> Instant:
         """Return the time of the newest event in the database; 0 before the first."""
@@ -158,3 +155,10 @@ def _ends_something(name: str, data: str) -> bool:
 
 _CREDENTIALS = ('"key_set"', '"authentication_method"', '"openid"')
 """The fields of a client that define its authentication; `openid` holds its jwks_uri."""
+
+
+def _ending(ending: Ending, data: str) -> tuple[Ending, str]:
+    return ending, data
+
+
+_ENDINGS = Record(_ending, "events", ending=Record(Ending, "events"))

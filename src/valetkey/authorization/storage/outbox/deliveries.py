@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.delivery import Delivery, DeliveryKind
-from valetkey.database.engine import Connection, Row
+from valetkey.authorization.model.delivery import Delivery
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -17,20 +17,10 @@ class Deliveries:
 
     def add(self, delivery: Delivery) -> None:
         """Queue a delivery."""
-        self.db.send(
-            "INSERT INTO deliveries (id, kind, client_id, session_id, uid, attempts, due_at,"
-            " created_at, expires_at)"
-            " VALUES (:id, :kind, :client_id, :session_id, :uid, :attempts, :due_at,"
-            " :created_at, :expires_at)",
-            id=delivery.id,
-            kind=delivery.kind.value,
-            client_id=delivery.client_id,
-            session_id=delivery.session_id,
-            uid=delivery.uid,
-            attempts=delivery.attempts,
-            due_at=delivery.due_at,
-            created_at=delivery.created_at,
-            expires_at=delivery.expires_at,
+        _DELIVERIES.send(
+            self.db,
+            "INSERT INTO deliveries (*) VALUES (*)",
+            delivery,
         )
 
     def is_any_due(self, now: Instant) -> bool:
@@ -45,30 +35,26 @@ class Deliveries:
 
         Each goes to exactly one concurrent caller and counts another attempt.
         """
-        rows = self.db.rows(
-            "UPDATE deliveries SET due_at = :until, attempts = attempts + 1"
-            " WHERE due_at <= :now AND id IN"
-            " (SELECT id FROM deliveries WHERE due_at <= :now ORDER BY due_at, id LIMIT :limit)"
-            " RETURNING id, kind, client_id, session_id, uid, attempts, due_at, created_at,"
-            " expires_at",
+        return _DELIVERIES.all(
+            self.db,
+            "UPDATE deliveries SET due_at = :until, attempts = attempts + 1 WHERE due_at <= :now"
+            " AND id IN (SELECT id FROM deliveries WHERE due_at <= :now ORDER BY due_at, id"
+            " LIMIT :limit) RETURNING *",
             now=now,
             until=until,
             limit=limit,
         )
-        return [_delivery(row) for row in rows]
 
     def lease_of_session(self, session_id: str, now: Instant, until: Instant) -> Sequence[Delivery]:
         """Lease all deliveries about the end of one session."""
-        rows = self.db.rows(
-            "UPDATE deliveries SET due_at = :until, attempts = attempts + 1"
-            " WHERE session_id = :session_id AND due_at <= :now"
-            " RETURNING id, kind, client_id, session_id, uid, attempts, due_at, created_at,"
-            " expires_at",
+        return _DELIVERIES.all(
+            self.db,
+            "UPDATE deliveries SET due_at = :until, attempts = attempts + 1 WHERE session_id ="
+            " :session_id AND due_at <= :now RETURNING *",
             session_id=session_id,
             now=now,
             until=until,
         )
-        return [_delivery(row) for row in rows]
 
     def finish(self, delivery_id: str) -> bool:
         """Delete a delivered or abandoned one. Exactly one concurrent caller gets True."""
@@ -98,15 +84,4 @@ class Deliveries:
         return None if row is None or row[0] is None else Instant(row[0])
 
 
-def _delivery(row: Row) -> Delivery:
-    return Delivery(
-        id=row[0],
-        kind=DeliveryKind(row[1]),
-        client_id=row[2],
-        session_id=row[3],
-        uid=Uid(row[4]),
-        attempts=row[5],
-        due_at=Instant(row[6]),
-        created_at=Instant(row[7]),
-        expires_at=Instant(row[8]),
-    )
+_DELIVERIES = Record(Delivery, "deliveries")

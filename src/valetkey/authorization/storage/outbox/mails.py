@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.email import EmailKind, QueuedEmail
-from valetkey.database.engine import Connection, Row
+from valetkey.authorization.model.email import QueuedEmail
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -17,17 +17,10 @@ class Mails:
 
     def add(self, mail: QueuedEmail) -> None:
         """Queue an email."""
-        self.db.send(
-            "INSERT INTO mails (id, kind, uid, sealed, attempts, due_at, created_at, expires_at)"
-            " VALUES (:id, :kind, :uid, :sealed, :attempts, :due_at, :created_at, :expires_at)",
-            id=mail.id,
-            kind=mail.kind.value,
-            uid=mail.uid,
-            sealed=mail.sealed,
-            attempts=mail.attempts,
-            due_at=mail.due_at,
-            created_at=mail.created_at,
-            expires_at=mail.expires_at,
+        _MAILS.send(
+            self.db,
+            "INSERT INTO mails (*) VALUES (*)",
+            mail,
         )
 
     def is_any_due(self, now: Instant) -> bool:
@@ -39,16 +32,15 @@ class Mails:
 
         Each goes to exactly one concurrent caller and counts another attempt.
         """
-        rows = self.db.rows(
-            "UPDATE mails SET due_at = :until, attempts = attempts + 1"
-            " WHERE due_at <= :now AND id IN"
-            " (SELECT id FROM mails WHERE due_at <= :now ORDER BY due_at, id LIMIT :limit)"
-            " RETURNING id, kind, uid, sealed, attempts, due_at, created_at, expires_at",
+        return _MAILS.all(
+            self.db,
+            "UPDATE mails SET due_at = :until, attempts = attempts + 1 WHERE due_at <= :now AND id"
+            " IN (SELECT id FROM mails WHERE due_at <= :now ORDER BY due_at, id LIMIT :limit)"
+            " RETURNING *",
             now=now,
             until=until,
             limit=limit,
         )
-        return [_mail(row) for row in rows]
 
     def finish(self, mail_id: str) -> bool:
         """Delete a sent or abandoned one. Exactly one concurrent caller gets True."""
@@ -66,24 +58,22 @@ class Mails:
 
     def kept(self, now: Instant, limit: int) -> Sequence[QueuedEmail]:
         """Return at most `limit` of those that are kept instead of sent, newest first."""
-        rows = self.db.rows(
-            "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
-            " WHERE due_at IS NULL AND expires_at > :now"
-            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+        return _MAILS.all(
+            self.db,
+            "SELECT * FROM mails WHERE due_at IS NULL AND expires_at > :now ORDER BY created_at"
+            " DESC, id DESC LIMIT :limit",
             now=now,
             limit=limit,
         )
-        return [_mail(row) for row in rows]
 
     def find_kept(self, mail_id: str, now: Instant) -> QueuedEmail | None:
         """Return one of those that are kept."""
-        row = self.db.row(
-            "SELECT id, kind, uid, sealed, attempts, due_at, created_at, expires_at FROM mails"
-            " WHERE id = :id AND due_at IS NULL AND expires_at > :now",
+        return _MAILS.find(
+            self.db,
+            "SELECT * FROM mails WHERE id = :id AND due_at IS NULL AND expires_at > :now",
             id=mail_id,
             now=now,
         )
-        return None if row is None else _mail(row)
 
     def waiting(self) -> int:
         """Return how many are not sent yet."""
@@ -109,14 +99,4 @@ class Mails:
         )
 
 
-def _mail(row: Row) -> QueuedEmail:
-    return QueuedEmail(
-        id=row[0],
-        kind=EmailKind(row[1]),
-        uid=None if row[2] is None else Uid(row[2]),
-        sealed=row[3],
-        attempts=row[4],
-        due_at=row[5],
-        created_at=Instant(row[6]),
-        expires_at=Instant(row[7]),
-    )
+_MAILS = Record(QueuedEmail, "mails")

@@ -2,26 +2,19 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.model.register.client import (
-    AccessTokenFormat,
-    ApplicationType,
-    AuthenticationMethod,
     Client,
     ClientSecret,
-    ClientType,
 )
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revision import hold_all, touch
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.moment import Instant, Lifetime
-from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import Fingerprint
+from valetkey.kernel.moment import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +37,8 @@ class Clients:
 
     def find(self, client_id: str) -> Client | None:
         """Return the client with its unexpired and expired secrets, newest first."""
-        row = self.db.row(
-            "SELECT id, name, description, type, application_type, profile, access_token_format,"
-            " access_token_lifetime, authentication_method, redirect_uris, grant_types, scope,"
-            " default_scope, required_scope, key_set, requires_pkce, rotates_refresh_token,"
-            " ends_with_session, logo_uri, policy_uri, tos_uri, created_at, changed_at,"
-            " disabled_at, openid,"
-            " (SELECT COUNT(*) FROM registrations WHERE client_id = clients.id), verified_at,"
-            " (SELECT name FROM client_logos WHERE client_id = clients.id AND source = logo_uri),"
-            " generation FROM clients WHERE id = :id",
-            id=client_id,
-        )
-        return None if row is None else _client(row, self._secrets(client_id))
+        client = _CLIENTS.find(self.db, "SELECT * FROM clients WHERE id = :id", id=client_id)
+        return None if client is None else replace(client, secrets=self._secrets(client_id))
 
     def is_on(self, client: Client) -> bool:
         """Return whether the client is enabled and was never disabled since it was read."""
@@ -137,20 +120,8 @@ class Clients:
     def register(self, client: Client) -> bool:
         """Add a client; False if the id is taken."""
         self.touch()
-        added = self.db.run(
-            "INSERT INTO clients (id, name, description, type, application_type, profile,"
-            " access_token_format, access_token_lifetime, authentication_method, redirect_uris,"
-            " grant_types, scope, default_scope, required_scope, key_set, requires_pkce,"
-            " rotates_refresh_token, ends_with_session, logo_uri, policy_uri, tos_uri, created_at,"
-            " changed_at, disabled_at, openid)"
-            " VALUES (:id, :name, :description, :type, :application_type, :profile,"
-            " :access_token_format, :access_token_lifetime, :authentication_method,"
-            " :redirect_uris, :grant_types, :scope, :default_scope, :required_scope, :key_set,"
-            " :requires_pkce, :rotates_refresh_token, :ends_with_session, :logo_uri, :policy_uri,"
-            " :tos_uri, :created_at, :changed_at, :disabled_at, :openid)"
-            " ON CONFLICT (id) DO NOTHING",
-            created_at=client.created_at,
-            **_columns(client),
+        added = _CLIENTS.run(
+            self.db, "INSERT INTO clients (*) VALUES (*) ON CONFLICT (id) DO NOTHING", client
         )
         Logos(self.db).want(client.id)
         return added == 1
@@ -163,21 +134,7 @@ class Clients:
         """Write everything about a client except its secrets; False if it is gone."""
         self.hold_all()
         self.touch()
-        changed = self.db.run(
-            "UPDATE clients SET name = :name, description = :description, type = :type,"
-            " application_type = :application_type, profile = :profile,"
-            " access_token_format = :access_token_format,"
-            " access_token_lifetime = :access_token_lifetime,"
-            " authentication_method = :authentication_method, redirect_uris = :redirect_uris,"
-            " grant_types = :grant_types, scope = :scope, default_scope = :default_scope,"
-            " required_scope = :required_scope, key_set = :key_set,"
-            " requires_pkce = :requires_pkce, rotates_refresh_token = :rotates_refresh_token,"
-            " ends_with_session = :ends_with_session, logo_uri = :logo_uri,"
-            " policy_uri = :policy_uri, tos_uri = :tos_uri, changed_at = :changed_at,"
-            " disabled_at = :disabled_at, openid = :openid"
-            " WHERE id = :id",
-            **_columns(client),
-        )
+        changed = _CLIENTS.run(self.db, "UPDATE clients SET * WHERE id = :id", client)
         Logos(self.db).want(client.id)
         return changed == 1
 
@@ -278,7 +235,7 @@ class Clients:
     def sealed_secrets(self) -> Sequence[tuple[str, str]]:
         """Return the id and the encrypted text of every secret stored encrypted."""
         rows = self.db.rows("SELECT id, sealed FROM client_secrets WHERE sealed IS NOT NULL")
-        return [(row[0], row[1]) for row in rows]
+        return [(id_, sealed) for id_, sealed in rows]
 
     def reseal_secret(self, secret_id: str, before: str, sealed: str) -> bool:
         """Replace an encrypted secret by its encryption with another key."""
@@ -307,7 +264,7 @@ class Clients:
             "SELECT requests, last_seen_at FROM query_sightings WHERE client_id = :client_id",
             client_id=client_id,
         )
-        return None if row is None else QuerySighting(row[0], Instant(row[1]))
+        return None if row is None else QuerySighting(*row)
 
     def sweep_secrets(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` secrets that ended."""
@@ -320,75 +277,57 @@ class Clients:
         )
 
     def _secrets(self, client_id: str) -> tuple[ClientSecret, ...]:
-        rows = self.db.rows(
-            "SELECT id, fingerprint, expires_at, sealed FROM client_secrets"
-            " WHERE client_id = :client_id ORDER BY created_at DESC, id",
+        found = _SECRETS.all(
+            self.db,
+            "SELECT * FROM client_secrets WHERE client_id = :client_id"
+            " ORDER BY created_at DESC, id",
             client_id=client_id,
         )
-        return tuple(
-            ClientSecret(row[0], Fingerprint(row[1]), row[2], row[3] or "") for row in rows
-        )
+        return tuple(found)
 
 
-def _columns(client: Client) -> dict[str, object]:
-    return {
-        "id": client.id,
-        "name": client.name,
-        "description": client.description,
-        "type": client.type.value,
-        "application_type": client.application_type.value,
-        "profile": client.profile_name.value,
-        "access_token_format": client.access_token_format.value,
-        "access_token_lifetime": client.access_token_lifetime,
-        "authentication_method": client.authentication_method.value,
-        "redirect_uris": json.dumps(client.redirect_uris),
-        "grant_types": json.dumps(sorted(client.grant_types)),
-        "scope": str(client.scope),
-        "default_scope": str(client.default_scope),
-        "required_scope": str(client.required_scope),
-        "key_set": client.key_set.document().decode() if len(client.key_set) else "",
-        "requires_pkce": int(client.requires_pkce),
-        "rotates_refresh_token": int(client.rotates_refresh_token),
-        "ends_with_session": int(client.ends_with_session),
-        "logo_uri": client.logo_uri,
-        "policy_uri": client.policy_uri,
-        "tos_uri": client.tos_uri,
-        "changed_at": client.changed_at,
-        "disabled_at": client.disabled_at,
-        "openid": client.openid.encode(),
-    }
+_SECRETS = Record(
+    ClientSecret, "client_secrets", sealed=Column(sql="COALESCE(client_secrets.sealed, '')")
+)
 
 
-def _client(row: Row, secrets: tuple[ClientSecret, ...]) -> Client:
-    return Client(
-        id=row[0],
-        name=row[1],
-        description=row[2],
-        type=ClientType(row[3]),
-        application_type=ApplicationType(row[4]),
-        profile_name=ProfileName(row[5]),
-        access_token_format=AccessTokenFormat(row[6]),
-        access_token_lifetime=None if row[7] is None else Lifetime(row[7]),
-        authentication_method=AuthenticationMethod(row[8]),
-        redirect_uris=tuple(json.loads(row[9])),
-        grant_types=frozenset(json.loads(row[10])),
-        scope=Scope(tuple(row[11].split())),
-        default_scope=Scope(tuple(row[12].split())),
-        required_scope=Scope(tuple(row[13].split())),
-        key_set=KeySet.parse(row[14].encode()) if row[14] else KeySet(),
-        requires_pkce=bool(row[15]),
-        rotates_refresh_token=bool(row[16]),
-        ends_with_session=bool(row[17]),
-        logo_uri=row[18],
-        policy_uri=row[19],
-        tos_uri=row[20],
-        created_at=Instant(row[21]),
-        changed_at=Instant(row[22]),
-        disabled_at=None if row[23] is None else Instant(row[23]),
-        secrets=secrets,
-        openid=OpenIdRegistration.decode(row[24]),
-        self_registered=bool(row[25]),
-        verified_at=row[26],
-        logo=row[27] or "",
-        generation=row[28],
-    )
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(json.loads(text))
+
+
+def _sorted(names: frozenset[str]) -> str:
+    return json.dumps(sorted(names))
+
+
+def _key_set(text: str) -> KeySet:
+    return KeySet.parse(text.encode()) if text else KeySet()
+
+
+def _keys(key_set: KeySet) -> str:
+    return key_set.document().decode() if len(key_set) else ""
+
+
+def _no_secrets(_: str) -> tuple[ClientSecret, ...]:
+    return ()
+
+
+_CLIENTS = Record(
+    Client,
+    "clients",
+    profile_name=Column("profile"),
+    redirect_uris=Column(read=_list, write=json.dumps),
+    grant_types=Column(read=_set, write=_sorted),
+    key_set=Column(read=_key_set, write=_keys),
+    secrets=Column(sql="''", read=_no_secrets),
+    self_registered=Column(sql="EXISTS (SELECT 1 FROM registrations WHERE client_id = clients.id)"),
+    verified_at=Column(sql="clients.verified_at"),
+    logo=Column(
+        sql="COALESCE((SELECT client_logos.name FROM client_logos"
+        " WHERE client_logos.client_id = clients.id AND source = logo_uri), '')"
+    ),
+    generation=Column(sql="clients.generation"),
+)

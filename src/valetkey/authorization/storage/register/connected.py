@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.storage.grants import grant_of
+from valetkey.authorization.storage.grants import GRANTS
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
@@ -36,7 +36,10 @@ class Connected:
             now=now,
             limit=limit,
         )
-        return {row[0]: Access(Instant(row[1]), Instant(row[2]), row[3] > 0) for row in rows}
+        return {
+            client_id: Access(Instant(since), Instant(used), unbound > 0)
+            for client_id, since, used, unbound in rows
+        }
 
     def of_app(self, uid: Uid, client_id: str, now: Instant) -> Access | None:
         """Return the access of one client; None if it has none."""
@@ -48,9 +51,8 @@ class Connected:
             client_id=client_id,
             now=now,
         )
-        if row is None or row[0] is None:
-            return None
-        return Access(Instant(row[0]), Instant(row[1]), row[2] > 0)
+        since, used, unbound = row or (None, None, 0)
+        return None if since is None else Access(since, used, unbound > 0)
 
     def scopes_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
         """Return at most `limit` different scopes of the grants of one client."""
@@ -67,19 +69,17 @@ class Connected:
 
     def newest_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[Grant]:
         """Return at most `limit` grants of one client, newest first."""
-        rows = self.db.rows(
-            "SELECT id, client_id, uid, session_id, scope, audience, grant_type,"
-            " auth_time, created_at, last_used_at, expires_at, refresh_print,"
-            " refresh_expires_at, generation, revoked_at, revoked_because, sid,"
-            " methods, claims"
-            " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now"
-            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+        return GRANTS.all(
+            self.db,
+            "SELECT * FROM live_grants JOIN grants ON grants.id = live_grants.id"
+            " WHERE live_grants.uid = :uid AND live_grants.client_id = :client_id"
+            " AND live_grants.ends_at > :now"
+            " ORDER BY live_grants.created_at DESC, live_grants.id DESC LIMIT :limit",
             uid=uid,
             client_id=client_id,
             now=now,
             limit=limit,
         )
-        return [grant_of(row) for row in rows]
 
     def uses_of(self, uid: Uid, client_id: str, now: Instant) -> Mapping[str, Instant]:
         """Return when each scope of one client was last used."""
@@ -92,7 +92,7 @@ class Connected:
             client_id=client_id,
             now=now,
         )
-        return {row[0]: Instant(row[1]) for row in rows}
+        return dict(rows)
 
     def count_grants(self, uid: Uid, now: Instant) -> int:
         """Return how many live grants the user has."""

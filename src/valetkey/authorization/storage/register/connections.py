@@ -1,14 +1,13 @@
 """Users connected with an app, for the app's administrators."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.storage.register.consents import CONSENTS
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +29,18 @@ class Connections:
         self, client_id: str, before: Instant, before_uid: int, limit: int
     ) -> Sequence[Consent]:
         """Return at most `limit` consents, the newest first, before a position."""
-        rows = self.db.rows(
-            "SELECT c.uid, c.scope, c.appearance, c.given_at, c.claims FROM consents c"
-            " JOIN users u ON u.uid = c.uid WHERE c.client_id = :client_id"
-            " AND (c.given_at < :before OR (c.given_at = :before AND c.uid < :before_uid))"
-            " AND c.generation = u.consent_generation"
-            " ORDER BY c.given_at DESC, c.uid DESC LIMIT :limit",
+        return CONSENTS.all(
+            self.db,
+            "SELECT * FROM consents JOIN users ON users.uid = consents.uid"
+            " WHERE consents.client_id = :client_id AND (consents.given_at < :before"
+            " OR (consents.given_at = :before AND consents.uid < :before_uid))"
+            " AND consents.generation = users.consent_generation"
+            " ORDER BY consents.given_at DESC, consents.uid DESC LIMIT :limit",
             client_id=client_id,
             before=before,
             before_uid=before_uid,
             limit=limit,
         )
-        return [
-            Consent(
-                Uid(row[0]),
-                client_id,
-                Scope(tuple(row[1].split())),
-                row[2],
-                Instant(row[3]),
-                frozenset(json.loads(row[4])),
-            )
-            for row in rows
-        ]
 
     def last_used(self, client_id: str, uid: Uid, now: Instant) -> Instant | None:
         """Return when it last got a token for this user by a live grant; or None."""

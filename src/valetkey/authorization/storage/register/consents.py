@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
-from valetkey.database.engine import Connection, Row
-from valetkey.kernel.moment import Instant
-from valetkey.kernel.scope import Scope
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -24,16 +23,13 @@ class Consents:
 
     def find(self, uid: Uid, client_id: str) -> Consent | None:
         """Return what the user allows the client, and the client's appearance at that time."""
-        row = self.db.row(
-            "SELECT scope, appearance, given_at, claims, id FROM consents"
-            " WHERE uid = :uid AND client_id = :client_id"
+        return CONSENTS.find(
+            self.db,
+            "SELECT * FROM consents WHERE uid = :uid AND client_id = :client_id"
             " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)",
             uid=uid,
             client_id=client_id,
         )
-        if row is None:
-            return None
-        return consent_of(uid, client_id, row)
 
     def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
         """Return the ids of at most `limit` clients with a consent of the user, newest first."""
@@ -48,15 +44,14 @@ class Consents:
 
     def of_user(self, uid: Uid, limit: int) -> Sequence[Consent]:
         """Return at most `limit` consents of the user, newest first."""
-        rows = self.db.rows(
-            "SELECT client_id, scope, appearance, given_at, claims, id FROM consents"
-            " WHERE uid = :uid"
+        return CONSENTS.all(
+            self.db,
+            "SELECT * FROM consents WHERE uid = :uid"
             " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)"
             " ORDER BY given_at DESC, client_id LIMIT :limit",
             uid=uid,
             limit=limit,
         )
-        return [consent_of(uid, row[0], row[1:]) for row in rows]
 
     def put(self, consent: Consent) -> str:
         """Insert or replace the consent, keeping the old id; return its id."""
@@ -70,13 +65,7 @@ class Consents:
             " claims = :claims, generation = excluded.generation,"
             " id = CASE WHEN consents.generation = excluded.generation"
             " THEN consents.id ELSE excluded.id END RETURNING id",
-            uid=consent.uid,
-            client_id=consent.client_id,
-            scope=str(consent.scope),
-            appearance=consent.appearance,
-            given_at=consent.given_at,
-            claims=json.dumps(sorted(consent.claims)),
-            id=consent.id,
+            **CONSENTS.values(consent),
         )
         return consent.id if row is None else str(row[0])
 
@@ -112,9 +101,12 @@ class Consents:
         return sorted(row[0] for row in rows)
 
 
-def consent_of(uid: Uid, client_id: str, row: Row) -> Consent:
-    """Return the consent of a row of scope, appearance, time, claims and id."""
-    claims: frozenset[str] = _NOTHING if row[3] == "[]" else frozenset(json.loads(row[3]))
-    return Consent(
-        uid, client_id, Scope(tuple(row[0].split())), row[1], Instant(row[2]), claims, row[4]
-    )
+def _claims(text: str) -> frozenset[str]:
+    return _NOTHING if text == "[]" else frozenset(json.loads(text))
+
+
+CONSENTS = Record(
+    Consent,
+    "consents",
+    claims=Column(read=_claims, write=lambda claims: json.dumps(sorted(claims))),
+)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -32,17 +33,11 @@ class Invitations:
 
     def issue(self, token: Fingerprint, invitation: Invitation) -> None:
         """Issue a token."""
-        self.db.send(
-            "INSERT INTO invitations"
-            " (token_print, id, note, uses_left, created_at, expires_at, made_by)"
-            " VALUES (:token, :id, :note, :uses_left, :created_at, :expires_at, :made_by)",
+        _INVITATIONS.send(
+            self.db,
+            "INSERT INTO invitations (*, token_print) VALUES (*, :token)",
+            invitation,
             token=token,
-            id=invitation.id,
-            note=invitation.note,
-            uses_left=invitation.uses_left,
-            created_at=invitation.created_at,
-            expires_at=invitation.expires_at,
-            made_by=invitation.made_by,
         )
 
     def is_live(self, token: Fingerprint, now: Instant) -> bool:
@@ -67,15 +62,12 @@ class Invitations:
 
     def live(self, now: Instant) -> Sequence[Invitation]:
         """Return the usable tokens, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, note, uses_left, created_at, expires_at, made_by FROM invitations"
-            " WHERE uses_left > 0 AND expires_at > :now ORDER BY created_at, id",
+        return _INVITATIONS.all(
+            self.db,
+            "SELECT * FROM invitations WHERE uses_left > 0 AND expires_at > :now"
+            " ORDER BY created_at, id",
             now=now,
         )
-        return [
-            Invitation(row[0], row[1], row[2], Instant(row[3]), Instant(row[4]), row[5])
-            for row in rows
-        ]
 
     def made_by(self, uid: Uid, now: Instant) -> Sequence[str]:
         """Return the ids of all usable tokens issued in the role of one user."""
@@ -100,3 +92,6 @@ class Invitations:
             now=now,
             limit=limit,
         )
+
+
+_INVITATIONS = Record(Invitation, "invitations")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -17,22 +18,20 @@ class Members:
 
     def find(self, client_id: str, uid: Uid) -> Membership | None:
         """Return the user's role in the app's team; None for a user outside the team."""
-        row = self.db.row(
-            "SELECT client_id, uid, role, since FROM memberships"
-            " WHERE client_id = :client_id AND uid = :uid",
+        return _MEMBERS.find(
+            self.db,
+            "SELECT * FROM memberships WHERE client_id = :client_id AND uid = :uid",
             client_id=client_id,
             uid=uid,
         )
-        return None if row is None else _membership(row)
 
     def team(self, client_id: str) -> Sequence[Membership]:
         """Return the team of an app, earliest member first."""
-        rows = self.db.rows(
-            "SELECT client_id, uid, role, since FROM memberships"
-            " WHERE client_id = :client_id ORDER BY since, uid",
+        return _MEMBERS.all(
+            self.db,
+            "SELECT * FROM memberships WHERE client_id = :client_id ORDER BY since, uid",
             client_id=client_id,
         )
-        return [_membership(row) for row in rows]
 
     def team_to_change(self, client_id: str) -> Sequence[Membership]:
         """Return the team, locked against other changes until the transaction ends."""
@@ -42,22 +41,18 @@ class Members:
 
     def of(self, uid: Uid) -> Sequence[Membership]:
         """Return the memberships of one user, oldest first."""
-        rows = self.db.rows(
-            "SELECT client_id, uid, role, since FROM memberships"
-            " WHERE uid = :uid ORDER BY since, client_id",
+        return _MEMBERS.all(
+            self.db,
+            "SELECT * FROM memberships WHERE uid = :uid ORDER BY since, client_id",
             uid=uid,
         )
-        return [_membership(row) for row in rows]
 
     def add(self, membership: Membership) -> bool:
         """Add a member. False if the user is one."""
-        added = self.db.run(
-            "INSERT INTO memberships (client_id, uid, role, since)"
-            " VALUES (:client_id, :uid, :role, :since) ON CONFLICT (client_id, uid) DO NOTHING",
-            client_id=membership.client_id,
-            uid=membership.uid,
-            role=membership.role.value,
-            since=membership.since,
+        added = _MEMBERS.run(
+            self.db,
+            "INSERT INTO memberships (*) VALUES (*) ON CONFLICT (client_id, uid) DO NOTHING",
+            membership,
         )
         return added == 1
 
@@ -124,5 +119,4 @@ class Members:
         return self.db.run("DELETE FROM developers WHERE uid = :uid", uid=uid) == 1
 
 
-def _membership(row: Row) -> Membership:
-    return Membership(row[0], Uid(row[1]), TeamRole(row[2]), Instant(row[3]))
+_MEMBERS = Record(Membership, "memberships")

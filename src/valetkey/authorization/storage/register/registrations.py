@@ -62,7 +62,7 @@ class Registrations:
             " ORDER BY created_at, client_id",
             metadata=metadata,
         )
-        return [(row[0], Instant(row[1])) for row in rows]
+        return [(client_id, created_at) for client_id, created_at in rows]
 
     def idle(self, before: Instant, limit: int) -> Sequence[str]:
         """Return the ids of at most `limit` clients not used since `before`."""

@@ -33,7 +33,8 @@ class ScopeUses:
             "SELECT scope, expires_at FROM grants WHERE id = :id AND revoked_at IS NULL",
             id=use.grant_id,
         )
-        if row is None or use.scope not in row[0].split(" "):
+        scope, expires_at = row or ("", 0)
+        if use.scope not in scope.split(" "):
             return False
         self.db.send(
             "INSERT INTO scope_uses (grant_id, scope, last_used_at, expires_at)"
@@ -43,7 +44,7 @@ class ScopeUses:
             grant_id=use.grant_id,
             scope=use.scope,
             at=use.last_used_at,
-            expires_at=row[1],
+            expires_at=expires_at,
         )
         return True
 
@@ -53,7 +54,7 @@ class ScopeUses:
             "SELECT grant_id, scope, last_used_at FROM scope_uses WHERE grant_id = :grant_id",
             grant_id=grant_id,
         )
-        return [ScopeUse(row[0], row[1], Instant(row[2])) for row in rows]
+        return [ScopeUse(*row) for row in rows]
 
     def watch(self, scopes: Collection[str], now: Instant) -> None:
         """Record that all uses of these scopes are reported; from now on, if there was a gap."""
@@ -75,7 +76,7 @@ class ScopeUses:
             "SELECT scope, since FROM watched_scopes WHERE heard_at >= :gap",
             gap=now - FORGOTTEN_AFTER,
         )
-        return {row[0]: Instant(row[1]) for row in rows}
+        return dict(rows)
 
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` uses of expired grants."""

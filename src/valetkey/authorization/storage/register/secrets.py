@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -26,14 +27,14 @@ class Secrets:
 
     def live(self, client_id: str, now: Instant) -> Sequence[KnownSecret]:
         """Return the live secrets, newest first."""
-        rows = self.db.rows(
-            "SELECT id, created_at, expires_at, last_used_at, ending FROM client_secrets"
+        return _SECRETS.all(
+            self.db,
+            "SELECT * FROM client_secrets"
             " WHERE client_id = :client_id AND (expires_at IS NULL OR expires_at > :now)"
             " ORDER BY created_at DESC, id",
             client_id=client_id,
             now=now,
         )
-        return [KnownSecret(row[0], Instant(row[1]), row[2], row[3], row[4]) for row in rows]
 
     def keep_ending(self, secret_id: str, ending: str) -> None:
         """Store the last letters of a secret that was created here."""
@@ -52,3 +53,6 @@ class Secrets:
                 id=secret_id,
                 at=at,
             )
+
+
+_SECRETS = Record(KnownSecret, "client_secrets")

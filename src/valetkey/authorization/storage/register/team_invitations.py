@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import TeamRole
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -38,53 +39,40 @@ class TeamInvitations:
 
     def issue(self, invitation: TeamInvitation) -> None:
         """Issue an invitation."""
-        self.db.send(
-            "INSERT INTO team_invitations (id, token_print, client_id, role, invited, email_key,"
-            " uid, invited_by, created_at, expires_at) VALUES (:id, :token, :client_id, :role,"
-            " :invited, :email_key, :uid, :invited_by, :created_at, :expires_at)",
-            id=invitation.id,
-            token=invitation.token,
-            client_id=invitation.client_id,
-            role=invitation.role.value,
-            invited=invitation.invited,
-            email_key=invitation.email_key,
-            uid=invitation.uid,
-            invited_by=invitation.invited_by,
-            created_at=invitation.created_at,
-            expires_at=invitation.expires_at,
+        _INVITATIONS.send(
+            self.db,
+            "INSERT INTO team_invitations (*) VALUES (*)",
+            invitation,
         )
 
     def find(self, id: str, now: Instant) -> TeamInvitation | None:
         """Return the invitation if it can still be answered."""
-        row = self.db.row(
-            "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
-            " created_at, expires_at FROM team_invitations WHERE id = :id AND expires_at > :now",
+        return _INVITATIONS.find(
+            self.db,
+            "SELECT * FROM team_invitations WHERE id = :id AND expires_at > :now",
             id=id,
             now=now,
         )
-        return None if row is None else _invitation(row)
 
     def to(self, client_id: str, now: Instant) -> Sequence[TeamInvitation]:
         """Return the open invitations into the team of one app, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
-            " created_at, expires_at FROM team_invitations"
-            " WHERE client_id = :client_id AND expires_at > :now ORDER BY created_at, id",
+        return _INVITATIONS.all(
+            self.db,
+            "SELECT * FROM team_invitations WHERE client_id = :client_id AND expires_at > :now"
+            " ORDER BY created_at, id",
             client_id=client_id,
             now=now,
         )
-        return [_invitation(row) for row in rows]
 
     def waiting_for(self, uid: Uid, now: Instant) -> Sequence[TeamInvitation]:
         """Return the open invitations that this account may accept, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, token_print, client_id, role, invited, email_key, uid, invited_by,"
-            " created_at, expires_at FROM team_invitations"
-            " WHERE uid = :uid AND expires_at > :now ORDER BY created_at, id",
+        return _INVITATIONS.all(
+            self.db,
+            "SELECT * FROM team_invitations WHERE uid = :uid AND expires_at > :now"
+            " ORDER BY created_at, id",
             uid=uid,
             now=now,
         )
-        return [_invitation(row) for row in rows]
 
     def end(self, id: str, client_id: str, now: Instant) -> bool:
         """Answer or withdraw it. Exactly one concurrent caller gets True."""
@@ -123,7 +111,7 @@ class TeamInvitations:
         rows = self.db.rows(
             "DELETE FROM team_invitations WHERE invited_by = :uid RETURNING client_id, id", uid=uid
         )
-        return [(row[0], row[1]) for row in rows]
+        return [(client_id, id_) for client_id, id_ in rows]
 
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` expired invitations."""
@@ -136,16 +124,4 @@ class TeamInvitations:
         )
 
 
-def _invitation(row: Row) -> TeamInvitation:
-    return TeamInvitation(
-        row[0],
-        Fingerprint(row[1]),
-        row[2],
-        TeamRole(row[3]),
-        row[4],
-        row[5],
-        None if row[6] is None else Uid(row[6]),
-        Uid(row[7]),
-        Instant(row[8]),
-        Instant(row[9]),
-    )
+_INVITATIONS = Record(TeamInvitation, "team_invitations", token=Column("token_print"))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 
 EVERY_CLIENT = ""
@@ -108,7 +109,7 @@ class Usage:
             client_id=client_id,
             day=day,
         )
-        return [Counted(row[0], row[1], row[2]) for row in rows]
+        return [Counted(*row) for row in rows]
 
     def active_since(self, client_id: str, day: int) -> int:
         """Return how many different users were active on that day or later."""
@@ -124,24 +125,16 @@ class Usage:
         rows = self.db.rows(
             "SELECT what, at FROM usage_latest WHERE client_id = :client_id", client_id=client_id
         )
-        return {row[0]: Instant(row[1]) for row in rows}
+        return dict(rows)
 
     def secrets_of(self, client_id: str) -> Sequence[SecretUse]:
         """Return its secrets, newest first; the name is their last letters, or their id."""
-        rows = self.db.rows(
-            "SELECT id, ending, created_at, expires_at, last_used_at FROM client_secrets"
-            " WHERE client_id = :client_id ORDER BY created_at DESC, id",
+        return _SECRET_USES.all(
+            self.db,
+            "SELECT * FROM client_secrets WHERE client_id = :client_id"
+            " ORDER BY created_at DESC, id",
             client_id=client_id,
         )
-        return [
-            SecretUse(
-                f"…{row[1]}" if row[1] else row[0],
-                Instant(row[2]),
-                None if row[3] is None else Instant(row[3]),
-                None if row[4] is None else Instant(row[4]),
-            )
-            for row in rows
-        ]
 
     def forget_client(self, client_id: str) -> None:
         """Delete everything about a client; the totals of all clients stay."""
@@ -168,3 +161,10 @@ class Usage:
             day=before_day,
             limit=limit,
         )
+
+
+_SECRET_USES = Record(
+    SecretUse,
+    "client_secrets",
+    name=Column(sql="CASE WHEN ending = '' THEN id ELSE '…' || ending END"),
+)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -26,31 +27,20 @@ class Administrations:
 
     def enter(self, entry: Administration) -> None:
         """Start anew in this session; the earlier cookie becomes invalid."""
-        self.db.run(
-            "INSERT INTO administrations"
-            " (session_id, fingerprint, entered_at, last_seen_at, expires_at)"
-            " VALUES (:session_id, :fingerprint, :entered_at, :last_seen_at, :expires_at)"
-            " ON CONFLICT (session_id) DO UPDATE SET fingerprint = excluded.fingerprint,"
-            " entered_at = excluded.entered_at, last_seen_at = excluded.last_seen_at,"
-            " expires_at = excluded.expires_at",
-            session_id=entry.session_id,
-            fingerprint=entry.fingerprint,
-            entered_at=entry.entered_at,
-            last_seen_at=entry.last_seen_at,
-            expires_at=entry.expires_at,
+        _ENTRIES.run(
+            self.db,
+            "INSERT INTO administrations (*) VALUES (*) ON CONFLICT (session_id) DO UPDATE SET"
+            " fingerprint = excluded.fingerprint, entered_at = excluded.entered_at, last_seen_at ="
+            " excluded.last_seen_at, expires_at = excluded.expires_at",
+            entry,
         )
 
     def find(self, session_id: str) -> Administration | None:
         """Return this session's sign-in, expired or not."""
-        row = self.db.row(
-            "SELECT session_id, fingerprint, entered_at, last_seen_at, expires_at"
-            " FROM administrations WHERE session_id = :session_id",
+        return _ENTRIES.find(
+            self.db,
+            "SELECT * FROM administrations WHERE session_id = :session_id",
             session_id=session_id,
-        )
-        if row is None:
-            return None
-        return Administration(
-            row[0], Fingerprint(row[1]), Instant(row[2]), Instant(row[3]), Instant(row[4])
         )
 
     def touch(self, session_id: str, now: Instant) -> None:
@@ -71,3 +61,6 @@ class Administrations:
             now=now,
             limit=limit,
         )
+
+
+_ENTRIES = Record(Administration, "administrations")

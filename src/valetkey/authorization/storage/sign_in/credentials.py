@@ -12,7 +12,8 @@ from valetkey.authorization.model.account.factors import (
     RecoveryCodes,
 )
 from valetkey.authorization.model.account.user import Uid
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint, from_base64url, to_base64url
 
@@ -56,21 +57,20 @@ class Credentials:
 
     def passkeys_of(self, uid: Uid) -> Sequence[Passkey]:
         """Return a user's passkeys, oldest first."""
-        rows = self.db.rows(
-            "SELECT id, uid, name, handle, data, last_step, created_at, last_used_at"
-            " FROM credentials WHERE uid = :uid AND kind = 'passkey' ORDER BY created_at, id",
+        return _PASSKEYS.all(
+            self.db,
+            "SELECT * FROM credentials WHERE uid = :uid AND kind = 'passkey' ORDER BY created_at,"
+            " id",
             uid=uid,
         )
-        return [_passkey(row) for row in rows]
 
     def find_passkey(self, handle: str) -> Passkey | None:
         """Return the passkey with this credential id, of any user."""
-        row = self.db.row(
-            "SELECT id, uid, name, handle, data, last_step, created_at, last_used_at"
-            " FROM credentials WHERE kind = 'passkey' AND handle = :handle",
+        return _PASSKEYS.find(
+            self.db,
+            "SELECT * FROM credentials WHERE kind = 'passkey' AND handle = :handle",
             handle=handle,
         )
-        return None if row is None else _passkey(row)
 
     def use_passkey(self, passkey: Passkey, counter: int, now: Instant) -> bool:
         """Record its use; False if it is gone, or was used since it was read."""
@@ -119,14 +119,9 @@ class Credentials:
 
     def authenticator_of(self, uid: Uid) -> Authenticator | None:
         """Return a user's authenticator app."""
-        row = self.db.row(
-            "SELECT id, data, created_at, last_used_at FROM credentials"
-            " WHERE uid = :uid AND kind = 'totp'",
-            uid=uid,
+        return _AUTHENTICATORS.find(
+            self.db, "SELECT * FROM credentials WHERE uid = :uid AND kind = 'totp'", uid=uid
         )
-        if row is None:
-            return None
-        return Authenticator(row[0], uid, row[1], Instant(row[2]), row[3])
 
     def spend_step(self, authenticator_id: str, step: int, now: Instant) -> bool:
         """Use the code of this step; exactly one caller gets True, and none for an earlier step."""
@@ -158,7 +153,7 @@ class Credentials:
             after=after,
             limit=limit,
         )
-        return [(row[0], row[1]) for row in rows]
+        return [(id_, sealed) for id_, sealed in rows]
 
     def remove_authenticator(self, uid: Uid) -> bool:
         """Delete it; False if there was none."""
@@ -222,16 +217,22 @@ class Credentials:
         return removed == 1
 
 
-def _passkey(row: Row) -> Passkey:
-    kept = msgspec.json.decode(row[4], type=_Kept)
-    return Passkey(
-        id=row[0],
-        uid=Uid(row[1]),
-        name=row[2],
-        handle=row[3],
-        public=from_base64url(kept.public) or b"",
-        synced=kept.synced,
-        counter=int(row[5]),
-        created_at=Instant(row[6]),
-        last_used_at=row[7],
-    )
+_AUTHENTICATORS = Record(Authenticator, "credentials", sealed=Column("data"))
+
+
+def _passkey(
+    id: str,
+    uid: Uid,
+    name: str,
+    handle: str,
+    data: str,
+    last_step: int,
+    created_at: Instant,
+    last_used_at: Instant | None,
+) -> Passkey:
+    kept = msgspec.json.decode(data, type=_Kept)
+    public = from_base64url(kept.public) or b""
+    return Passkey(id, uid, name, handle, public, kept.synced, last_step, created_at, last_used_at)
+
+
+_PASSKEYS = Record(_passkey, "credentials")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -18,39 +19,29 @@ class RememberedDevices:
 
     def remember(self, device: RememberedDevice) -> None:
         """Insert the device."""
-        self.db.send(
-            "INSERT INTO remembered_devices (id, uid, fingerprint, previous, changed_at,"
-            " user_agent, created_at, expires_at) VALUES (:id, :uid, :fingerprint, :previous,"
-            " :changed_at, :user_agent, :created_at, :expires_at)",
-            id=device.id,
-            uid=device.uid,
-            fingerprint=device.fingerprint,
-            previous=device.previous,
-            changed_at=device.changed_at,
-            user_agent=device.user_agent,
-            created_at=device.created_at,
-            expires_at=device.expires_at,
+        _DEVICES.send(
+            self.db,
+            "INSERT INTO remembered_devices (*) VALUES (*)",
+            device,
         )
 
     def find(self, device_id: str) -> RememberedDevice | None:
         """Return the device, expired or not."""
-        row = self.db.row(
-            "SELECT id, uid, fingerprint, previous, changed_at, user_agent, created_at, expires_at"
-            " FROM remembered_devices WHERE id = :id",
+        return _DEVICES.find(
+            self.db,
+            "SELECT * FROM remembered_devices WHERE id = :id",
             id=device_id,
         )
-        return None if row is None else _device(row)
 
     def of(self, uid: Uid, now: Instant) -> Sequence[RememberedDevice]:
         """Return a user's devices that have not expired, last used first."""
-        rows = self.db.rows(
-            "SELECT id, uid, fingerprint, previous, changed_at, user_agent, created_at, expires_at"
-            " FROM remembered_devices WHERE uid = :uid AND expires_at > :now"
+        return _DEVICES.all(
+            self.db,
+            "SELECT * FROM remembered_devices WHERE uid = :uid AND expires_at > :now"
             " ORDER BY changed_at DESC, id",
             uid=uid,
             now=now,
         )
-        return [_device(row) for row in rows]
 
     def exchange(
         self, device_id: str, before: Fingerprint, after: Fingerprint, now: Instant
@@ -88,14 +79,4 @@ class RememberedDevices:
         )
 
 
-def _device(row: Row) -> RememberedDevice:
-    return RememberedDevice(
-        id=row[0],
-        uid=Uid(row[1]),
-        fingerprint=row[2],
-        previous=row[3],
-        changed_at=Instant(row[4]),
-        user_agent=row[5],
-        created_at=Instant(row[6]),
-        expires_at=Instant(row[7]),
-    )
+_DEVICES = Record(RememberedDevice, "remembered_devices")

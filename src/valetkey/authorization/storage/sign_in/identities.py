@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.user import Uid
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -17,37 +18,29 @@ class Identities:
 
     def link(self, identity: Identity) -> bool:
         """Link it. False if it is linked already; exactly one concurrent caller gets True."""
-        linked = self.db.run(
-            "INSERT INTO identities (issuer, subject, uid, shown, linked_at, last_used_at)"
-            " VALUES (:issuer, :subject, :uid, :shown, :linked_at, :last_used_at)"
-            " ON CONFLICT (issuer, subject) DO NOTHING",
-            issuer=identity.issuer,
-            subject=identity.subject,
-            uid=identity.uid,
-            shown=identity.shown,
-            linked_at=identity.linked_at,
-            last_used_at=identity.last_used_at,
+        linked = _IDENTITIES.run(
+            self.db,
+            "INSERT INTO identities (*) VALUES (*) ON CONFLICT (issuer, subject) DO NOTHING",
+            identity,
         )
         return linked == 1
 
     def find(self, issuer: str, subject: str) -> Identity | None:
         """Return the identity if it is linked."""
-        row = self.db.row(
-            "SELECT issuer, subject, uid, shown, linked_at, last_used_at FROM identities"
-            " WHERE issuer = :issuer AND subject = :subject",
+        return _IDENTITIES.find(
+            self.db,
+            "SELECT * FROM identities WHERE issuer = :issuer AND subject = :subject",
             issuer=issuer,
             subject=subject,
         )
-        return None if row is None else _identity(row)
 
     def of_user(self, uid: Uid) -> Sequence[Identity]:
         """Return all of one user, oldest first."""
-        rows = self.db.rows(
-            "SELECT issuer, subject, uid, shown, linked_at, last_used_at FROM identities"
-            " WHERE uid = :uid ORDER BY linked_at, issuer, subject",
+        return _IDENTITIES.all(
+            self.db,
+            "SELECT * FROM identities WHERE uid = :uid ORDER BY linked_at, issuer, subject",
             uid=uid,
         )
-        return [_identity(row) for row in rows]
 
     def touch(self, identity: Identity, now: Instant) -> bool:
         """Record that it was used now. False if it is no longer this user's."""
@@ -76,5 +69,4 @@ class Identities:
         return self.db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
 
 
-def _identity(row: Row) -> Identity:
-    return Identity(row[0], row[1], Uid(row[2]), row[3], Instant(row[4]), row[5])
+_IDENTITIES = Record(Identity, "identities")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.session import Session
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -18,97 +19,71 @@ class Sessions:
 
     def start(self, session: Session, fingerprint: Fingerprint) -> None:
         """Insert a session."""
-        self.db.send(
-            "INSERT INTO sessions (id, fingerprint, uid, auth_time, methods, user_agent,"
-            " created_at, last_seen_at, expires_at, proved_at, proved_by, device_id, generation)"
-            " VALUES (:id, :fingerprint, :uid, :auth_time, :methods, :user_agent, :created_at,"
-            " :last_seen_at, :expires_at, :proved_at, :proved_by, :device_id,"
+        SESSIONS.send(
+            self.db,
+            "INSERT INTO sessions (*, fingerprint, generation) VALUES (*, :fingerprint,"
             " (SELECT session_generation FROM users WHERE uid = :uid))",
-            id=session.id,
+            session,
             fingerprint=fingerprint,
-            uid=session.uid,
-            auth_time=session.auth_time,
-            methods=" ".join(session.methods),
-            user_agent=session.user_agent,
-            created_at=session.created_at,
-            last_seen_at=session.last_seen_at,
-            expires_at=session.expires_at,
-            proved_at=session.proved_at,
-            proved_by=" ".join(session.proved_by),
-            device_id=session.device_id,
         )
 
     def find(self, fingerprint: Fingerprint) -> Session | None:
         """Return the session of a cookie, ended or not."""
-        row = self.db.row(
-            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
-            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
-            " proved_at, proved_by, device_id FROM sessions"
-            " WHERE fingerprint = :fingerprint",
+        return SESSIONS.find(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid"
+            " WHERE sessions.fingerprint = :fingerprint",
             fingerprint=fingerprint,
         )
-        return None if row is None else session_of(row)
 
     def find_by_id(self, session_id: str) -> Session | None:
         """Return the session with this public id, ended or not."""
-        row = self.db.row(
-            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
-            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
-            " proved_at, proved_by, device_id FROM sessions WHERE id = :id",
+        return SESSIONS.find(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid WHERE sessions.id = :id",
             id=session_id,
         )
-        return None if row is None else session_of(row)
 
     def live_of(self, uid: Uid, now: Instant) -> Sequence[Session]:
         """Return the user's sessions that have not ended."""
-        rows = self.db.rows(
-            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
-            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
-            " proved_at, proved_by, device_id FROM sessions"
-            " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
-            " AND generation = (SELECT session_generation FROM users WHERE uid = :uid)"
-            " ORDER BY created_at, id",
+        return SESSIONS.all(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid"
+            " WHERE sessions.uid = :uid AND sessions.ended_at IS NULL"
+            " AND sessions.expires_at > :now AND sessions.generation = users.session_generation"
+            " ORDER BY sessions.created_at, sessions.id",
             uid=uid,
             now=now,
         )
-        return [session_of(row) for row in rows]
 
     def outdated_of(self, uid: Uid, now: Instant, limit: int) -> Sequence[Session]:
         """Return at most `limit` of an earlier generation that were not ended one by one."""
-        rows = self.db.rows(
-            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " COALESCE(ended_at, CASE WHEN generation <> (SELECT session_generation FROM users"
-            " WHERE users.uid = sessions.uid) THEN last_seen_at END),"
-            " proved_at, proved_by, device_id FROM sessions"
-            " WHERE uid = :uid AND ended_at IS NULL AND expires_at > :now"
-            " AND generation < (SELECT session_generation FROM users WHERE uid = :uid)"
-            " ORDER BY id LIMIT :limit",
+        return SESSIONS.all(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid"
+            " WHERE sessions.uid = :uid AND sessions.ended_at IS NULL"
+            " AND sessions.expires_at > :now AND sessions.generation < users.session_generation"
+            " ORDER BY sessions.id LIMIT :limit",
             uid=uid,
             now=now,
             limit=limit,
         )
-        return [session_of(row) for row in rows]
 
     def live_of_device(
         self, uid: Uid, device_id: str, now: Instant, limit: int
     ) -> Sequence[Session]:
         """Return at most `limit` sessions of the user that this remembered device signed in."""
-        rows = self.db.rows(
-            "SELECT id, uid, auth_time, methods, user_agent, created_at, last_seen_at, expires_at,"
-            " ended_at, proved_at, proved_by, device_id FROM sessions"
-            " WHERE uid = :uid AND device_id = :device_id AND ended_at IS NULL"
-            " AND expires_at > :now"
-            " AND generation = (SELECT session_generation FROM users WHERE uid = :uid)"
-            " ORDER BY id LIMIT :limit",
+        return SESSIONS.all(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid"
+            " WHERE sessions.uid = :uid AND sessions.device_id = :device_id"
+            " AND sessions.ended_at IS NULL AND sessions.expires_at > :now"
+            " AND sessions.generation = users.session_generation ORDER BY sessions.id LIMIT :limit",
             uid=uid,
             device_id=device_id,
             now=now,
             limit=limit,
         )
-        return [session_of(row) for row in rows]
 
     def count_live(self, uid: Uid, now: Instant) -> int:
         """Return how many sessions of the user have not ended."""
@@ -187,19 +162,12 @@ class Sessions:
         )
 
 
-def session_of(row: Row) -> Session:
-    """Return the session of a row with the columns of `find`, in their order."""
-    return Session(
-        id=row[0],
-        uid=Uid(row[1]),
-        auth_time=Instant(row[2]),
-        methods=tuple(row[3].split()),
-        user_agent=row[4],
-        created_at=Instant(row[5]),
-        last_seen_at=Instant(row[6]),
-        expires_at=Instant(row[7]),
-        ended_at=row[8],
-        proved_at=Instant(row[9]),
-        proved_by=tuple(row[10].split()),
-        device_id=row[11],
-    )
+SESSIONS = Record(
+    Session,
+    "sessions",
+    ended_at=Column(
+        sql="COALESCE(sessions.ended_at, CASE WHEN sessions.generation <>"
+        " users.session_generation THEN sessions.last_seen_at END)"
+    ),
+)
+"""In statements that join the user."""

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import DoneBy
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 BATCH = 100
@@ -71,11 +72,9 @@ class Endings:
     def first(self) -> Ending | None:
         """Return the oldest unfinished ending; for one process at a time."""
         self.db.exclude("SELECT -2")
-        row = self.db.row(
-            "SELECT kind, subject, because, done_by FROM endings"
-            " ORDER BY ended_at, kind, subject LIMIT 1"
+        return _ENDINGS.find(
+            self.db, "SELECT * FROM endings ORDER BY ended_at, kind, subject LIMIT 1"
         )
-        return None if row is None else Ending(EndedKind(row[0]), *row[1:])
 
     def finish(self, ending: Ending) -> None:
         """Delete a finished ending."""
@@ -87,48 +86,52 @@ class Endings:
 
     def grants_of_client(self, client_id: str, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants of an earlier generation of the client."""
-        rows = self.db.rows(
-            "SELECT id, uid, client_id FROM grants WHERE client_id = :client_id"
-            " AND revoked_at IS NULL AND client_generation <"
-            " (SELECT generation FROM clients WHERE id = :client_id) LIMIT :limit",
+        found = _GRANTS.all(
+            self.db,
+            "SELECT * FROM grants WHERE client_id = :client_id AND revoked_at IS NULL"
+            " AND client_generation < (SELECT generation FROM clients WHERE id = :client_id)"
+            " LIMIT :limit",
             client_id=client_id,
             limit=limit,
         )
-        return _grants(rows)
+        return _in_order(found)
 
     def grants_of_user(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants of an earlier generation of the user."""
-        rows = self.db.rows(
-            "SELECT id, uid, client_id FROM grants WHERE uid = :uid"
-            " AND revoked_at IS NULL AND user_generation <"
+        found = _GRANTS.all(
+            self.db,
+            "SELECT * FROM grants WHERE uid = :uid AND revoked_at IS NULL AND user_generation <"
             " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit",
             uid=uid,
             limit=limit,
         )
-        return _grants(rows)
+        return _in_order(found)
 
     def grants_of_app(self, uid: Uid, client_id: str, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants of an earlier generation between the two."""
-        rows = self.db.rows(
-            "SELECT id, uid, client_id FROM grants WHERE uid = :uid AND client_id = :client_id"
+        found = _GRANTS.all(
+            self.db,
+            "SELECT * FROM grants WHERE uid = :uid AND client_id = :client_id"
             " AND revoked_at IS NULL AND app_generation < (SELECT generation FROM app_generations"
             " WHERE uid = :uid AND client_id = :client_id) LIMIT :limit",
             uid=uid,
             client_id=client_id,
             limit=limit,
         )
-        return _grants(rows)
+        return _in_order(found)
 
     def grants_of_sessions(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants that were bound to an ended session of the user."""
-        rows = self.db.rows(
-            "SELECT g.id, g.uid, g.client_id FROM grants g JOIN sessions s ON s.id = g.session_id"
-            " JOIN users u ON u.uid = g.uid WHERE g.uid = :uid AND g.revoked_at IS NULL"
-            " AND (s.ended_at IS NOT NULL OR s.generation <> u.session_generation) LIMIT :limit",
+        found = _GRANTS.all(
+            self.db,
+            "SELECT * FROM grants JOIN sessions ON sessions.id = grants.session_id"
+            " JOIN users ON users.uid = grants.uid WHERE grants.uid = :uid"
+            " AND grants.revoked_at IS NULL AND (sessions.ended_at IS NOT NULL"
+            " OR sessions.generation <> users.session_generation) LIMIT :limit",
             uid=uid,
             limit=limit,
         )
-        return _grants(rows)
+        return _in_order(found)
 
     def delete_rows(self, client_id: str, limit: int) -> int:
         """Delete at most `limit` rows of the client in each table; return the largest count."""
@@ -161,5 +164,9 @@ class Endings:
         return max(self.db.run(sql, id=client_id, limit=limit) for sql in each)
 
 
-def _grants(rows: Sequence[Row]) -> Sequence[EndedGrant]:
-    return [EndedGrant(row[0], Uid(row[1]), row[2]) for row in sorted(rows)]
+_ENDINGS = Record(Ending, "endings")
+_GRANTS = Record(EndedGrant, "grants")
+
+
+def _in_order(found: Sequence[EndedGrant]) -> Sequence[EndedGrant]:
+    return sorted(found, key=lambda grant: grant.id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days, later
 
 _KEPT = days(2)
@@ -65,20 +66,16 @@ class Revocations:
 
     def page(self, at: Instant, kind: str, subject: str, limit: int) -> Sequence[RevocationRecord]:
         """Return at most `limit` revocations in time order after a position."""
-        rows = self.db.rows(
-            "SELECT kind, subject, revoked_at, expires_at FROM revocations"
-            " WHERE revoked_at > :at OR (revoked_at = :at AND"
-            " (kind > :kind OR (kind = :kind AND subject > :subject)))"
+        return _REVOCATIONS.all(
+            self.db,
+            "SELECT * FROM revocations WHERE revoked_at > :at OR (revoked_at = :at"
+            " AND (kind > :kind OR (kind = :kind AND subject > :subject)))"
             " ORDER BY revoked_at, kind, subject LIMIT :limit",
             at=at,
             kind=kind,
             subject=subject,
             limit=limit,
         )
-        return [
-            RevocationRecord(RevokedKind(row[0]), row[1], Instant(row[2]), Instant(row[3]))
-            for row in rows
-        ]
 
     def covers(self, token_id: str, client_id: str, issued_at: Instant) -> bool:
         """Return whether this token, or since its issue its client or everything, was revoked."""
@@ -101,3 +98,6 @@ class Revocations:
             now=now,
             limit=limit,
         )
+
+
+_REVOCATIONS = Record(RevocationRecord, "revocations", id=Column("subject"))
