@@ -10,6 +10,7 @@ MAY_SAY_ANY = {
     "authorization/layout/render.py": "how the standard library describes a dataclass",
     "authorization/layout/theme_check.py": "what the fields of pages are typed as",
     "authorization/model/register/fields.py": "a field's value is what its annotation says",
+    "authorization/operations/client_records.py": "types of fields are looked at as values",
     "authorization/protocol/register/client_metadata.py": "the same, where values come together",
     "authorization/protocol/register/self_registration.py": "the same, where JSON comes in",
     "cli/serving/parent.py": "a plan that its own process wrote, read without a library",

@@ -92,8 +92,9 @@ def list_clients(tx: Transaction, call: Call) -> Result:
 
 def read_client(tx: Transaction, call: Call) -> Result:
     """Read one client."""
-    told = read(clients.look(tx, call.actor, call.named("client_id"), call.now), call.now)
-    return Result(told, etag=tag_of(told.record))
+    held = clients.look(tx, call.actor, call.named("client_id"), call.now)
+    record = shown(held.client, call.now)
+    return Result(read(held, record), etag=tag_of(record))
 
 
 def register_client(tx: Transaction, call: Call) -> Result | Faults:

@@ -14,7 +14,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.operations.client_credentials import ALLOW_GRANT, END_GRANT, SECRET
-from valetkey.authorization.operations.client_records import ClientShown, SecretMade, SecretWanted
+from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
 from valetkey.authorization.operations.clients import DELETE, DISABLE, ENABLE, UNVERIFY, VERIFY
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -360,5 +360,5 @@ def _turn(
         confirm(f"Turn the {grant_type} grant on for {client_id}?", yes=yes)
     operation, path = END_GRANT if off else ALLOW_GRANT, {"grant_type": grant_type.value}
     _, value = operations.on_client(settings, operation, client_id, path)
-    names = value.grant_types if isinstance(value, ClientShown) else []
+    names: list[str] = getattr(value, "grant_types", [])
     say.line(f"{client_id} has the grant types {', '.join(names)}")
