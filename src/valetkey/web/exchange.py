@@ -158,6 +158,7 @@ Refuse = Callable[[Request, Refusal], Response]
 """Turns a refusal into the error response of a group of routes; must not fail."""
 
 _JSON = ("content-type", "application/json")
+_NO_REFERRER = ("referrer-policy", "no-referrer")
 _NO_STORE = ("cache-control", "no-store")
 _encode = msgspec.json.Encoder().encode
 
@@ -180,6 +181,11 @@ def html_response(body: bytes, status: int, csp: str, headers: Pairs = ()) -> Re
 def redirect(url: str, headers: Pairs = ()) -> Response:
     """Return a 303: the browser continues with GET, without form fields (RFC 9700 4.12)."""
     return Response(303, b"", (("location", url), _NO_STORE, *headers))
+
+
+def see_other(url: str, *headers: tuple[str, str]) -> Response:
+    """Return a redirect to `url` that does not tell it where the browser came from."""
+    return redirect(url, (_NO_REFERRER, *headers))
 
 
 STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}

@@ -36,7 +36,7 @@ async def second_factors(it: Service, told: set[str]) -> None:
     """Added, used, named, removed; remembered, copied, forgotten."""
     now, keyring = it.clock.now, it.foundation.keyring
     key, codes = keyring.fingerprint_key, FreshCodes.draw(SYSTEM.random)
-    factors = Factors("https://auth.example", "X", keyring, SYSTEM.random, FactorSettings())
+    factors = Factors("https://auth.example", lambda: "X", keyring, SYSTEM.random, FactorSettings())
     app = factors.sealed(Authenticator("cr_app", ADA, "", now), b"k" * 20)
     devices = [FreshDevice.draw(SYSTEM.random, key) for _ in range(4)]
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 from playwright.sync_api import Route
 
 from tests.authorization.pages.examples.every import EXAMPLES
-from valetkey.authorization.actions.account.password_change import PasswordChange
-from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.app.pages import account_pages, admin_pages, developer_pages
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language
@@ -21,19 +19,24 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Viewer
-from valetkey.authorization.site.account.pages import account_pages
-from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.page import AnyPage, navigation_of
-from valetkey.authorization.site.site import Site
 
-# Declaring pages uses none of what their handlers use.
-_SITE = cast("Site", SimpleNamespace(keyring=SimpleNamespace(fingerprint_key=b""), issuer=""))
-_PORTAL = cast("Portal", SimpleNamespace(registrar=None))
-_CHANGE = cast("PasswordChange", SimpleNamespace(passwords=None))
-_UNUSED = cast("Any", None)
+
+class _Unused:
+    """Whatever handlers are built with: declaring pages calls none of it."""
+
+    def __getattr__(self, name: str) -> "_Unused":
+        return self
+
+    def __call__(self, *_: object) -> "_Unused":
+        return self
+
+
+_UNUSED = cast("Any", _Unused())
 _AREAS: Mapping[str, Sequence[AnyPage]] = {
-    "account": account_pages(_SITE, _UNUSED, _CHANGE, _UNUSED),
-    "developer": developer_pages(_SITE, _PORTAL, _UNUSED, _UNUSED, _UNUSED),
+    "account": account_pages(_UNUSED),
+    "developer": developer_pages(_UNUSED, _UNUSED, _UNUSED),
+    "admin": admin_pages(_UNUSED),
 }
 
 SERVER = "https://auth.example"

@@ -31,7 +31,7 @@ SHARED = Secret("s" * 43)
 
 async def refused(it: World, text: str) -> str:
     with pytest.raises(Refused) as caught:
-        await it.site.hints.read(text, WEB, it.clock.now)
+        await it.server.hints.read(text, WEB, it.clock.now)
     assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
     return caught.value.refusal.check
 
@@ -41,10 +41,10 @@ def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(sqlite_url:
         ours = partial(jwt.sign, key=it.minter.keys.current(NOON))
         text = ours(CLAIMS, typ="JWT")
         for age in (seconds(0), seconds(299), seconds(300), days(20)):
-            found = await it.site.hints.read(text, WEB, later(NOON, age))
+            found = await it.server.hints.read(text, WEB, later(NOON, age))
             assert found == Hint("1001", "se_1")
         without = {name: value for name, value in CLAIMS.items() if name != "sid"}
-        found = await it.site.hints.read(ours(without, typ="JWT"), WEB, NOON)
+        found = await it.server.hints.read(ours(without, typ="JWT"), WEB, NOON)
         assert found == Hint("1001", "")
 
     run(sqlite_url, story)
@@ -91,17 +91,19 @@ def test_a_shared_secret_signs_for_the_client_that_has_it_and_for_no_other(
     sqlite_url: str,
 ) -> None:
     async def story(it: World) -> None:
-        sealed = it.site.keyring.sealer.seal(
-            SHARED.reveal().encode(), place("cs_1"), it.site.random
+        sealed = it.server.keyring.sealer.seal(
+            SHARED.reveal().encode(), place("cs_1"), it.server.random
         )
         secret = ClientSecret("cs_1", Fingerprint("print"), None, sealed)
         shared = OpenIdRegistration(id_token_signed_response_alg=mac.ALGORITHM)
         signing = replace(WEB, secrets=(secret,), openid=shared)
         text = mac.sign_shared(CLAIMS, SHARED)
-        assert await it.site.hints.read(text, signing, later(NOON, days(1))) == Hint("1001", "se_1")
+        assert await it.server.hints.read(text, signing, later(NOON, days(1))) == Hint(
+            "1001", "se_1"
+        )
         assert await refused(it, text) == "id_token_hint.signature"
         # A client that once got them by our key may still hold one.
         old = jwt.sign(CLAIMS, it.minter.keys.current(NOON), typ="JWT")
-        assert await it.site.hints.read(old, signing, NOON) == Hint("1001", "se_1")
+        assert await it.server.hints.read(old, signing, NOON) == Hint("1001", "se_1")
 
     run(sqlite_url, story)

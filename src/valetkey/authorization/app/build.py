@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
-from valetkey.authorization.actions.account.password_change import PasswordChange
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import (
+    browser_routes,
     client_routes,
     health_routes,
     metadata_routes,
@@ -17,18 +17,18 @@ from valetkey.authorization.app.clients import (
     resource_server_routes,
     userinfo_route,
 )
-from valetkey.authorization.app.email import make_mail_delivery, make_mailed
-from valetkey.authorization.app.federation import make_federation
 from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.pages import Site, page_routes
 from valetkey.authorization.app.parts import (
     make_door,
     make_logo_fetcher,
     make_logout_delivery,
+    make_mail_delivery,
     make_minter,
     make_reader,
     make_watch,
 )
-from valetkey.authorization.app.people import make_site
+from valetkey.authorization.app.server import make_server
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
 from valetkey.authorization.background.answer_times import AnswerClock
@@ -40,26 +40,12 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
 from valetkey.authorization.model.event.actor import SYSTEM
-from valetkey.authorization.site.account.email_address.email_address import Email
-from valetkey.authorization.site.account.pages import account_pages
-from valetkey.authorization.site.admin.pages import admin_pages
-from valetkey.authorization.site.admin.users.owner import OwnerLinks
-from valetkey.authorization.site.developer.pages import developer_pages
-from valetkey.authorization.site.emailed_link.routes import mailed_routes
 from valetkey.authorization.site.errors.refuse import (
     RefuseWhereNobodyAnswers,
     RefuseWithPage,
     is_page,
 )
-from valetkey.authorization.site.federation.connections import Connections
-from valetkey.authorization.site.federation.routes import (
-    routes as federation_routes,
-)
-from valetkey.authorization.site.page import navigation_of
-from valetkey.authorization.site.page import routes as page_routes
-from valetkey.authorization.site.routes import routes as visitor_routes
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import endings_path
@@ -128,17 +114,10 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         limits=settings.limits,
         random=runtime.random,
     )
-    site = make_site(foundation, directory, decisions)
-    sign_out = SignOut(foundation.issuer, store, site.subjects, logout_delivery.at_once)
-    password_change = PasswordChange(
-        replace(passwords, door="account"),
-        foundation.accounts(),
-        settings.sessions,
-        runtime.random,
-    )
+    server = make_server(foundation, directory, decisions)
+    sign_out = SignOut(foundation.issuer, store, server.subjects, logout_delivery.at_once)
     reader = make_reader(foundation)
-    federation = make_federation(foundation, site, elsewhere)
-    refuse_with_page = RefuseWithPage(decisions, site.brands, foundation.issuer)
+    refuse_with_page = RefuseWithPage(decisions, server.brands, foundation.issuer)
     clients = client_routes(
         foundation,
         door,
@@ -148,44 +127,19 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         refuse,
     )
     userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
-    mailed = make_mailed(foundation, passwords)
-    account = (
-        *account_pages(site, sign_out, password_change, foundation.removal),
-        *Email(site, mailed.email).pages(),
-        *(Connections(federation).pages() if federation.providers.all else ()),
-    )
+    site = Site(foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page)
     routes = (
-        *visitor_routes(
-            site,
-            passwords,
-            minter,
-            sign_out,
-            refuse_with_page,
-            federation.sign_in_buttons,
-            navigation_of(account),
-        ),
-        *federation_routes(federation, refuse_with_page),
-        *mailed_routes(site, mailed, refuse_with_page),
-        *openid_routes(site, refuse_with_page),
-        *page_routes(site, account, refuse_with_page),
-        *page_routes(
-            site,
-            developer_pages(site, portal, foundation.outbox, clients[0], userinfo),
-            refuse_with_page,
-        ),
-        *page_routes(site, admin_pages(site, foundation.services), refuse_with_page),
-        *OwnerLinks(site, foundation.accounts(), replace(passwords, door="account")).routes(
-            refuse_with_page
-        ),
+        *browser_routes(server, minter, refuse_with_page),
+        *page_routes(site, clients[0], userinfo),
         *clients,
         userinfo,
         *registration_routes(foundation, refuse),
-        *admin_api_routes(site, foundation.services, decisions),
+        *admin_api_routes(site.renderer, foundation.services, decisions),
         *resource_server_routes(foundation, door, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
     return App(
-        (*metadata_routes(foundation, routes, site.brand.languages, refuse), *routes),
+        (*metadata_routes(foundation, routes, server.brand.languages, refuse), *routes),
         runtime=runtime,
         refuse=RefuseWhereNobodyAnswers(
             replace(refuse_with_page, keeps_path=False), replace(refuse, keeps_path=False)
@@ -203,12 +157,12 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.count_usage,
             upkeep.sweep,
             upkeep.keep_keys,
-            partial(site.brands.keep, store),
+            partial(server.brands.keep, store),
             logout_delivery.deliver,
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
             DatabaseGauges(store, runtime, settings.tokens.signing_key_lifetime).keep,
-            *make_mail_delivery(foundation, site),
+            *make_mail_delivery(foundation, server.brands),
         ),
         on_close=close,
         observe=answer_clock.note,

@@ -8,6 +8,8 @@ from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.registry import METHODS
+from valetkey.authorization.endpoints.authorize.authorize import Authorize
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
@@ -15,6 +17,12 @@ from valetkey.authorization.endpoints.client.request import ClientRequestAuthent
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
+from valetkey.authorization.endpoints.openid.check_session import (
+    CHECK_SESSION,
+    CheckSessionEndpoint,
+    check_session_frame,
+)
+from valetkey.authorization.endpoints.openid.start import StartEndpoint
 from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
 from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
 from valetkey.authorization.endpoints.registration.manage import ManageEndpoint
@@ -25,6 +33,7 @@ from valetkey.authorization.endpoints.resource_server.revocations import Revocat
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import GRANT_TYPES, RULES, client_credentials, implicit
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType
+from valetkey.authorization.layout.addresses import AUTHORIZE, START
 from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
@@ -39,6 +48,7 @@ from valetkey.database.probe import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, hours
+from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.health import Health
 from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route
@@ -86,6 +96,19 @@ def client_routes(
         _form("/oauth/revoke", revoke, refuse),
         _form("/oauth/introspect", introspect, refuse),
         Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
+    )
+
+
+def browser_routes(server: Server, minter: Minter, refuse: Refuse) -> tuple[Route, ...]:
+    """Return the routes to which apps send browsers without a page of their own."""
+    authorize = Authorize(server, minter)
+    frame = CheckSessionEndpoint(check_session_frame(server.cookies.state_name)).get
+    start = StartEndpoint(server).get
+    methods: dict[str, Endpoint] = {"GET": authorize.get, "POST": authorize.post}
+    return (
+        Route(AUTHORIZE, methods, refuse, Body.FORM),
+        Route(CHECK_SESSION, {"GET": frame, "HEAD": frame}, refuse),
+        Route(START, {"GET": start, "HEAD": start}, refuse),
     )
 
 

@@ -1,5 +1,7 @@
 """Parts of the server that several families of routes share."""
 
+from collections.abc import Callable, Coroutine
+
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
@@ -9,7 +11,10 @@ from valetkey.authorization.client_authentication.authenticate import (
 )
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
+from valetkey.authorization.email.delivery import MailDelivery
+from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.issue import TokenPolicy
@@ -81,6 +86,20 @@ def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:
         return await foundation.outgoing.get(url, accept=ANYTHING)
 
     return LogoFetcher(foundation.store, get, offload, foundation.runtime)
+
+
+def make_mail_delivery(
+    foundation: Foundation, brands: BrandBook
+) -> tuple[Callable[[], Coroutine[object, object, None]], ...]:
+    """Build the background jobs that send email; none if email is disabled."""
+    outbox = foundation.outbox
+    if not outbox.is_on or outbox.settings.is_mailbox:
+        return ()
+    send = MailServer.of(foundation.settings).send
+    office = MailDelivery(
+        foundation.store, outbox, send, lambda: brands.current, foundation.runtime
+    )
+    return (office.deliver,)
 
 
 def make_watch(foundation: Foundation) -> Watch:

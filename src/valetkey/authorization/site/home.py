@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
-from valetkey.authorization.layout.navigation import Navigation
 from valetkey.authorization.site.account.overview import Overview
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.site.presentation import Renderer
 from valetkey.config.sections.accounts import SignUp
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,20 @@ class HomePage:
 class HomeEndpoint:
     """The page at the root."""
 
-    site: Site
-    #: The navigation of the account area.
-    navigation: Navigation
+    browsers: Browsers
+    renderer: Renderer
+    sign_up: SignUp
+    overview: Overview
 
     async def lead(self, request: Request) -> Response:
         """Redirect to the page from another address."""
-        return self.site.goes_to(HOME)
+        return see_other(HOME)
 
     async def get(self, request: Request) -> Response:
         """The page."""
-        signed_in = await self.site.signed_in(request)
+        signed_in = await self.browsers.signed_in(request)
         if signed_in is None:
-            open_to_all = self.site.accounts.sign_up is SignUp.OPEN
+            open_to_all = self.sign_up is SignUp.OPEN
             page = HomePage(SIGN_IN, SIGN_UP if open_to_all else "")
-            return self.site.page(request, page)
-        return await Overview(self.site, self.navigation).show(request, signed_in)
+            return self.renderer.page(request, page)
+        return await self.overview.show(request, signed_in)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.navigation import MenuItem, Navigation
@@ -17,10 +18,10 @@ from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import DoneBy, by_user
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response
+from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
 from valetkey.web.router import Body, Route
 
@@ -129,6 +130,19 @@ class Download:
 Outcome = Show | SeeOther | Download
 
 
+@dataclass(frozen=True, slots=True)
+class PageServer:
+    """Serves the pages of an area: finds sessions, renders, and refuses with a page."""
+
+    browsers: Browsers
+    renderer: Renderer
+    refuse: Refuse
+
+    def routes(self, pages: "Sequence[AnyPage]") -> tuple[Route, ...]:
+        """Return the routes of the pages of an area, each with its place in the navigation."""
+        return tuple(page.route(self, navigation_of(pages, page)) for page in pages)
+
+
 class Interrupt(Exception):
     """Raised by a requirement that is not met: the visitor has to go somewhere else first."""
 
@@ -136,12 +150,13 @@ class Interrupt(Exception):
         super().__init__(outcome.to)
         self.outcome = outcome
 
-    def response(self, site: Site) -> Response:
+    @property
+    def response(self) -> Response:
         """The redirect to there."""
-        return site.goes_to(self.outcome.to, *self.outcome.headers)
+        return see_other(self.outcome.to, *self.outcome.headers)
 
 
-Requirement = Callable[[Site, SignedInRequest], Awaitable[R]]
+Requirement = Callable[[Browsers, SignedInRequest], Awaitable[R]]
 """Turns a signed-in request into what the handlers of a page receive. Raises Interrupt, Refused."""
 
 
@@ -153,12 +168,12 @@ class Concealed(Generic[R]):
     raises Refused (not found). Without a session it may return: then the visitor has to sign in.
     """
 
-    admits: Callable[[Site, Request, SignedIn | None], None]
+    admits: Callable[[Browsers, Request, SignedIn | None], None]
     meets: Requirement[R]
 
-    async def __call__(self, site: Site, request: SignedInRequest) -> R:
+    async def __call__(self, browsers: Browsers, request: SignedInRequest) -> R:
         """Require the rest. Raises Interrupt."""
-        return await self.meets(site, request)
+        return await self.meets(browsers, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +209,9 @@ class Page(Generic[R]):
     under: str = ""
     hides_query: bool = False
 
-    def route(self, site: Site, refuse: Refuse, navigation: Navigation) -> Route:
+    def route(self, server: PageServer, navigation: Navigation) -> Route:
         """The route that answers for this page."""
-        return _route(site, self, refuse, navigation)
+        return _route(server, self, navigation)
 
 
 class AnyPage(Protocol):
@@ -222,74 +237,78 @@ class AnyPage(Protocol):
         """The path of the page that is current in the navigation; "" for the nearest above."""
         ...
 
-    def route(self, site: Site, refuse: Refuse, navigation: Navigation) -> Route:
+    def route(self, server: PageServer, navigation: Navigation) -> Route:
         """The route that answers for it."""
         ...
 
 
 async def signed_in_request(
-    site: Site, request: Request, form: Form | None = None
+    browsers: Browsers, request: Request, form: Form | None = None
 ) -> SignedInRequest:
     """The request of a signed-in user, for endpoints that are no pages.
 
     Raises Interrupt for a visitor who has to sign in, Refused (forbidden) for a `form` that did not
     come from a page of this server.
     """
-    return _signed_in_request(site, request, await site.signed_in(request), form)
+    return _signed_in_request(browsers, request, await browsers.signed_in(request), form)
 
 
 def _signed_in_request(
-    site: Site, request: Request, found: SignedIn | None, form: Form | None
+    browsers: Browsers, request: Request, found: SignedIn | None, form: Form | None
 ) -> SignedInRequest:
     if found is None:
         # A form of a visitor who was signed out is lost; a page is shown after they signed in.
         to = safe_return_path(request.path) if form is None else ""
         raise Interrupt(SeeOther(f"{SIGN_IN}?to={to}" if to else SIGN_IN))
-    browser, headers = site.browser(request)
-    csrf = site.csrf(browser, _PURPOSE, found.session.id)
+    browser, headers = browsers.browser(request)
+    csrf = browsers.csrf(browser, _PURPOSE, found.session.id)
     if form is not None:
-        site.check_form(request, form, site.cookies.browser(request), _PURPOSE, found.session.id)
+        browsers.check_form(
+            request, form, browsers.cookies.browser(request), _PURPOSE, found.session.id
+        )
     return SignedInRequest(request, found, browser, csrf, headers, form or _NO_FORM)
 
 
-async def signed_in(site: Site, request: SignedInRequest) -> SignedInRequest:
+async def signed_in(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
     """Require that the user is signed in, and no more."""
     return request
 
 
-async def confirmed(site: Site, request: SignedInRequest) -> SignedInRequest:
+async def confirmed(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
     """Require that the user proved who they are within ten minutes, by the strongest factor."""
-    return await require_confirmed(site, request, "")
+    return await require_confirmed(browsers, request, "")
 
 
 def confirmed_before(
     path: str,
-) -> Callable[[Site, SignedInRequest], Awaitable[SignedInRequest]]:
+) -> Callable[[Browsers, SignedInRequest], Awaitable[SignedInRequest]]:
     """Require recent authentication for a form; it leads back to the page at `path`."""
 
-    async def requirement(site: Site, request: SignedInRequest) -> SignedInRequest:
-        return await require_confirmed(site, request, path)
+    async def requirement(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
+        return await require_confirmed(browsers, request, path)
 
     return requirement
 
 
-async def confirmed_if_guarded(site: Site, request: SignedInRequest) -> SignedInRequest:
+async def confirmed_if_guarded(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
     """Require the same where the account has a second factor."""
     uid = request.user.uid
-    guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))
-    return await require_confirmed(site, request, "") if guarded else request
+    guarded = await browsers.store.read(lambda tx: tx.users.has_second_factor(uid))
+    return await require_confirmed(browsers, request, "") if guarded else request
 
 
-async def require_confirmed(site: Site, request: SignedInRequest, back: str) -> SignedInRequest:
+async def require_confirmed(
+    browsers: Browsers, request: SignedInRequest, back: str
+) -> SignedInRequest:
     """Require recent authentication inside another requirement; it leads back to `back`."""
-    asks = await confirmation_needed(site, request.request, request.signed_in, back)
+    asks = await confirmation_needed(browsers, request.request, request.signed_in, back)
     if asks:
         raise Interrupt(SeeOther(asks, request.headers))
     return request
 
 
 async def confirmation_needed(
-    site: Site, request: Request, signed_in: SignedIn, to: str = ""
+    browsers: Browsers, request: Request, signed_in: SignedIn, to: str = ""
 ) -> str:
     """The address at which the user has to confirm who they are; "" if they did recently.
 
@@ -297,7 +316,7 @@ async def confirmation_needed(
     back by GET, so require confirmation before a form is shown and when it is submitted.
     """
     uid = signed_in.user.uid
-    guarded = await site.store.read(lambda tx: tx.users.has_second_factor(uid))
+    guarded = await browsers.store.read(lambda tx: tx.users.has_second_factor(uid))
     if signed_in.has_proved(request.at, second_factor=guarded):
         return ""
     place = safe_return_path(to or request.path)
@@ -307,11 +326,6 @@ async def confirmation_needed(
 def nothing_there(what: str) -> Refused:
     """The refusal for what does not exist, in the same words as for what belongs to others."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, f"there is no such {what}", f"account.{what}"))
-
-
-def routes(site: Site, pages: Sequence[AnyPage], refuse: Refuse) -> tuple[Route, ...]:
-    """The routes of the pages of an area."""
-    return tuple(page.route(site, refuse, navigation_of(pages, page)) for page in pages)
 
 
 def navigation_of(pages: Sequence[AnyPage], page: AnyPage | None = None) -> Navigation:
@@ -325,60 +339,63 @@ def navigation_of(pages: Sequence[AnyPage], page: AnyPage | None = None) -> Navi
     return Navigation(page.title, menu)
 
 
-def _route(site: Site, page: Page[R], refuse: Refuse, navigation: Navigation) -> Route:
+def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
     methods: dict[str, Endpoint] = {}
     show, act = page.show, page.act
     if show is not None:
 
         async def get(request: Request) -> Response:
-            return await _answer(site, request, navigation, None, page.requires, show)
+            return await _answer(server, request, navigation, None, page.requires, show)
 
         methods |= {"GET": get, "HEAD": get}
     if act is not None:
 
         async def post(request: Request) -> Response:
             requires = act.requires or page.requires
-            return await _answer(site, request, navigation, act, requires, act.perform)
+            return await _answer(server, request, navigation, act, requires, act.perform)
 
         methods["POST"] = post
     body = Body.NONE if act is None else Body.FORM
-    return Route(page.path, methods, refuse, body, hides_query=page.hides_query)
+    return Route(page.path, methods, server.refuse, body, hides_query=page.hides_query)
 
 
 def _check_admission(
-    requires: object, site: Site, request: Request, found: SignedIn | None
+    requires: object, browsers: Browsers, request: Request, found: SignedIn | None
 ) -> None:
     if isinstance(requires, Concealed):
-        requires.admits(site, request, found)
+        requires.admits(browsers, request, found)
 
 
 async def _answer(
-    site: Site,
+    server: PageServer,
     request: Request,
     navigation: Navigation,
     act: Act[R] | None,
     requires: Requirement[R],
     handle: Callable[[R], Awaitable[Outcome]],
 ) -> Response:
-    found = await site.signed_in(request)
-    _check_admission(requires, site, request, found)
+    browsers = server.browsers
+    found = await browsers.signed_in(request)
+    _check_admission(requires, browsers, request, found)
     form = None
     if act is not None:
-        site.check_origin(request)
+        browsers.check_origin(request)
         form = read_form(request.body, opaque=act.opaque, multiple=act.multiple)
     try:
-        met = await requires(site, _signed_in_request(site, request, found, form))
+        met = await requires(browsers, _signed_in_request(browsers, request, found, form))
         outcome = await handle(met)
     except Interrupt as interrupt:
-        return interrupt.response(site)
-    return _respond(site, met, outcome, navigation)
+        return interrupt.response
+    return _respond(server.renderer, met, outcome, navigation)
 
 
-def _respond(site: Site, visitor: Met, outcome: Outcome, navigation: Navigation) -> Response:
+def _respond(
+    renderer: Renderer, visitor: Met, outcome: Outcome, navigation: Navigation
+) -> Response:
     match outcome:
         case Show(context, status, headers):
             every = tuple(dict.fromkeys((*visitor.headers, *headers)))
-            return site.page(
+            return renderer.page(
                 visitor.request,
                 context,
                 status,
@@ -387,7 +404,7 @@ def _respond(site: Site, visitor: Met, outcome: Outcome, navigation: Navigation)
                 navigation=navigation,
             )
         case SeeOther(to, headers):
-            return site.goes_to(to, *headers)
+            return see_other(to, *headers)
         case Download(name, content_type, content, pieces):
             disposition = ("content-disposition", f'attachment; filename="{name}"')
             if pieces is not None:

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from valetkey.authorization.app.foundation import check_grant_types
-from valetkey.authorization.app.people import brand_of
+from valetkey.authorization.app.server import brand_of
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.config import rules

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from fido2 import cbor
@@ -20,6 +19,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import PRESENT, SoftAuthenticator
 from valetkey.authorization.authentication.factors.passkey import LIFETIME
 from valetkey.authorization.authentication.session import PROOF_LASTS
+from valetkey.config.sections.factors import FactorSettings
 from valetkey.kernel.secret import to_base64url
 
 MATTERS = (
@@ -213,8 +213,6 @@ def test_mf_13_a_counter_that_falls_is_told_and_refused_as_the_operator_says(
         alice, device = await signed_in(it), SoftAuthenticator(counts=True)
         page = await alice.get("/account/security/passkeys/new")
         await alice.submit(page, "add", name="Stick", credential=device.create(options(page)))
-        settings = replace(it.site.factor_settings, refuse_fallen_counters=refuses)
-        object.__setattr__(it.site, "factor_settings", settings)
         for _ in range(3):
             browser = it.browser()
             page = await browser.get("/oauth/sign-in")
@@ -226,7 +224,7 @@ def test_mf_13_a_counter_that_falls_is_told_and_refused_as_the_operator_says(
         assert status == (401 if refuses else 303)
         assert (await it.events()).count("passkey_counter.fallen") == 1
 
-    run(sqlite_url, story)
+    run(sqlite_url, story, factors=FactorSettings(refuse_fallen_counters=refuses))
 
 
 def _bombs() -> dict[str, bytes]:

@@ -46,9 +46,9 @@ LEGACY = replace(
 
 
 def registrar(it: World) -> Registrar:
-    keyring = it.site.keyring
+    keyring = it.server.keyring
     rules = ClientRules((ISSUER,), tuple(SCOPES), RULES, ProfileName.CLASSIC)
-    return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.site.random, "portal")
+    return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.server.random, "portal")
 
 
 async def found(it: World, client: Client, at: Instant) -> dict[Sign, Finding]:

@@ -7,7 +7,7 @@ from valetkey.authorization.authentication.session import PROOF_LASTS, find_pres
 
 
 async def proof(it: World, cookie: str) -> tuple[int, tuple[str, ...]]:
-    key, settings, now = it.site.keyring.fingerprint_key, it.site.sessions, it.clock.now
+    key, settings, now = it.server.keyring.fingerprint_key, it.server.sessions, it.clock.now
     found = await it.store.read(lambda tx: find_present(tx, cookie, "", key, settings, now))
     assert found is not None
     session = found.signed_in.session

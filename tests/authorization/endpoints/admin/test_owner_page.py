@@ -12,7 +12,7 @@ WORD = "a long and good password"
 
 
 async def link_of(it: World, *, break_glass: bool = False) -> str:
-    link, key, now = fresh_link(SYSTEM.random), it.site.keyring.fingerprint_key, it.clock.now
+    link, key, now = fresh_link(SYSTEM.random), it.server.keyring.fingerprint_key, it.clock.now
     await it.store.write(lambda tx: issue_link(tx, link, key, now, break_glass=break_glass))
     return link.reveal()
 

@@ -104,7 +104,7 @@ async def id_token(it: World, browser: Browser, **changed: str) -> str:
 
 
 async def payload(it: World, code: str) -> CodePayload:
-    mark = it.site.keyring.fingerprint_key.of("code", code)
+    mark = it.server.keyring.fingerprint_key.of("code", code)
     voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
     assert voucher is not None
     return CodePayload.decode(voucher.payload)

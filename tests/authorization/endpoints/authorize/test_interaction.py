@@ -139,7 +139,7 @@ async def pending_of(it: World, **parameters: str) -> Pending:
         headers=Headers(((b"cookie", cookie.encode()),)),
         at=it.clock.now,
     )
-    pending = await judge(it.site, request, interaction)
+    pending = await judge(it.server, request, interaction)
     assert isinstance(pending, Pending)
     assert pending.signed_in is not None
     return pending
@@ -153,18 +153,18 @@ def test_what_ended_after_it_was_looked_at_is_looked_at_again(sqlite_url: str) -
             assert pending.signed_in is not None
             session_id = pending.signed_in.session.id
             await it.store.write(lambda tx, ended=session_id: tx.sessions.end(ended, now))  # type: ignore[misc]
-        assert isinstance(await answer(it.site, loud, now), SignIn)
-        told = await answer(it.site, silent, now)
+        assert isinstance(await answer(it.server, loud, now), SignIn)
+        told = await answer(it.server, silent, now)
         assert isinstance(told, ClientError)
         assert told.refusal.code is ErrorCode.LOGIN_REQUIRED
         last = await pending_of(it)
         await it.change(replace(WEB, scope=Scope.of("write")))
-        told = await answer(it.site, last, now)
+        told = await answer(it.server, last, now)
         assert isinstance(told, ClientError)
         assert told.refusal.code is ErrorCode.INVALID_SCOPE
         await it.change(replace(WEB, disabled_at=now))
         with pytest.raises(Refused):
-            await answer(it.site, last, now)
+            await answer(it.server, last, now)
 
     run(sqlite_url, story)
 
@@ -177,7 +177,7 @@ def test_what_fell_due_meanwhile_is_asked_for(sqlite_url: str) -> None:
         assert "code" in (await alice.get(decided.location)).told
         # Asked within the transaction, after the reading said yes.
         pending = await pending_of(it, max_age="60")
-        assert isinstance(await answer(it.site, pending, Instant(it.clock.now + 61)), SignIn)
+        assert isinstance(await answer(it.server, pending, Instant(it.clock.now + 61)), SignIn)
 
     run(sqlite_url, story)
 
@@ -199,7 +199,7 @@ def test_who_is_signed_out_in_the_last_moment_signs_in_again(sqlite_url: str) ->
     async def story(it: World) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))
-        site = replace(it.site, store=_EndsFirst(it.store.engine, it.store.random))
+        site = replace(it.server, store=_EndsFirst(it.store.engine, it.store.random))
         cookie = "; ".join(f"{name}={value}" for name, value in alice.cookies.items())
         request = Request(
             "GET",

@@ -40,7 +40,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
         }
         assert server.scope.names == ("notes:read",)
         secret = shown(page, "client-secret")
-        print_ = it.site.keyring.fingerprint_key.of(secret_purpose(server.id), secret)
+        print_ = it.server.keyring.fingerprint_key.of(secret_purpose(server.id), secret)
         assert [each.fingerprint for each in server.secrets] == [print_]
         assert shown(page, "client-id") == server.id
 

@@ -22,7 +22,7 @@ from valetkey.kernel.moment import Instant, days, hours, minutes
 
 async def _works(it: World, client_id: str, secret: str) -> bool:
     client = await found(it, client_id)
-    print_ = it.site.keyring.fingerprint_key.of(secret_purpose(client_id), secret)
+    print_ = it.server.keyring.fingerprint_key.of(secret_purpose(client_id), secret)
     return any(s.fingerprint == print_ and s.is_live(it.clock.now) for s in client.secrets)
 
 
@@ -58,7 +58,7 @@ def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
             old = shown(page, "client-secret")
             place = f"/developer/apps/{app.id}/secrets"
             await alice.submit(await alice.get(place), "new-secret", overlap=overlap)
-            print_ = it.site.keyring.fingerprint_key.of(secret_purpose(app.id), old)
+            print_ = it.server.keyring.fingerprint_key.of(secret_purpose(app.id), old)
             client = await found(it, app.id)
             kept = next(each for each in client.secrets if each.fingerprint == print_)
             assert kept.expires_at == (None if after is None else it.clock.now + after)

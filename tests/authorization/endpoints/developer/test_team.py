@@ -240,7 +240,7 @@ def test_an_invitation_ends_with_the_ownership_of_its_inviter(database_url: str,
         elif end == "demoted":
             await alice.submit(await alice.get(place), "role-2", do="role")
         else:
-            accounts = Accounts(it.site.random)
+            accounts = Accounts(it.server.random)
             assert await it.store.write(lambda tx: accounts.disable(tx, BOB, it.clock.now))
             assert await it.store.write(
                 lambda tx: accounts.enable(tx, replace(BOB, disabled_at=NOON), it.clock.now)

@@ -7,7 +7,7 @@ from valetkey.authorization.model.voucher import Voucher, VoucherKind
 
 
 async def voucher_of(it: World, code: str) -> Voucher:
-    mark = it.site.keyring.fingerprint_key.of(CODE, code)
+    mark = it.server.keyring.fingerprint_key.of(CODE, code)
     found = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
     assert found is not None
     return found

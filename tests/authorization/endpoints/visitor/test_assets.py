@@ -19,7 +19,7 @@ async def _style(it: World) -> str:
 async def _paint(it: World, accent: str) -> None:
     now, actor, settings = it.clock.now, CommandLine(), BrandSettings()
     changes = {BrandField.ACCENT: accent, BrandField.NAME: "Nova"}
-    await it.site.store.write(
+    await it.server.store.write(
         lambda tx: change_brand(tx, actor, settings, changes, now), done_by=by_cli("test")
     )
 
@@ -28,7 +28,7 @@ def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(sqlite_url: 
     async def story(it: World) -> None:
         browser, before = it.browser(), await _style(it)
         await _paint(it, "#aa0000")
-        await it.site.brands.refresh(it.site.store)
+        await it.server.brands.refresh(it.server.store)
         after = await _style(it)
         assert before != after
         assert "Nova" in (await browser.get("/")).body

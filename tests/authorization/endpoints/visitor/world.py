@@ -8,21 +8,20 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
-from valetkey.authorization.actions.account.password_change import PasswordChange
-from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.logout import SignOut
-from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.app.clients import browser_routes
 from valetkey.authorization.app.foundation import Foundation
+from valetkey.authorization.app.pages import Site, page_routes
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.openid.routes import routes as openid_routes
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
@@ -39,15 +38,7 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
-from valetkey.authorization.site.account.pages import account_pages
-from valetkey.authorization.site.admin.pages import admin_pages
-from valetkey.authorization.site.admin.users.owner import OwnerLinks
-from valetkey.authorization.site.developer.pages import developer_pages
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
-from valetkey.authorization.site.page import navigation_of
-from valetkey.authorization.site.page import routes as page_routes
-from valetkey.authorization.site.routes import routes
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
@@ -60,6 +51,8 @@ from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings, Settings
@@ -154,7 +147,7 @@ class World:
     """Everything a test may look at."""
 
     app: App
-    site: Site
+    server: Server
     store: Store
     clock: Clock
     password: PasswordSignIn
@@ -200,6 +193,7 @@ async def world(
     limits: LimitSettings | None = None,
     portal: PortalSettings | None = None,
     mail: MailSettings | None = None,
+    factors: FactorSettings | None = None,
 ) -> AsyncGenerator[World]:
     """A server with alice, bob, web1 and nat1 on a fresh database."""
     engine = connect(url, directory=Path("/"))
@@ -217,12 +211,13 @@ async def world(
     await keys.keep(clock.now)
     door = OutboundHttp((), runtime.now, resolve=_nowhere)
     shared, client_keys = SharedSecrets(keyring.sealer), ClientKeys(door)
-    site = Site(
+    server = Server(
         issuer=issuer,
         store=store,
         directory=ClientDirectory(store),
         keyring=keyring,
         sessions=SessionSettings(),
+        administration=AdministrationSettings(),
         policy=TokenPolicy(API, hours(1), minutes(10), days(30), days(180), seconds(30)),
         code_lifetime=seconds(60),
         brands=brands,
@@ -231,7 +226,6 @@ async def world(
         scopes=SCOPES,
         requests=RequestObjects(issuer, client_keys, shared, door),
         hints=IdTokenHints(issuer, keys, shared),
-        portal=portal or PortalSettings(who=Registrants.EVERYONE),
     )
     password = PasswordSignIn(
         store, offload, keyring.fingerprint_key, settings, limits or LimitSettings(), runtime.random
@@ -245,43 +239,28 @@ async def world(
     logout_delivery = LogoutDelivery(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, logout_delivery.at_once)
     outbox = MailOutbox(mail or MailSettings(), keyring, runtime.random)
-    notices = Notices(ISSUER, outbox)
-    accounts = Accounts(runtime.random, notices)
-    change = PasswordChange(
-        replace(password, door="account"),
-        accounts,
-        site.sessions,
-        runtime.random,
-    )
     usual = Settings()
     known = replace(
         usual,
         authorization=replace(usual.authorization, url=ISSUER),
+        resource=replace(usual.resource, url=API),
         mail=mail or MailSettings(),
-        portal=site.portal,
+        portal=portal or PortalSettings(who=Registrants.EVERYONE),
+        factors=factors or FactorSettings(),
     )
     foundation = Foundation(known, runtime, keyring, store, keys, SCOPES, door, client_keys)
     rules = ClientRules((ISSUER, API), tuple(SCOPES), RULES, ProfileName.CLASSIC)
     doorkeeper = Portal(
         Registrar(rules, keyring.fingerprint_key, keyring.sealer, runtime.random, "portal"),
-        site.portal,
+        known.portal,
         tuple(name for name in SCOPES if not name.startswith("client:")),
         (*RESERVED, "Valetkey"),
     )
-    account = account_pages(site, deed, change, Removal(outbox, days(7)))
     # Tokens are not given in this world.
     elsewhere = Route("/oauth/token", {}, refuse)
+    site = Site(foundation, server, password, deed, doorkeeper, Providers(()), refuse)
     app = App(
-        (
-            *routes(site, password, minter, deed, refuse, navigation=navigation_of(account)),
-            *openid_routes(site, refuse),
-            *page_routes(site, account, refuse),
-            *page_routes(
-                site, developer_pages(site, doorkeeper, outbox, elsewhere, elsewhere), refuse
-            ),
-            *page_routes(site, admin_pages(site, foundation.services), refuse),
-            *OwnerLinks(site, accounts, password).routes(refuse),
-        ),
+        (*browser_routes(server, minter, refuse), *page_routes(site, elsewhere, elsewhere)),
         runtime=runtime,
         refuse=refuse,
         hosts=(urlsplit(issuer).netloc,),
@@ -296,7 +275,9 @@ async def world(
                 user.uid, f"cr_{user.uid}", _HASHES["password"], NOON
             )
         )
-    it = World(app, site, store.acting(by_cli("test")), clock, password, decisions, minter, outbox)
+    it = World(
+        app, server, store.acting(by_cli("test")), clock, password, decisions, minter, outbox
+    )
     for client in (WEB, NATIVE):
         await it.register(client)
     try:
@@ -314,11 +295,14 @@ def run(
     limits: LimitSettings | None = None,
     portal: PortalSettings | None = None,
     mail: MailSettings | None = None,
+    factors: FactorSettings | None = None,
 ) -> None:
     """Run an asynchronous story in a world of its own."""
 
     async def tell() -> None:
-        async with world(url, issuer=issuer, limits=limits, portal=portal, mail=mail) as it:
+        async with world(
+            url, issuer=issuer, limits=limits, portal=portal, mail=mail, factors=factors
+        ) as it:
             await story(it)
 
     asyncio.run(tell())

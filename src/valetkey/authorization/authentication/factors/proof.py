@@ -56,10 +56,10 @@ class Unproved:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The verifier. `issuer` and `name` are this server's address and display name."""
+    """The verifier. `issuer` is this server's address, `name` returns its display name."""
 
     issuer: str
-    name: str
+    name: Callable[[], str]
     keyring: Keyring
     random: Callable[[int], bytes]
     settings: FactorSettings
@@ -68,7 +68,7 @@ class Factors:
     def passkeys(self) -> Passkeys:
         """Passkey challenges and their verification."""
         key, sealer = self.keyring.fingerprint_key, self.keyring.sealer
-        return Passkeys(self.issuer, self.name, sealer, key, self.random)
+        return Passkeys(self.issuer, self.name(), sealer, key, self.random)
 
     async def look(
         self, store: Store, text: str, purpose: str, browser: str, now: Instant, uid: int = 0

@@ -8,7 +8,7 @@ from valetkey.authorization.endpoints.admin_api.problem import Problems
 from valetkey.authorization.operations.operation import PREFIX, Operation, Services
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.server.api import explained
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
@@ -19,16 +19,17 @@ _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _CACHED = (("cache-control", "public, max-age=300"),)
 
 
-def routes(site: Site, services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
+def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
     """All of them. What is below the prefix and not in the table is not found."""
-    problems = Problems(site.issuer, decisions)
-    described = json_response(document(site.issuer, services.settings.brand.name), headers=_CACHED)
+    issuer = services.settings.authorization.url
+    problems = Problems(issuer, decisions)
+    described = json_response(document(issuer, services.settings.brand.name), headers=_CACHED)
 
     async def openapi(_: Request) -> Response:
         return described
 
     async def people(request: Request) -> Response:
-        return site.page(request, explained(site.issuer))
+        return renderer.page(request, explained(issuer))
 
     async def nothing(_: Request) -> Response:
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))

@@ -41,7 +41,7 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import fresh_id, to_base64url
 from valetkey.kernel.url import origin
-from valetkey.web.exchange import Pairs, Request, Response
+from valetkey.web.exchange import Pairs, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
 
 _INTERACTION = "interaction"
@@ -95,7 +95,7 @@ class Authorize:
         url = decides_again(self.server, interaction)
         if len(url) > LONGEST:
             return self.server.back(returns, _TOO_LONG, client, request.at)
-        return self.server.goes_to(url)
+        return see_other(url)
 
     async def _begin(
         self, request: Request, parameters: Mapping[str, str]
@@ -156,7 +156,7 @@ class Authorize:
             wish = pending.interaction.parameters.get(UI_LOCALES)
             secure, languages = self.server.cookies.secure, self.server.brand.languages
             headers = (*headers, *asked(wish, request, languages, secure=secure))
-        return self.server.goes_to(url, *headers)
+        return see_other(url, *headers)
 
     def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
         return self.server.back(pending.asked.returns, refusal, pending.client, request.at)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 from valetkey.web.form import read_query
 
 
@@ -33,4 +33,4 @@ class StartEndpoint:
             )
         # No login_hint: it would reveal the user to an app without consent.
         issuer = (("iss", self.server.issuer),)
-        return self.server.goes_to(append_query(client.openid.initiate_login_uri, issuer))
+        return see_other(append_query(client.openid.initiate_login_uri, issuer))

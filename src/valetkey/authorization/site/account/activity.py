@@ -23,9 +23,8 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
@@ -170,7 +169,7 @@ class _Said(msgspec.Struct):
 class Activity:
     """List what happened to an account."""
 
-    site: Site
+    store: Store
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -182,9 +181,7 @@ class Activity:
         before, kind = request.query.get("before"), _kind(request.query.get("kind"))
         at, place = (_END, "") if before is None else _parse(before)
         uid = request.user.uid
-        found = await self.site.store.scan(
-            lambda tx: read_activity(tx, uid, at, place, SHOWN + 1, kind)
-        )
+        found = await self.store.scan(lambda tx: read_activity(tx, uid, at, place, SHOWN + 1, kind))
         earlier = ""
         if len(found) > SHOWN:
             last = found[SHOWN - 1].event

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.site.page import (
     Act,
     Download,
@@ -18,8 +20,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.words import translatable
 
 DATA = "/account/data"
@@ -43,7 +44,10 @@ class DataPage:
 class Data:
     """Offer the file and send it."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    brands: BrandBook
+    audience: str
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
@@ -55,20 +59,20 @@ class Data:
         session = request.session
         # A user who has only just signed in was not asked to confirm on the way here.
         proved = session.proved_at > session.created_at and not await confirmation_needed(
-            self.site, request.request, request.signed_in
+            self.browsers, request.request, request.signed_in
         )
-        return Show(DataPage(DATA, request.csrf, self.site.policy.audience, proved=proved))
+        return Show(DataPage(DATA, request.csrf, self.audience, proved=proved))
 
     async def download(self, request: SignedInRequest) -> Outcome:
         """The file."""
-        site, now, session = self.site, request.now, request.session.id
-        origin = Origin(site.brand.name, site.issuer, site.policy.audience)
+        now, session = request.now, request.session.id
+        origin = Origin(self.brands.current.name, self.browsers.issuer, self.audience)
 
         def export_own(tx: Transaction) -> bytes | None:
-            asking = find_still_signed_in(tx, session, site.sessions, now)
+            asking = find_still_signed_in(tx, session, self.browsers.sessions, now)
             return None if asking is None else export(tx, asking.user, origin, now)
 
-        file = await site.store.write(export_own, done_by=request.actor)
+        file = await self.store.write(export_own, done_by=request.actor)
         if file is None:
             return SeeOther(SIGN_IN)
         return Download("account.json", "application/json", file)

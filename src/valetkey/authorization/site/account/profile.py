@@ -15,7 +15,9 @@ from valetkey.authorization.actions.account.profile import (
     tidied,
 )
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import (
     Act,
@@ -26,7 +28,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 
@@ -66,7 +68,9 @@ class ProfilePage:
 class Profile:
     """Show and edit the profile of the signed-in user."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    brands: BrandBook
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
@@ -83,14 +87,13 @@ class Profile:
         """Save it, or show each fault beside its field with what was typed."""
         typed = {name: request.form.get(name) or "" for name in FIELDS}
         mark, session, now = request.form.get("mark") or "", request.session.id, request.now
-        site = self.site
         change = ProfileChange(
-            Accounts(site.random),
-            site.sessions,
-            site.keyring.fingerprint_key,
-            site.brand.name,
+            Accounts(self.browsers.random),
+            self.browsers.sessions,
+            self.browsers.keyring.fingerprint_key,
+            self.brands.current.name,
         )
-        changed = await site.store.write(
+        changed = await self.store.write(
             lambda tx: change.change(tx, session, typed, mark, now), done_by=request.actor
         )
         if isinstance(changed, User):
@@ -116,7 +119,7 @@ class Profile:
         context = ProfilePage(
             action=PROFILE,
             csrf=request.csrf,
-            mark=mark_of(user, self.site.keyring.fingerprint_key),
+            mark=mark_of(user, self.browsers.keyring.fingerprint_key),
             typed=typed,
             email=user.email,
             email_verified=user.email_verified_at is not None,

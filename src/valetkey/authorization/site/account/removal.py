@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import When
@@ -18,8 +19,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 
@@ -74,7 +74,8 @@ class RemovalPlannedPage:
 class RemoveAccount:
     """Ask for confirmation, then schedule the deletion and sign out everywhere."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
     removal: Removal
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
@@ -90,22 +91,24 @@ class RemoveAccount:
         user, typed = request.user, request.form.get("username") or ""
         if fold(typed) != fold(user.username):
             return await self._form(request, _BAD_REQUEST, typed=typed)
-        site, now, session = self.site, request.now, request.session.id
+        now, session = request.now, request.session.id
 
         def plan(tx: Transaction) -> Instant | None:
-            asking = find_still_signed_in(tx, session, site.sessions, now)
+            asking = find_still_signed_in(tx, session, self.browsers.sessions, now)
             mine = None if asking is None else tx.users.find_to_change(asking.user.uid)
             return None if mine is None else self.removal.plan(tx, mine, now)
 
         try:
-            due = await site.store.write(plan, done_by=request.actor)
+            due = await self.store.write(plan, done_by=request.actor)
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.CONFLICT:
                 raise
             return await self._form(request, _CONFLICT, last_owner=True)
         if due is None:
             return await self._form(request, _CONFLICT)
-        return Show(RemovalPlannedPage(When(due, now), SIGN_IN), headers=site.cookies.end())
+        return Show(
+            RemovalPlannedPage(When(due, now), SIGN_IN), headers=self.browsers.cookies.end()
+        )
 
     async def _form(
         self,
@@ -115,7 +118,7 @@ class RemoveAccount:
         typed: str = "",
         last_owner: bool = False,
     ) -> Show:
-        context = await self.site.store.scan(lambda tx: self._read(tx, request))
+        context = await self.store.scan(lambda tx: self._read(tx, request))
         context = replace(
             context,
             typed=typed,

@@ -20,7 +20,8 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Store
+from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import later
 from valetkey.kernel.words import translatable
 
@@ -50,7 +51,8 @@ class SessionsPage:
 class Sessions:
     """List the sessions of an account and end others."""
 
-    site: Site
+    store: Store
+    sessions: SessionSettings
     sign_out: SignOut
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
@@ -86,8 +88,8 @@ class Sessions:
         return SeeOther(f"{SESSIONS}?ended={only}")
 
     async def _sessions(self, request: SignedInRequest) -> Sequence[Session]:
-        here, now, idle = request.session, request.now, self.site.sessions.idle
-        found = await self.site.store.scan(lambda tx: tx.sessions.live_of(here.uid, now))
+        here, now, idle = request.session, request.now, self.sessions.idle
+        found = await self.store.scan(lambda tx: tx.sessions.live_of(here.uid, now))
         others = [
             each for each in found if each.id != here.id and later(each.last_seen_at, idle) > now
         ]
@@ -97,7 +99,7 @@ class Sessions:
     async def _is_own(self, request: SignedInRequest, session_id: str) -> bool:
         if not session_id.isascii() or not session_id.isprintable():
             return False
-        session = await self.site.store.read(lambda tx: tx.sessions.find_by_id(session_id))
+        session = await self.store.read(lambda tx: tx.sessions.find_by_id(session_id))
         return session is not None and session.uid == request.user.uid
 
 

@@ -12,6 +12,7 @@ from valetkey.authorization.authentication.administration import (
     fresh_entry,
     is_stale,
 )
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_user
@@ -22,7 +23,6 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmation_needed,
 )
-from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request
@@ -102,50 +102,50 @@ def administrator_for(
     proof leads back, "" for the path of the request.
     """
 
-    def admits(site: Site, request: Request, found: SignedIn | None) -> None:
+    def admits(browsers: Browsers, request: Request, found: SignedIn | None) -> None:
         if found is None:
-            if request.path != ADMIN and not site.cookies.session(request):
+            if request.path != ADMIN and not browsers.cookies.session(request):
                 raise nothing_here()
         elif found.user.role is None or not powers_of(found.user.role).allow(permission(request)):
             raise nothing_here()
 
-    async def meets(site: Site, request: SignedInRequest) -> AdminRequest:
-        entered = await _enter(site, request)
+    async def meets(browsers: Browsers, request: SignedInRequest) -> AdminRequest:
+        entered = await _enter(browsers, request)
         to = returns_to(request.request)
         if to is not None:
-            await _prove(site, entered, to)
+            await _prove(browsers, entered, to)
         person = Person(request.user.uid, request.session.id)
         return AdminRequest(entered, person, powers_of(request.user.role))
 
     return Concealed(admits, meets)
 
 
-async def _enter(site: Site, request: SignedInRequest) -> SignedInRequest:
+async def _enter(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
     """Begin or continue the administration session, which ends earlier than the sign-in session."""
     session, now = request.session, request.now
-    cookies = AdministrationCookie(site.cookies.secure)
-    key, settings = site.keyring.fingerprint_key, site.administration
+    cookies = AdministrationCookie(browsers.cookies.secure)
+    key, settings = browsers.keyring.fingerprint_key, browsers.administration
     cookie = cookies.read(request.request)
-    entry = await site.store.read(
+    entry = await browsers.store.read(
         lambda tx: find_entered(tx, session.id, cookie, key, settings, now)
     )
     if entry is None:
-        await _prove(site, request, "" if request.request.method in _READS else ADMIN)
-        fresh = fresh_entry(site.random)
-        await site.store.write(
+        await _prove(browsers, request, "" if request.request.method in _READS else ADMIN)
+        fresh = fresh_entry(browsers.random)
+        await browsers.store.write(
             lambda tx: enter(tx, session.id, fresh, key, settings, now),
             done_by=by_user(session.uid),
         )
         return replace(request, headers=(*request.headers, cookies.set(fresh)))
     if is_stale(entry, now):
-        await site.store.write(
+        await browsers.store.write(
             lambda tx: tx.administrations.touch(session.id, now), done_by=by_user(session.uid)
         )
     return request
 
 
-async def _prove(site: Site, request: SignedInRequest, returns_to: str) -> None:
-    asks = await confirmation_needed(site, request.request, request.signed_in, returns_to)
+async def _prove(browsers: Browsers, request: SignedInRequest, returns_to: str) -> None:
+    asks = await confirmation_needed(browsers, request.request, request.signed_in, returns_to)
     if asks:
         raise Interrupt(SeeOther(asks, request.headers))
 

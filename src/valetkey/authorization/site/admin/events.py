@@ -24,11 +24,10 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -122,7 +121,7 @@ Faults = tuple[tuple[str, str], ...]
 class Events:
     """The log."""
 
-    site: Site
+    store: Store
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The log, and the confirmation before a copy is downloaded."""
@@ -142,7 +141,7 @@ class Events:
             users = {each.uid: tx.users.find(Uid(each.uid)) for each in found if each.uid}
             return found, {u: user.username for u, user in users.items() if user}, faults
 
-        found, names, faults = await self.site.store.scan(work)
+        found, names, faults = await self.store.scan(work)
         said = {name: value for name, value in asdict(query).items() if value}
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         after = cursor(Cursor(last.at, last.id)) if last else ""
@@ -171,13 +170,13 @@ class Events:
         actor, query, kind = request.actor, _query(form), form.get("format") or ""
         if kind not in FORMATS:
             raise nothing_here()
-        wanted, faults = await self.site.store.read(lambda tx: _filter(tx, query))
+        wanted, faults = await self.store.read(lambda tx: _filter(tx, query))
         if faults:
             raise nothing_here()
-        await self.site.store.write(
+        await self.store.write(
             lambda tx: begin_export(tx, actor, kind, request.now), done_by=actor.done_by
         )
-        pieces = events.export(self.site.store, actor, wanted, kind)
+        pieces = events.export(self.store, actor, wanted, kind)
         return Download(f"events.{kind}", FORMATS[kind], pieces=pieces)
 
 

@@ -15,8 +15,8 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.usage import start_of
+from valetkey.authorization.storage.transaction import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class OverviewPage:
 class Overview:
     """The first page."""
 
-    site: Site
+    store: Store
     inspector: Inspector
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -90,7 +90,7 @@ class Overview:
     async def show(self, request: AdminRequest) -> Outcome:
         """Numbers and charts."""
         actor, now = request.actor, request.now
-        found, inside = await self.site.store.scan(
+        found, inside = await self.store.scan(
             lambda tx: (overview(tx, actor, now), self.inspector.inside(tx, actor, now))
         )
         outside = await asyncio.to_thread(self.inspector.outside, now)

@@ -13,16 +13,17 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_pending,
     sealed_in,
 )
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import APPS, CONSENT, SIGN_IN, SWITCH_ACCOUNT
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
-from valetkey.authorization.site.site import Site, asking_app, shown_person
+from valetkey.authorization.site.presentation import Renderer, asking_app, shown_person
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 from valetkey.web.form import read_form
 
 
@@ -104,15 +105,16 @@ _NOTHING_CHOSEN = 400
 class ConsentEndpoint:
     """The consent page."""
 
-    site: Site
+    server: Server
+    renderer: Renderer
 
     async def get(self, request: Request) -> Response:
         """Show the page; if another step is due first, return to the authorization endpoint."""
-        pending = await open_pending(self.site, request)
+        pending = await open_pending(self.server, request)
         if isinstance(pending, Response):
             return pending
         if not isinstance(pending.step, Ask) or pending.signed_in is None:
-            return self.site.goes_to(decides_again(self.site, pending.interaction))
+            return see_other(decides_again(self.server, pending.interaction))
         return self._page(request, pending, pending.signed_in)
 
     async def post(self, request: Request) -> Response:
@@ -121,20 +123,20 @@ class ConsentEndpoint:
         Only what was ticked counts; every other field of the form is ignored, because the sealed
         interaction says what was asked.
         """
-        self.site.check_origin(request)
+        self.server.check_origin(request)
         form = read_form(request.body, multiple=("scope", "claim"))
-        pending = await open_pending(self.site, request)
+        pending = await open_pending(self.server, request)
         if isinstance(pending, Response):
             return pending
         if pending.signed_in is None:
-            return self.site.goes_to(decides_again(self.site, pending.interaction))
-        browser = self.site.cookies.browser(request)
+            return see_other(decides_again(self.server, pending.interaction))
+        browser = self.server.cookies.browser(request)
         about = _about(pending, pending.signed_in)
-        self.site.check_form(request, form, browser, PURPOSE, *about)
+        self.server.check_form(request, form, browser, PURPOSE, *about)
         decision = form.get("decision")
         if decision == "deny":
             denied = replace(pending.interaction, denied=True)
-            return self.site.goes_to(decides_again(self.site, denied))
+            return see_other(decides_again(self.server, denied))
         if decision != "allow":
             raise Refused(
                 Refusal(
@@ -151,20 +153,20 @@ class ConsentEndpoint:
             return self._page(request, pending, pending.signed_in, nothing_chosen=True)
         session_id = pending.signed_in.session.id
         decided = replace(pending.interaction, decided=session_id, allowed=allowed)
-        return self.site.goes_to(decides_again(self.site, decided))
+        return see_other(decides_again(self.server, decided))
 
     async def switch_account(self, request: Request) -> Response:
         """Redirect to the sign-in page, for another account. Nothing else changes."""
-        self.site.check_origin(request)
+        self.server.check_origin(request)
         form = read_form(request.body)
-        pending = await open_pending(self.site, request)
+        pending = await open_pending(self.server, request)
         if isinstance(pending, Response):
             return pending
         if pending.signed_in is not None:
-            browser = self.site.cookies.browser(request)
+            browser = self.server.cookies.browser(request)
             about = _about(pending, pending.signed_in)
-            self.site.check_form(request, form, browser, PURPOSE, *about)
-        return self.site.goes_to(address(self.site, SIGN_IN, pending.interaction))
+            self.server.check_form(request, form, browser, PURPOSE, *about)
+        return see_other(address(self.server, SIGN_IN, pending.interaction))
 
     def _page(
         self,
@@ -176,16 +178,16 @@ class ConsentEndpoint:
     ) -> Response:
         app = asking_app(pending.client, pending.asked, signed_in=True)
         sealed = quote(sealed_in(request), safe="")
-        browser = self.site.cookies.browser(request)
+        browser = self.server.cookies.browser(request)
         required = pending.client.required_scope | Scope.of(OPENID)
         page = ConsentPage(
             action=f"{CONSENT}?interaction={sealed}",
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
-            csrf=self.site.csrf(browser, PURPOSE, *_about(pending, signed_in)),
+            csrf=self.server.csrf(browser, PURPOSE, *_about(pending, signed_in)),
             app=app,
             person=shown_person(signed_in),
             scopes=tuple(
-                ScopeLine(name, self.site.scopes[name], name in required, not nothing_chosen)
+                ScopeLine(name, self.server.scopes[name], name in required, not nothing_chosen)
                 for name in pending.asked.scope
             ),
             claims=tuple(
@@ -197,7 +199,7 @@ class ConsentEndpoint:
             changes=_changes(pending),
             nothing_chosen=nothing_chosen,
         )
-        return self.site.page(
+        return self.renderer.page(
             request,
             page,
             _NOTHING_CHOSEN if nothing_chosen else 200,
@@ -205,7 +207,7 @@ class ConsentEndpoint:
         )
 
     def _lasts(self, pending: Pending) -> int:
-        policy, client = self.site.policy, pending.client
+        policy, client = self.server.policy, pending.client
         once = policy.lifetime_of(client)
         if not pending.asked.response_type.has_code:
             return min(once, policy.implicit_token_lifetime)

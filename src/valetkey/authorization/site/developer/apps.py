@@ -18,8 +18,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
@@ -61,7 +60,7 @@ class OwnAppsPage:
 class Apps:
     """List the apps, and the invitations to teams."""
 
-    site: Site
+    store: Store
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -72,7 +71,7 @@ class Apps:
     async def show(self, request: SignedInRequest) -> Outcome:
         """The list."""
         user = request.user
-        apps, barrier, offers = await self.site.store.scan(
+        apps, barrier, offers = await self.store.scan(
             lambda tx: (
                 own_apps(tx, user.uid),
                 self.portal.barrier(tx, user),

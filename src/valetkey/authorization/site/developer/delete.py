@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -23,8 +24,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.words import translatable
 
 _UNPROCESSABLE = 422
@@ -52,7 +52,7 @@ class DeleteAppPage:
 class DeleteApp:
     """Delete an app. Owners only."""
 
-    site: Site
+    store: Store
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -80,13 +80,13 @@ class DeleteApp:
             self.portal.delete(tx, held, now)
             return True
 
-        if not await self.site.store.write(delete_if_owner, done_by=request.actor):
+        if not await self.store.write(delete_if_owner, done_by=request.actor):
             raise nothing_there("app")
         return SeeOther(f"{DEVELOPER}?deleted=1")
 
     async def _form(self, request: AppRequest, *, typed: str = "", wrong: bool = False) -> Show:
         client_id, now, head = request.client.id, request.now, request.head
-        reach = await self.site.store.scan(lambda tx: tx.grants.reach(client_id, now))
+        reach = await self.store.scan(lambda tx: tx.grants.reach(client_id, now))
         context = DeleteAppPage(
             head,
             head.at("delete"),
@@ -99,5 +99,5 @@ class DeleteApp:
         return Show(context, _UNPROCESSABLE if wrong else 200)
 
 
-async def _may_delete(site: Site, request: SignedInRequest) -> AppRequest:
-    return await confirmed_at(site, await owner_of_app(site, request), "delete")
+async def _may_delete(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+    return await confirmed_at(browsers, await owner_of_app(browsers, request), "delete")

@@ -17,8 +17,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
@@ -44,7 +43,7 @@ class InvitationPage:
 class Invitation:
     """Show an invitation and take its answer, once."""
 
-    site: Site
+    store: Store
     teams: Teams
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -73,7 +72,7 @@ class Invitation:
                 owner=found.role is TeamRole.OWNER,
             )
 
-        context = await self.site.store.read(find)
+        context = await self.store.read(find)
         if context is None:
             raise _over()
         return Show(context)
@@ -83,14 +82,14 @@ class Invitation:
         invitation_id, link = _named(request), request.form.get("link") or ""
         user, now = request.user, request.now
         if request.form.get("do") != "accept":
-            declined = await self.site.store.write(
+            declined = await self.store.write(
                 lambda tx: self.teams.decline(tx, invitation_id, user, link, now),
                 done_by=request.actor,
             )
             if not declined:
                 raise _over()
             return SeeOther(DEVELOPER)
-        accepted = await self.site.store.write(
+        accepted = await self.store.write(
             lambda tx: self.teams.accept(tx, invitation_id, user, link, now),
             done_by=request.actor,
         )

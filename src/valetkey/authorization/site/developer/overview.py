@@ -1,5 +1,6 @@
 """/developer/apps/{client_id}: one app at a glance."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +9,7 @@ from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
 
 
@@ -45,7 +46,9 @@ class OverviewPage:
 class Overview:
     """Show an app to its team."""
 
-    site: Site
+    store: Store
+    scopes: Mapping[str, str]
+    issuer: str
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -53,14 +56,14 @@ class Overview:
 
     async def show(self, request: AppRequest) -> Outcome:
         """The page."""
-        client, now, scopes = request.client, request.now, self.site.scopes
-        live, sighting = await self.site.store.read(
+        client, now, scopes = request.client, request.now, self.scopes
+        live, sighting = await self.store.read(
             lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_sighting(client.id))
         )
         return Show(
             OverviewPage(
                 app=request.head,
-                issuer=self.site.issuer,
+                issuer=self.issuer,
                 kind=kind_of(client).value,
                 profile=client.profile_name.value,
                 proof=client.authentication_method.value,

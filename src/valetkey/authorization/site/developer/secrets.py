@@ -1,5 +1,6 @@
 """/developer/apps/{client_id}/secrets: list the client secrets, issue another, revoke one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from valetkey.authorization.actions.developer.secrets import (
     seen_in_url,
     state_of,
 )
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -29,8 +31,8 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.secrets import KnownSecret
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.kernel.words import translatable
@@ -105,7 +107,8 @@ class EndSecretPage:
 class Secrets:
     """Manage the secrets of an app. Every page requires recent authentication."""
 
-    site: Site
+    store: Store
+    random: Callable[[int], bytes]
     secrets: AppSecrets
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -125,10 +128,10 @@ class Secrets:
         """Issue another secret and show it this once."""
         chosen = request.form.get("overlap") or Overlap.DAY.value
         overlap = next((one for one in Overlap if one == chosen), Overlap.DAY)
-        secret = fresh_secret(Prefix.CLIENT_SECRET, self.site.random)
+        secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
         client, uid, now = request.client, request.user.uid, request.now
         state = request.form.get("seen") or ""
-        obstacle = await self.site.store.write(
+        obstacle = await self.store.write(
             lambda tx: self.secrets.issue(
                 tx, client.id, uid, secret, now, seen=state, overlap=overlap
             ),
@@ -144,7 +147,7 @@ class Secrets:
     async def ask_to_revoke(self, request: AppRequest) -> Outcome:
         """Ask before a secret is revoked."""
         client_id, now, head = request.client.id, request.now, request.head
-        live = await self.site.store.read(lambda tx: tx.secrets.live(client_id, now))
+        live = await self.store.read(lambda tx: tx.secrets.live(client_id, now))
         chosen = request.query.get("secret")
         secret = next((each for each in live if each.id == chosen), None)
         if secret is None:
@@ -157,14 +160,14 @@ class Secrets:
         """Revoke it."""
         client_id, uid, now = request.client.id, request.user.uid, request.now
         chosen, place = request.form.get("secret") or "", request.head.at("secrets")
-        ended = chosen.isascii() and await self.site.store.write(
+        ended = chosen.isascii() and await self.store.write(
             lambda tx: self.secrets.end(tx, client_id, uid, chosen, now), done_by=request.actor
         )
         return SeeOther(f"{place}?ended=1" if ended else place)
 
     async def _list(self, request: AppRequest, *, trouble: str = "", ended: bool = False) -> Show:
         now, client_id, head = request.now, request.client.id, request.head
-        live, sighting = await self.site.store.read(
+        live, sighting = await self.store.read(
             lambda tx: (tx.secrets.live(client_id, now), tx.clients.query_sighting(client_id))
         )
         exposed = seen_in_url(live, sighting)
@@ -183,11 +186,11 @@ class Secrets:
         return Show(context, _CONFLICT if trouble else 200)
 
 
-async def _may_manage(site: Site, request: SignedInRequest) -> AppRequest:
-    member = await member_of_app(site, request)
+async def _may_manage(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+    member = await member_of_app(browsers, request)
     if not member.client.has_secret:
         raise nothing_there("app")
-    return await confirmed_at(site, member, "secrets")
+    return await confirmed_at(browsers, member, "secrets")
 
 
 def _line(secret: KnownSecret, now: Instant) -> SecretLine:

@@ -1,11 +1,13 @@
 """/developer/apps/{client_id}/team: the members of an app's team and their roles."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, Trouble
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
@@ -29,8 +31,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -106,7 +107,8 @@ class RemoveMemberPage:
 class Team:
     """Show the team to its members; let its owners change it."""
 
-    site: Site
+    store: Store
+    random: Callable[[int], bytes]
     teams: Teams
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -136,9 +138,7 @@ class Team:
     async def ask_to_remove(self, request: AppRequest) -> Outcome:
         """Ask before a member is removed."""
         uid, client_id, head = _member(request, request.query), request.client.id, request.head
-        line = await self.site.store.read(
-            lambda tx: _line(tx, tx.members.find(client_id, uid), request)
-        )
+        line = await self.store.read(lambda tx: _line(tx, tx.members.find(client_id, uid), request))
         if line is None:
             raise nothing_there("person")
         return Show(RemoveMemberPage(head, head.at("team/remove"), request.csrf, line))
@@ -146,7 +146,7 @@ class Team:
     async def remove(self, request: AppRequest) -> Outcome:
         """Remove them."""
         uid, by, now = _member(request, request.form), request.user.uid, request.now
-        trouble = await self.site.store.write(
+        trouble = await self.store.write(
             lambda tx: self.teams.remove(tx, request.client.id, by, uid, now),
             done_by=request.actor,
         )
@@ -157,10 +157,10 @@ class Team:
     async def _invite(self, request: AppRequest) -> Outcome:
         invited = (request.form.get("invited") or "").strip()
         role = TeamRole.OWNER if request.form.get("role") == TeamRole.OWNER else TeamRole.MEMBER
-        random, by, now = self.site.random, request.user, request.now
+        random, by, now = self.random, request.user, request.now
         fresh = FreshInvitation(fresh_id("ti", random), fresh_secret(Prefix.LINK, random))
         language = viewer_of(request.request, by).language.tag
-        trouble = await self.site.store.write(
+        trouble = await self.store.write(
             lambda tx: self.teams.invite(
                 tx, request.client.id, by, invited, role, fresh, now, language=language
             ),
@@ -172,7 +172,7 @@ class Team:
 
     async def _withdraw(self, request: AppRequest) -> Outcome:
         named, by, now = request.form.get("invitation") or "", request.user.uid, request.now
-        done = named.isascii() and await self.site.store.write(
+        done = named.isascii() and await self.store.write(
             lambda tx: self.teams.withdraw(tx, request.client.id, by, named, now),
             done_by=request.actor,
         )
@@ -183,7 +183,7 @@ class Team:
         role = next((role for role in TeamRole if role == request.form.get("role")), None)
         if role is None:
             raise nothing_there("person")
-        trouble = await self.site.store.write(
+        trouble = await self.store.write(
             lambda tx: self.teams.change(tx, request.client.id, by, uid, role, now),
             done_by=request.actor,
         )
@@ -213,7 +213,7 @@ class Team:
             ]
             return team, waiting
 
-        team, waiting = await self.site.store.read(read)
+        team, waiting = await self.store.read(read)
         context = TeamPage(
             app=head,
             action=head.at("team"),
@@ -228,18 +228,18 @@ class Team:
         return Show(context, _CONFLICT if trouble else 200)
 
 
-async def _may_see(site: Site, request: SignedInRequest) -> AppRequest:
-    member = await member_of_app(site, request)
+async def _may_see(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+    member = await member_of_app(browsers, request)
     # Owners confirm before the form is shown: what they type into it must not be lost.
-    return await confirmed_at(site, member, "team") if member.app.membership.owns else member
+    return await confirmed_at(browsers, member, "team") if member.app.membership.owns else member
 
 
-async def _may_change(site: Site, request: SignedInRequest) -> AppRequest:
-    return await confirmed_at(site, await owner_of_app(site, request), "team")
+async def _may_change(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+    return await confirmed_at(browsers, await owner_of_app(browsers, request), "team")
 
 
-async def _confirmed_member(site: Site, request: SignedInRequest) -> AppRequest:
-    return await confirmed_at(site, await member_of_app(site, request), "team")
+async def _confirmed_member(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+    return await confirmed_at(browsers, await member_of_app(browsers, request), "team")
 
 
 def _member(request: AppRequest, said: Form) -> Uid:

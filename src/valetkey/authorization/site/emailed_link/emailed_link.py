@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.web.exchange import Pairs, Request
 from valetkey.web.form import Form, read_form, read_query
 
@@ -68,20 +68,24 @@ class Shown:
         return (*self.headers, ("retry-after", str(seconds))) if seconds else self.headers
 
 
-def shown(site: Site, request: Request, purpose: str, about: str = "") -> Shown:
+def shown(browsers: Browsers, request: Request, purpose: str, about: str = "") -> Shown:
     """For a page with a form."""
-    browser, headers = site.browser(request)
-    return Shown(site.csrf(browser, purpose, about), headers)
+    browser, headers = browsers.browser(request)
+    return Shown(browsers.csrf(browser, purpose, about), headers)
 
 
 def read(
-    site: Site, request: Request, purpose: str, about: str = "", opaque: Collection[str] = ()
+    browsers: Browsers,
+    request: Request,
+    purpose: str,
+    about: str = "",
+    opaque: Collection[str] = (),
 ) -> Form:
     """What the form says. Refused (forbidden) for one that is not ours."""
-    site.check_origin(request)
+    browsers.check_origin(request)
     form = read_form(request.body, opaque=opaque)
-    browser = site.cookies.browser(request)
-    site.check_form(request, form, browser, purpose, about)
+    browser = browsers.cookies.browser(request)
+    browsers.check_form(request, form, browser, purpose, about)
     return form
 
 
@@ -90,6 +94,6 @@ def link_in(request: Request) -> str:
     return read_query(request.query).get("link") or ""
 
 
-def browser_print(site: Site, request: Request) -> str:
+def browser_print(browsers: Browsers, request: Request) -> str:
     """What is kept of the browser; "" for one without a cookie."""
-    return site.cookies.browser_print(site.cookies.browser(request)) or ""
+    return browsers.cookies.browser_print(browsers.cookies.browser(request)) or ""

@@ -18,10 +18,10 @@ from valetkey.authorization.site.federation.federation import (
     Federation,
     with_place,
 )
-from valetkey.authorization.site.sign_in.flow import Admitted, SignInFlow, return_target_of
+from valetkey.authorization.site.sign_in.flow import Admitted, return_target_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 from valetkey.web.form import read_form, read_query
 
 
@@ -80,21 +80,20 @@ class ArrivedEndpoint:
 
     async def post(self, request: Request) -> Response:
         """Make the account, connected and signed in, all or nothing."""
-        site = self.federation.site
-        site.check_origin(request)
+        self.federation.server.check_origin(request)
         form = read_form(request.body, opaque=_TEXTS)
         arrival = self.federation.arrival(request)
-        browser = site.cookies.browser(request)
-        site.check_form(request, form, browser, PURPOSE)
+        browser = self.federation.server.cookies.browser(request)
+        self.federation.server.check_form(request, form, browser, PURPOSE)
         if arrival is None:
             return self._back(request)
         username, name = (form.get(each) or "" for each in _TEXTS)
         if not await self._may_join(arrival):
             return await self._page(request, arrival, username, name, status=_CONFLICT)
-        target = await return_target_of(site, request)
+        target = await return_target_of(self.federation.server, request)
         if isinstance(target, Response):
             return target
-        flow, newcomers, now = SignInFlow(site), self.federation.newcomers, request.at
+        flow, newcomers, now = self.federation.flow, self.federation.newcomers, request.at
         fresh, begun = flow.fresh(request), list[Admitted]()
 
         def work(tx: Transaction) -> User | Faults | None:
@@ -104,7 +103,7 @@ class ArrivedEndpoint:
             return made
 
         try:
-            made = await site.store.write(work)
+            made = await self.federation.server.store.write(work)
         except Overtaken:
             made = None
         if isinstance(made, User):
@@ -127,7 +126,7 @@ class ArrivedEndpoint:
         email = arrival.claimed.proven_email
         if not email:
             return False
-        return await self.federation.site.store.read(
+        return await self.federation.server.store.read(
             lambda tx: tx.users.find_by_name(email) is not None
         )
 
@@ -141,7 +140,7 @@ class ArrivedEndpoint:
         faults: Mapping[str, str] | None = None,
         status: int = 200,
     ) -> Response:
-        site, claimed = self.federation.site, arrival.claimed
+        claimed = arrival.claimed
         provider = self.federation.providers.find(arrival.provider)
         sealed, to = sealed_in(request), safe_return_path(read_query(request.query).get("to"))
         may_join = await self._may_join(arrival)
@@ -149,7 +148,9 @@ class ArrivedEndpoint:
             provider=arrival.provider if provider is None else provider.settings.name,
             shown=claimed.email or claimed.username or claimed.name or claimed.subject,
             action=with_place(ARRIVED, sealed, to) if may_join else "",
-            csrf=site.csrf(site.cookies.browser(request), PURPOSE),
+            csrf=self.federation.server.csrf(
+                self.federation.server.cookies.browser(request), PURPOSE
+            ),
             sign_in=f"{SIGN_IN}?to={CONNECTIONS}",
             username=username,
             name=name,
@@ -157,8 +158,8 @@ class ArrivedEndpoint:
             taken=await self._is_taken(arrival),
             faults=faults or {},
         )
-        return site.page(request, page, status)
+        return self.federation.renderer.page(request, page, status)
 
     def _back(self, request: Request) -> Response:
         to = safe_return_path(read_query(request.query).get("to"))
-        return self.federation.site.goes_to(with_place(SIGN_IN, sealed_in(request), to))
+        return see_other(with_place(SIGN_IN, sealed_in(request), to))

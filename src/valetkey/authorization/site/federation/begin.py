@@ -42,10 +42,9 @@ class LeaveEndpoint:
                     "federation.errand",
                 )
             )
-        site = self.federation.site
-        browser = site.cookies.browser(request)
+        browser = self.federation.server.cookies.browser(request)
         state, nonce, verifier = self.federation.trips.draw()
-        print_ = site.cookies.browser_print(browser) or ""
+        print_ = self.federation.server.cookies.browser_print(browser) or ""
         trip = Trip(provider.settings.id, errand, print_, nonce, verifier)
         if errand is Errand.SIGN_IN:
             found = await self._sign_in(request, query, browser, trip)
@@ -58,9 +57,9 @@ class LeaveEndpoint:
     async def _sign_in(
         self, request: Request, query: Form, browser: str, trip: Trip
     ) -> Trip | Response:
-        site, sealed, fresh, about = self.federation.site, query.get("interaction") or "", False, ""
+        sealed, fresh, about = query.get("interaction") or "", False, ""
         if sealed:
-            pending = await open_pending(site, request)
+            pending = await open_pending(self.federation.server, request)
             if isinstance(pending, Response):
                 return pending
             about = pending.interaction.id
@@ -73,15 +72,14 @@ class LeaveEndpoint:
     async def _connect(
         self, request: Request, query: Form, browser: str, trip: Trip
     ) -> Trip | Response:
-        site = self.federation.site
         try:
-            visitor = await signed_in_request(site, request)
+            visitor = await signed_in_request(self.federation.server, request)
             self._check(query, browser, trip.errand, visitor.session.id)
-            await require_confirmed(site, visitor, CONNECTIONS)
+            await require_confirmed(self.federation.server, visitor, CONNECTIONS)
         except Interrupt as interrupt:
-            return interrupt.response(site)
+            return interrupt.response
         return replace(trip, session_id=visitor.session.id)
 
     def _check(self, query: Form, browser: str, errand: Errand, about: str) -> None:
-        expected = self.federation.site.csrf(browser, LEAVE, errand, about)
+        expected = self.federation.server.csrf(browser, LEAVE, errand, about)
         check_csrf_token(expected, query.all("csrf") if browser else ())

@@ -32,11 +32,10 @@ from valetkey.authorization.site.sign_in.flow import (
     Admitted,
     ReturnTarget,
     SecondFactorNeeded,
-    SignInFlow,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 from valetkey.web.form import Form, read_query
 
 
@@ -66,12 +65,16 @@ class ArriveEndpoint:
 
     async def get(self, request: Request) -> Response:
         """Go on where the trip began."""
-        provider, site = self.federation.provider(request), self.federation.site
+        provider = self.federation.provider(request)
         query = read_query(request.hidden_query)
         state, now = query.get("state") or "", request.at
-        browser = site.cookies.browser_print(site.cookies.browser(request))
+        browser = self.federation.server.cookies.browser_print(
+            self.federation.server.cookies.browser(request)
+        )
         trips = self.federation.trips
-        trip = await site.store.write(lambda tx: trips.take(tx, state, browser, now))
+        trip = await self.federation.server.store.write(
+            lambda tx: trips.take(tx, state, browser, now)
+        )
         if trip is None or trip.provider != provider.settings.id:
             raise Refused(
                 Refusal(
@@ -87,19 +90,19 @@ class ArriveEndpoint:
             return self._failed(request, provider, trip, refused.refusal)
         if trip.errand is Errand.SIGN_IN:
             return await self._sign_in(request, provider, trip, claimed)
-        seen = await site.signed_in(request)
+        seen = await self.federation.server.signed_in(request)
         if seen is None or seen.session.id != trip.session_id:
-            return site.goes_to(SIGN_IN)
+            return see_other(SIGN_IN)
         return await self._connect(request, seen, provider, claimed)
 
     async def _sign_in(
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
     ) -> Response:
-        site, now = self.federation.site, request.at
+        now = request.at
         target = await self._way(request, trip)
         if isinstance(target, Response):
             return target
-        flow = SignInFlow(site)
+        flow = self.federation.flow
         fresh, by = flow.fresh(request), (FEDERATED,)
 
         def work(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
@@ -108,7 +111,7 @@ class ArriveEndpoint:
                 return user
             return flow.admit(tx, request, target, fresh, user, by)
 
-        met = await site.store.write(work)
+        met = await self.federation.server.store.write(work)
         if met is None:
             return self._arrived(request, provider, trip, claimed)
         if isinstance(met, User):
@@ -121,8 +124,11 @@ class ArriveEndpoint:
     async def _way(self, request: Request, trip: Trip) -> ReturnTarget | Response:
         if not trip.interaction:
             return ReturnTarget("", trip.to)
-        site = self.federation.site
-        pending = await judge(site, request, open_interaction(site, request, trip.interaction))
+        pending = await judge(
+            self.federation.server,
+            request,
+            open_interaction(self.federation.server, request, trip.interaction),
+        )
         return (
             pending
             if isinstance(pending, Response)
@@ -133,42 +139,44 @@ class ArriveEndpoint:
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
     ) -> Response:
         arrival = Arrival(provider.settings.id, claimed, trip.browser, request.at)
-        return self.federation.site.goes_to(
+        return see_other(
             with_place(ARRIVED, trip.interaction, trip.to), self.federation.remember(arrival)
         )
 
     async def _connect(
         self, request: Request, seen: SignedIn, provider: Provider, claimed: Claimed
     ) -> Response:
-        site, now = self.federation.site, request.at
+        now = request.at
 
         def work(tx: Transaction) -> bool:
-            asking = find_still_signed_in(tx, seen.session.id, site.sessions, now)
+            asking = find_still_signed_in(tx, seen.session.id, self.federation.server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            if site.notices is not None:
-                site.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            self.federation.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
             return True
 
-        done = "connected" if await site.store.write(work) else "taken"
-        return site.goes_to(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
+        done = "connected" if await self.federation.server.store.write(work) else "taken"
+        return see_other(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
     def _failed(
         self, request: Request, provider: Provider, trip: Trip, refusal: Refusal
     ) -> Response:
-        site = self.federation.site
         declined = refusal.check == "federation.declined"
         reference = ""
         if not declined:
             endpoint = f"{WITH}/{provider.settings.id}/callback"
-            reference = site.decisions.put(refusal, endpoint=endpoint, at=request.at)
+            reference = self.federation.server.decisions.put(
+                refusal, endpoint=endpoint, at=request.at
+            )
         back = (
             CONNECTIONS
             if trip.errand is Errand.CONNECT
             else with_place(SIGN_IN, trip.interaction, trip.to)
         )
         page = FailedPage(provider.settings.name, back, reference, declined=declined)
-        return site.page(request, page, 200 if declined else STATUS[refusal.code])
+        return self.federation.renderer.page(
+            request, page, 200 if declined else STATUS[refusal.code]
+        )
 
 
 def _answer(query: Form) -> Mapping[str, str]:

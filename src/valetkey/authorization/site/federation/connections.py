@@ -88,10 +88,10 @@ class Connections:
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The list, and an account that was authenticated just now."""
-        site, uid, now = self.federation.site, request.user.uid, request.now
-        found = await site.store.read(lambda tx: _read(tx, uid))
+        uid, now = request.user.uid, request.now
+        found = await self.federation.server.store.read(lambda tx: _read(tx, uid))
         query = request.query
-        browser = site.cookies.browser(request.request)
+        browser = self.federation.server.cookies.browser(request.request)
         arrival = self.federation.arrival(request.request)
         connected = self._name(query.get("connected"))
         return Show(
@@ -124,9 +124,11 @@ class Connections:
         """Unlink an account, or link the one that was authenticated."""
         if request.form.get("arrived") is not None:
             return await self._connect(request)
-        site, key = self.federation.site, request.form.get("connection") or ""
+        key = request.form.get("connection") or ""
         user, now = request.user, request.now
-        identities = await site.store.read(lambda tx: tx.identities.of_user(user.uid))
+        identities = await self.federation.server.store.read(
+            lambda tx: tx.identities.of_user(user.uid)
+        )
         named = next((each for each in identities if same(self._key(each), key)), None)
         if named is None:
             raise nothing_there("connection")
@@ -134,31 +136,34 @@ class Connections:
         def unlink(tx: Transaction) -> bool:
             return disconnect(tx, user, named.issuer, named.subject, now)
 
-        ended = await site.store.write(unlink, done_by=request.actor)
+        ended = await self.federation.server.store.write(unlink, done_by=request.actor)
         return SeeOther(f"{CONNECTIONS}?ended=1" if ended else CONNECTIONS)
 
     async def _connect(self, request: SignedInRequest) -> SeeOther:
-        site, now, session_id = self.federation.site, request.now, request.session.id
+        now, session_id = request.now, request.session.id
         arrival = self.federation.arrival(request.request)
         if arrival is None:
             return SeeOther(CONNECTIONS)
         claimed = arrival.claimed
 
         def link(tx: Transaction) -> bool:
-            asking = find_still_signed_in(tx, session_id, site.sessions, now)
+            asking = find_still_signed_in(tx, session_id, self.federation.server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            if site.notices is not None:
-                site.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            self.federation.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
             return True
 
-        done = "connected" if await site.store.write(link, done_by=request.actor) else "taken"
+        done = (
+            "connected"
+            if await self.federation.server.store.write(link, done_by=request.actor)
+            else "taken"
+        )
         to = f"{CONNECTIONS}?{done}={arrival.provider}"
         return SeeOther(to, (self.federation.forget(),))
 
     def _key(self, identity: Identity) -> str:
         text = f"{identity.issuer} {identity.subject}"
-        return self.federation.site.keyring.fingerprint_key.of("connection", text)
+        return self.federation.server.keyring.fingerprint_key.of("connection", text)
 
     def _name(self, provider: str | None) -> str:
         found = None if provider is None else self.federation.providers.find(provider)

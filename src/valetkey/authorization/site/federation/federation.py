@@ -13,14 +13,17 @@ from valetkey.authorization.authentication.federation.trip import (
     Trip,
     Trips,
 )
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.client_address import neighbourhood
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 
 WITH = "/oauth/sign-in/with"
 ARRIVED = "/oauth/sign-in/arrived"
@@ -37,7 +40,10 @@ _DEPARTURES = Limit(60, minutes(15))
 class Federation:
     """Everything shared. `sign_up` says whether newcomers may make an account."""
 
-    site: Site
+    server: Server
+    flow: SignInFlow
+    renderer: Renderer
+    notices: Notices
     providers: Providers
     trips: Trips
     newcomers: Newcomers
@@ -58,7 +64,7 @@ class Federation:
 
     def callback(self, provider: Provider) -> str:
         """Where that provider sends people back."""
-        return f"{self.site.issuer}{WITH}/{provider.settings.id}/callback"
+        return f"{self.server.issuer}{WITH}/{provider.settings.id}/callback"
 
     def buttons(
         self, browser: str, errand: Errand, about: str, *, sealed: str = "", to: str = ""
@@ -69,7 +75,7 @@ class Federation:
         nobody knows where a provider sends people on the way.
         """
         more = {"interaction": sealed, "to": to}
-        token = self.site.csrf(browser, LEAVE, errand, about)
+        token = self.server.csrf(browser, LEAVE, errand, about)
         said = {"errand": errand.value, "csrf": token, **more}
         query = urlencode({name: value for name, value in said.items() if value})
         return tuple(
@@ -92,7 +98,9 @@ class Federation:
         journey = trip.journey(state, self.callback(provider))
         target = await provider.leave_for(journey)
         voucher, now = self.trips.voucher(trip, state, request.at), request.at
-        print_ = self.site.keyring.fingerprint_key.of("federation", neighbourhood(request.address))
+        print_ = self.server.keyring.fingerprint_key.of(
+            "federation", neighbourhood(request.address)
+        )
         bucket = f"federation:{print_}"
 
         def work(tx: Transaction) -> int:
@@ -101,7 +109,7 @@ class Federation:
                 tx.vouchers.issue(voucher)
             return wait
 
-        if wait := await self.site.store.write(work):
+        if wait := await self.server.store.write(work):
             raise Refused(
                 Refusal(
                     ErrorCode.SLOW_DOWN,
@@ -112,18 +120,17 @@ class Federation:
                     wait,
                 )
             )
-        return self.site.goes_to(target)
+        return see_other(target)
 
     def arrival(self, request: Request) -> Arrival | None:
         """Who has just arrived in this browser and is nobody here yet."""
-        site = self.site
         sealed = request.cookie(self._cookie) or ""
-        print_ = site.cookies.browser_print(site.cookies.browser(request))
-        return Arrival.open(sealed, site.keyring.sealer, print_, request.at)
+        print_ = self.server.cookies.browser_print(self.server.cookies.browser(request))
+        return Arrival.open(sealed, self.server.keyring.sealer, print_, request.at)
 
     def remember(self, arrival: Arrival) -> tuple[str, str]:
         """The header that keeps it for a quarter of an hour."""
-        sealed = arrival.seal(self.site.keyring.sealer, self.site.random)
+        sealed = arrival.seal(self.server.keyring.sealer, self.server.random)
         return self._set(sealed, LIFETIME)
 
     def forget(self) -> tuple[str, str]:
@@ -132,10 +139,10 @@ class Federation:
 
     @property
     def _cookie(self) -> str:
-        return "__Host-arrival" if self.site.cookies.secure else "valetkey-arrival"
+        return "__Host-arrival" if self.server.cookies.secure else "valetkey-arrival"
 
     def _set(self, value: str, age: int) -> tuple[str, str]:
-        secure = "; Secure" if self.site.cookies.secure else ""
+        secure = "; Secure" if self.server.cookies.secure else ""
         text = f"{self._cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
         return "set-cookie", text
 

@@ -8,7 +8,8 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.site.page import nothing_there
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.storage.transaction import Store
 from valetkey.web.exchange import Refuse, Request, Response
 from valetkey.web.router import Route
 
@@ -55,13 +56,14 @@ _SHOWN = 100
 class MailboxEndpoint:
     """Emails that anybody can read: the settings allow it on loopback only."""
 
-    site: Site
+    store: Store
+    renderer: Renderer
     outbox: MailOutbox
 
     async def get(self, request: Request) -> Response:
         """Show all of them, newest first."""
         now = request.at
-        mails = await self.site.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
+        mails = await self.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
         emails = tuple(
             ListedEmail(
                 f"{MAILBOX}/{mail.id}", found[0], found[1].subject, When(mail.created_at, now)
@@ -69,23 +71,25 @@ class MailboxEndpoint:
             for mail in mails
             if (found := self._read(mail)) is not None
         )
-        return self.site.page(request, MailboxPage(emails, MAILBOX))
+        return self.renderer.page(request, MailboxPage(emails, MAILBOX))
 
     async def one(self, request: Request) -> Response:
         """Show one of them."""
         mail_id, now = request.arguments["id"], request.at
-        mail = await self.site.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
+        mail = await self.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
         found = None if mail is None else self._read(mail)
         if mail is None or found is None:
             raise nothing_there("letter")
         to, written = found
         when = When(mail.created_at, now)
         page = MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX)
-        return self.site.page(request, page)
+        return self.renderer.page(request, page)
 
     def _read(self, mail: QueuedEmail) -> tuple[str, Written] | None:
         email = self.outbox.open(mail)
-        return None if email is None else (email.to, write(email, brand=self.site.brand))
+        return (
+            None if email is None else (email.to, write(email, brand=self.renderer.brands.current))
+        )
 
 
 def mailbox_of(outbox: MailOutbox) -> str:
@@ -93,11 +97,13 @@ def mailbox_of(outbox: MailOutbox) -> str:
     return MAILBOX if outbox.settings.is_mailbox else ""
 
 
-def mailbox_routes(site: Site, outbox: MailOutbox, refuse: Refuse) -> tuple[Route, ...]:
+def mailbox_routes(
+    store: Store, renderer: Renderer, outbox: MailOutbox, refuse: Refuse
+) -> tuple[Route, ...]:
     """The mailbox, where there is one."""
     if not outbox.settings.is_mailbox:
         return ()
-    endpoint = MailboxEndpoint(site, outbox)
+    endpoint = MailboxEndpoint(store, renderer, outbox)
     return (
         Route(MAILBOX, {"GET": endpoint.get, "HEAD": endpoint.get}, refuse),
         Route(f"{MAILBOX}/{{id}}", {"GET": endpoint.one, "HEAD": endpoint.one}, refuse),

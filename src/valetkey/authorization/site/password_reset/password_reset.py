@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.account.password_change import NewPasswordFault
 from valetkey.authorization.actions.account.password_reset import PasswordReset
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
@@ -21,7 +22,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     shown,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.site.presentation import Renderer
 from valetkey.web.exchange import Request, Response
 
 
@@ -77,7 +78,8 @@ _LONGEST = 320
 class RecoveryEndpoint:
     """The form that asks for a link, and the page behind the link."""
 
-    site: Site
+    browsers: Browsers
+    renderer: Renderer
     deed: PasswordReset
 
     async def get(self, request: Request) -> Response:
@@ -89,17 +91,17 @@ class RecoveryEndpoint:
 
         Nothing but `name` is read: an email goes to the address of the account and nowhere else.
         """
-        form = read(self.site, request, PURPOSE)
+        form = read(self.browsers, request, PURPOSE)
         name = (form.get("name") or "").strip()
         if not name or not self.deed.outbox.is_on:
             return self._ask(request, name, empty=not name)
-        language = language_of(request, None, self.site.brand.languages).tag
+        language = language_of(request, None, self.renderer.brands.current.languages).tag
         wait = await self.deed.ask(name, request.address, language, request.at)
         if wait:
             return self._ask(request, name, wait=wait)
         box = mailbox_of(self.deed.outbox)
         page = CheckEmailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box)
-        return self.site.page(request, page)
+        return self.renderer.page(request, page)
 
     async def look(self, request: Request) -> Response:
         """The page of the link: it changes nothing before its form is sent."""
@@ -109,7 +111,7 @@ class RecoveryEndpoint:
 
     async def choose(self, request: Request) -> Response:
         """Set the new password."""
-        form = read(self.site, request, PURPOSE, opaque=("new",))
+        form = read(self.browsers, request, PURPOSE, opaque=("new",))
         link, new = form.get("link") or "", form.get("new") or ""
         user = await self.deed.look(link, request.at)
         if user is None:
@@ -119,10 +121,10 @@ class RecoveryEndpoint:
             return self._dead(request)
         if isinstance(done, NewPasswordFault):
             return self._form(request, link, user.username, done.value)
-        return self.site.page(request, ResetDonePage(SIGN_IN))
+        return self.renderer.page(request, ResetDonePage(SIGN_IN))
 
     def _ask(self, request: Request, name: str, *, empty: bool = False, wait: int = 0) -> Response:
-        seen = shown(self.site, request, PURPOSE)
+        seen = shown(self.browsers, request, PURPOSE)
         page = ForgottenPage(
             action=FORGOTTEN,
             csrf=seen.csrf,
@@ -133,13 +135,13 @@ class RecoveryEndpoint:
             wait=wait,
         )
         status = TOO_MANY if wait else BAD_REQUEST if empty else 200
-        return self.site.page(request, page, status, headers=seen.waits(wait))
+        return self.renderer.page(request, page, status, headers=seen.waits(wait))
 
     def _form(self, request: Request, link: str, username: str, fault: str = "") -> Response:
-        seen = shown(self.site, request, PURPOSE)
+        seen = shown(self.browsers, request, PURPOSE)
         page = ResetPage(RESET, seen.csrf, link, username, SHORTEST, fault)
         status = BAD_REQUEST if fault else 200
-        return self.site.page(request, page, status, headers=seen.headers)
+        return self.renderer.page(request, page, status, headers=seen.headers)
 
     def _dead(self, request: Request) -> Response:
-        return self.site.page(request, DeadLinkPage(Matter.PASSWORD, FORGOTTEN), GONE)
+        return self.renderer.page(request, DeadLinkPage(Matter.PASSWORD, FORGOTTEN), GONE)

@@ -9,10 +9,12 @@ from valetkey.authorization.authentication.factors.device import (
     recognise,
     remember_device,
 )
+from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.authentication.familiar import LIFETIME as FAMILIAR
 from valetkey.authorization.authentication.familiar import Familiar
 from valetkey.authorization.authentication.session import NewSession, sign_in
+from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     decides_again,
@@ -20,15 +22,15 @@ from valetkey.authorization.endpoints.authorize.pending import (
     open_pending,
     sealed_in,
 )
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import HOME, SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.secret import same
-from valetkey.web.exchange import Pairs, Request, Response
+from valetkey.web.exchange import Pairs, Request, Response, see_other
 from valetkey.web.form import read_query
 
 STEP = minutes(10)
@@ -57,7 +59,7 @@ class ReturnTarget:
         return f"{path}?to={self.to}" if self.to else path
 
 
-async def return_target_of(site: Site, request: Request) -> ReturnTarget | Response:
+async def return_target_of(server: Server, request: Request) -> ReturnTarget | Response:
     """Read the return target from the address of a request.
 
     A Response if the app has to be sent an error instead. Raises Refused like `open_pending`.
@@ -65,7 +67,7 @@ async def return_target_of(site: Site, request: Request) -> ReturnTarget | Respo
     sealed = sealed_in(request)
     if not sealed:
         return ReturnTarget("", safe_return_path(read_query(request.query).get("to")))
-    pending = await open_pending(site, request)
+    pending = await open_pending(server, request)
     return pending if isinstance(pending, Response) else ReturnTarget(sealed, "", pending)
 
 
@@ -106,18 +108,20 @@ class SecondFactorNeeded:
 class SignInFlow:
     """Begins sessions, or asks for the second factor first."""
 
-    site: Site
+    server: Server
+    factors: Factors
+    notices: Notices
 
     def fresh(self, request: Request) -> PreparedSignIn:
         """Draw the random values that signing in by this request may use."""
-        random, key = self.site.random, self.site.keyring.fingerprint_key
+        random, key = self.server.random, self.server.keyring.fingerprint_key
         agent = request.headers.get("user-agent") or ""
         return PreparedSignIn(NewSession.fresh(agent, random), FreshDevice.draw(random, key))
 
     def familiar(self, request: Request) -> Familiar:
         """Return the accounts that this browser signed in to before."""
-        cookie = self.site.cookies.familiar.read(request)
-        return Familiar(cookie, self.site.keyring.fingerprint_key)
+        cookie = self.server.cookies.familiar.read(request)
+        return Familiar(cookie, self.server.keyring.fingerprint_key)
 
     def admit(
         self,
@@ -131,7 +135,7 @@ class SignInFlow:
         """Sign in a user who proved one factor, unless a second one is needed."""
         if not tx.users.has_second_factor(user.uid):
             return self.enter(tx, request, fresh, user, methods)
-        now, cookie = request.at, self.site.cookies.device.read(request)
+        now, cookie = request.at, self.server.cookies.device.read(request)
         if cookie and not _insists_on_more(target, methods):
             device = recognise(tx, cookie, fresh.device, user.uid, now)
             if device is not None:
@@ -148,28 +152,27 @@ class SignInFlow:
         device: Recognised | None = None,
     ) -> Admitted:
         """Begin the session of a user who proved all that is needed."""
-        site = self.site
         session_id = sign_in(
             tx,
-            site.cookies.session(request),
+            self.server.cookies.session(request),
             fresh.session,
             user,
-            site.keyring.fingerprint_key,
-            site.sessions,
+            self.server.keyring.fingerprint_key,
+            self.server.sessions,
             request.at,
             methods=methods,
             device_id="" if device is None else device.device_id,
         )
         is_new = user.created_at != request.at and not self.familiar(request).mark(user.uid)
-        if is_new and site.notices is not None:
-            site.notices.new_device(tx, user, fresh.session.user_agent, request.at)
+        if is_new:
+            self.notices.new_device(tx, user, fresh.session.user_agent, request.at)
         return Admitted(session_id, user.uid, device)
 
     def remember(
         self, tx: Transaction, request: Request, fresh: PreparedSignIn, uid: Uid
     ) -> Recognised:
         """Remember this browser, so that it is not asked for the second factor for a while."""
-        agent, lifetime = fresh.session.user_agent, self.site.factors.settings.remember_devices
+        agent, lifetime = fresh.session.user_agent, self.factors.settings.remember_devices
         return remember_device(tx, fresh.device, uid, agent, request.at, lifetime)
 
     def goes_on(
@@ -181,8 +184,8 @@ class SignInFlow:
         to: str = "",
     ) -> Response:
         """Redirect to the target with the cookies of the new session; to `to` instead of home."""
-        site, cookies = self.site, self.site.cookies
-        known = self.familiar(request).with_account(entered.uid, site.random)
+        cookies = self.server.cookies
+        known = self.familiar(request).with_account(entered.uid, self.server.random)
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
             cookies.familiar.keep(known, FAMILIAR),
@@ -193,10 +196,10 @@ class SignInFlow:
             left = entered.device.expires_at - request.at
             headers = (*headers, cookies.device.keep(entered.device.cookie, left))
         if target.pending is None:
-            return site.goes_to(to or target.to or HOME, *headers)
+            return see_other(to or target.to or HOME, *headers)
         interaction = target.pending.interaction
         signed_in = replace(interaction, signed_in=entered.session_id, decided="", allowed=())
-        return site.goes_to(decides_again(site, signed_in), *headers)
+        return see_other(decides_again(self.server, signed_in), *headers)
 
     def asks_for_more(
         self,
@@ -216,35 +219,33 @@ class SignInFlow:
         wanted: SecondFactorNeeded,
         methods: tuple[str, ...],
     ) -> Response:
-        site = self.site
         step = Step(
             uid=wanted.user.uid,
-            browser=site.cookies.browser_print(site.cookies.browser(request)) or "",
+            browser=self.server.cookies.browser_print(self.server.cookies.browser(request)) or "",
             expires_at=later(request.at, STEP),
             way=name,
             methods=methods,
             password=wanted.password,
         )
-        sealed = seal_ticket(step, _PURPOSE, site.keyring.sealer, site.random)
-        return site.goes_to(target.leads(SECOND_FACTOR), site.cookies.step.keep(sealed))
+        sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
+        return see_other(target.leads(SECOND_FACTOR), self.server.cookies.step.keep(sealed))
 
     async def second_step(
         self, request: Request, user: User, methods: tuple[str, ...], sealed: str, to: str
     ) -> Response:
         """Redirect there for a user whom an emailed link authenticated."""
         # Whether the request still stands is judged when the page opens.
-        name = open_interaction(self.site, request, sealed).id if sealed else f"to {to}"
-        print_ = await self.site.store.read(lambda tx: self._password_print(tx, user))
+        name = open_interaction(self.server, request, sealed).id if sealed else f"to {to}"
+        print_ = await self.server.store.read(lambda tx: self._password_print(tx, user))
         return self._step(
             request, ReturnTarget(sealed, to), name, SecondFactorNeeded(user, print_), methods
         )
 
     def step(self, request: Request, target: ReturnTarget) -> Step | None:
         """Return the proof of the first factor for this browser and target; None without one."""
-        site = self.site
-        text = site.cookies.step.read(request)
-        step = open_ticket(text, Step, _PURPOSE, site.keyring.sealer, request.at)
-        browser = site.cookies.browser_print(site.cookies.browser(request))
+        text = self.server.cookies.step.read(request)
+        step = open_ticket(text, Step, _PURPOSE, self.server.keyring.sealer, request.at)
+        browser = self.server.cookies.browser_print(self.server.cookies.browser(request))
         if step is None or browser is None or not same(step.browser, browser):
             return None
         return step if same(step.way, _name(target)) else None
@@ -259,11 +260,13 @@ class SignInFlow:
 
     def again(self, target: ReturnTarget) -> Response:
         """Restart the sign-in."""
-        return self.site.goes_to(target.leads(SIGN_IN), self.site.cookies.step.drop())
+        return see_other(target.leads(SIGN_IN), self.server.cookies.step.drop())
 
     def _password_print(self, tx: Transaction, user: User) -> str:
         stored = tx.users.password_hash(user.uid) or ""
-        return self.site.keyring.fingerprint_key.of("second factor", f"{user.generation} {stored}")
+        return self.server.keyring.fingerprint_key.of(
+            "second factor", f"{user.generation} {stored}"
+        )
 
 
 def _name(target: ReturnTarget) -> str:

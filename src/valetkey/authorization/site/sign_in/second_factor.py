@@ -9,6 +9,7 @@ from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.site.presentation import Renderer, asking_app
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
     PreparedSignIn,
@@ -17,10 +18,9 @@ from valetkey.authorization.site.sign_in.flow import (
     Step,
     return_target_of,
 )
-from valetkey.authorization.site.site import Site, asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 from valetkey.web.form import Form, read_form
 
 
@@ -75,7 +75,8 @@ class _Has:
 class SecondFactorEndpoint:
     """The page of the second factor."""
 
-    site: Site
+    flow: SignInFlow
+    renderer: Renderer
 
     async def get(self, request: Request) -> Response:
         """Show the page; without proof of the first factor, redirect to the sign-in page."""
@@ -87,56 +88,55 @@ class SecondFactorEndpoint:
 
     async def post(self, request: Request) -> Response:
         """Check the factor and sign in."""
-        self.site.check_origin(request)
+        self.flow.server.check_origin(request)
         form = read_form(request.body, opaque=_OPAQUE)
         found = await self._find(request)
         if isinstance(found, Response):
             return found
         target, step, has = found
-        browser = self.site.cookies.browser(request)
-        self.site.check_form(request, form, browser, PURPOSE, target.about, str(step.uid))
+        browser = self.flow.server.cookies.browser(request)
+        self.flow.server.check_form(request, form, browser, PURPOSE, target.about, str(step.uid))
         if target.pending is not None and form.get("decision") == "deny":
             denied = replace(target.pending.interaction, denied=True)
-            dropped = self.site.cookies.step.drop()
-            return self.site.goes_to(decides_again(self.site, denied), dropped)
+            dropped = self.flow.server.cookies.step.drop()
+            return see_other(decides_again(self.flow.server, denied), dropped)
         return await self._judge(request, form, target, step, has)
 
     async def _judge(
         self, request: Request, form: Form, target: ReturnTarget, step: Step, has: _Has
     ) -> Response:
-        site, now, uid = self.site, request.at, Uid(step.uid)
-        flow = SignInFlow(site)
+        now, uid = request.at, Uid(step.uid)
         shown = Shown(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
         looked: Looked | None = None
         if shown.credential:
-            looked = await site.factors.look(
-                site.store, shown.credential, PURPOSE, step.browser, now, uid
+            looked = await self.flow.factors.look(
+                self.flow.server.store, shown.credential, PURPOSE, step.browser, now, uid
             )
-        fresh = flow.fresh(request)
-        familiar = flow.familiar(request).mark(uid)
+        fresh = self.flow.fresh(request)
+        familiar = self.flow.familiar(request).mark(uid)
         remembers = form.get("remember") == "yes"
 
         def work(tx: Transaction) -> Admitted | Unproved | None:
-            user = flow.still(tx, step)
+            user = self.flow.still(tx, step)
             if user is None:
                 return None
-            proof = site.factors.prove(tx, user, shown, looked, familiar, "page", now)
+            proof = self.flow.factors.prove(tx, user, shown, looked, familiar, "page", now)
             if isinstance(proof, Unproved):
                 return proof
-            if proof.left is not None and site.notices is not None:
-                site.notices.recovery_code_used(tx, user, proof.left, now)
+            if proof.left is not None:
+                self.flow.notices.recovery_code_used(tx, user, proof.left, now)
             methods = tuple(dict.fromkeys((*step.methods, *proof.methods)))
             return self._let_in(tx, request, fresh, user, methods, remembers)
 
-        met = await site.store.write(work)
+        met = await self.flow.server.store.write(work)
         if met is None:
-            return flow.again(target)
+            return self.flow.again(target)
         if isinstance(met, Unproved):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return self._page(request, target, step, has, wrong, met.wait)
-        return flow.goes_on(request, target, fresh, met)
+        return self.flow.goes_on(request, target, fresh, met)
 
     def _let_in(
         self,
@@ -147,21 +147,19 @@ class SecondFactorEndpoint:
         methods: tuple[str, ...],
         remembers: bool,
     ) -> Admitted:
-        flow = SignInFlow(self.site)
-        device = flow.remember(tx, request, fresh, user.uid) if remembers else None
-        return flow.enter(tx, request, fresh, user, methods, device)
+        device = self.flow.remember(tx, request, fresh, user.uid) if remembers else None
+        return self.flow.enter(tx, request, fresh, user, methods, device)
 
     async def _find(self, request: Request) -> tuple[ReturnTarget, Step, _Has] | Response:
-        target = await return_target_of(self.site, request)
+        target = await return_target_of(self.flow.server, request)
         if isinstance(target, Response):
             return target
-        flow = SignInFlow(self.site)
-        step = flow.step(request, target)
+        step = self.flow.step(request, target)
         if step is None:
-            return flow.again(target)
+            return self.flow.again(target)
 
         def look(tx: Transaction) -> _Has | None:
-            user = flow.still(tx, step)
+            user = self.flow.still(tx, step)
             if user is None:
                 return None
             return _Has(
@@ -171,8 +169,8 @@ class SecondFactorEndpoint:
                 tx.credentials.recovery_codes_of(user.uid).left > 0,
             )
 
-        has = await self.site.store.read(look)
-        return flow.again(target) if has is None else (target, step, has)
+        has = await self.flow.server.store.read(look)
+        return self.flow.again(target) if has is None else (target, step, has)
 
     def _page(
         self,
@@ -183,15 +181,15 @@ class SecondFactorEndpoint:
         wrong: str = "",
         wait: int = 0,
     ) -> Response:
-        site, pending, passkeys = self.site, target.pending, self.site.factors.passkeys
-        browser = site.cookies.browser(request)
+        pending, passkeys = target.pending, self.flow.factors.passkeys
+        browser = self.flow.server.cookies.browser(request)
         app = (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
         )
         asks = bool(has.passkeys and passkeys.domain)
         page = SecondFactorPage(
             action=target.leads(SECOND_FACTOR),
-            csrf=site.csrf(browser, PURPOSE, target.about, str(step.uid)),
+            csrf=self.flow.server.csrf(browser, PURPOSE, target.about, str(step.uid)),
             begins=target.leads(SIGN_IN),
             username=has.user.username,
             app=app,
@@ -202,9 +200,9 @@ class SecondFactorEndpoint:
             has_recovery=has.recovery,
             wrong=wrong,
             wait=wait,
-            days=site.factors.settings.remember_devices // days(1),
+            days=self.flow.factors.settings.remember_devices // days(1),
         )
         status = _TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
         headers = (("retry-after", str(wait)),) if wait else ()
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return site.page(request, page, status, returns_to=returns_to, headers=headers)
+        return self.renderer.page(request, page, status, returns_to=returns_to, headers=headers)

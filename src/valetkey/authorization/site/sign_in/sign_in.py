@@ -12,6 +12,7 @@ from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.site.presentation import Renderer, asking_app
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
     ReturnTarget,
@@ -19,11 +20,10 @@ from valetkey.authorization.site.sign_in.flow import (
     SignInFlow,
     return_target_of,
 )
-from valetkey.authorization.site.site import Site, asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.web.exchange import Pairs, Request, Response
+from valetkey.web.exchange import Pairs, Request, Response, see_other
 from valetkey.web.form import read_form
 
 
@@ -90,81 +90,84 @@ def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[Provider
 class SignInEndpoint:
     """The sign-in page, for the request of an app or by itself."""
 
-    site: Site
+    flow: SignInFlow
+    renderer: Renderer
     password: PasswordSignIn
+    sign_up: SignUp
     buttons: Buttons = no_buttons
 
     async def get(self, request: Request) -> Response:
         """Show the page. A visitor who is signed in, without a request of an app, is redirected."""
-        target = await return_target_of(self.site, request)
+        target = await return_target_of(self.flow.server, request)
         if isinstance(target, Response):
             return target
         if target.pending is not None:
-            browser = self.site.cookies.browser(request)
+            browser = self.flow.server.cookies.browser(request)
             return self._page(request, browser, target, target.pending.asked.login_hint)
-        if await self.site.signed_in(request) is not None:
-            return self.site.goes_to(target.to or HOME)
-        browser, headers = self.site.browser(request)
+        if await self.flow.server.signed_in(request) is not None:
+            return see_other(target.to or HOME)
+        browser, headers = self.flow.server.browser(request)
         return self._page(request, browser, target, "", headers=headers)
 
     async def post(self, request: Request) -> Response:
         """Sign in and redirect, or show the page again with an error."""
-        self.site.check_origin(request)
+        self.flow.server.check_origin(request)
         form = read_form(request.body, opaque=_OPAQUE)
-        target = await return_target_of(self.site, request)
+        target = await return_target_of(self.flow.server, request)
         if isinstance(target, Response):
             return target
-        browser = self.site.cookies.browser(request)
-        self.site.check_form(request, form, browser, PURPOSE, target.about)
+        browser = self.flow.server.cookies.browser(request)
+        self.flow.server.check_form(request, form, browser, PURPOSE, target.about)
         if target.pending is not None and form.get("decision") == "deny":
             denied = replace(target.pending.interaction, denied=True)
-            return self.site.goes_to(decides_again(self.site, denied))
+            return see_other(decides_again(self.flow.server, denied))
         if "credential" in form:
             return await self._by_passkey(request, browser, target, form.get("credential") or "")
         username = form.get("username") or ""
-        flow = SignInFlow(self.site)
-        fresh, by = flow.fresh(request), (Method.PASSWORD.value,)
+        fresh, by = self.flow.fresh(request), (Method.PASSWORD.value,)
         met: list[Admitted | SecondFactorNeeded] = []
         user = await self.password.authenticate(
             username,
             form.get("password") or "",
             request.address,
             request.at,
-            lambda tx, user: met.append(flow.admit(tx, request, target, fresh, user, by)),
-            flow.familiar(request).mark,
+            lambda tx, user: met.append(self.flow.admit(tx, request, target, fresh, user, by)),
+            self.flow.familiar(request).mark,
         )
         if isinstance(user, Refusal):
             return self._page(request, browser, target, username[:_LONGEST_NAME], user)
         # The transaction may have run twice; the last run is the one that counts.
         last = met[-1]
         if isinstance(last, SecondFactorNeeded):
-            return flow.asks_for_more(request, target, last, by)
-        return flow.goes_on(request, target, fresh, last)
+            return self.flow.asks_for_more(request, target, last, by)
+        return self.flow.goes_on(request, target, fresh, last)
 
     async def _by_passkey(
         self, request: Request, browser: str, target: ReturnTarget, credential: str
     ) -> Response:
-        site, now, flow = self.site, request.at, SignInFlow(self.site)
-        bound = site.cookies.browser_print(browser) or ""
-        looked = await site.factors.look(site.store, credential, PURPOSE, bound, now)
+        now = request.at
+        bound = self.flow.server.cookies.browser_print(browser) or ""
+        looked = await self.flow.factors.look(
+            self.flow.server.store, credential, PURPOSE, bound, now
+        )
         if looked is None:
             return self._page(request, browser, target, "", _NO_PASSKEY)
-        found, fresh = looked, flow.fresh(request)
+        found, fresh = looked, self.flow.fresh(request)
 
         def work(tx: Transaction) -> Admitted | None:
             user = tx.users.find_to_change(found.passkey.uid)
             if user is None or user.disabled_at is not None:
                 return None
-            proof = site.factors.prove_by_passkey(tx, found, now)
+            proof = self.flow.factors.prove_by_passkey(tx, found, now)
             if isinstance(proof, Unproved):
                 tx.events.add(SignInFailed(user.uid, "passkey"), now)
                 return None
-            return flow.enter(tx, request, fresh, user, proof.methods)
+            return self.flow.enter(tx, request, fresh, user, proof.methods)
 
-        entered = await site.store.write(work)
+        entered = await self.flow.server.store.write(work)
         if entered is None:
             return self._page(request, browser, target, "", _NO_PASSKEY)
-        return flow.goes_on(request, target, fresh, entered)
+        return self.flow.goes_on(request, target, fresh, entered)
 
     def _page(
         self,
@@ -175,15 +178,18 @@ class SignInEndpoint:
         refusal: Refusal | None = None,
         headers: Pairs = (),
     ) -> Response:
-        pending, site = target.pending, self.site
+        pending = target.pending
         app = (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
         )
-        passkeys, bound = site.factors.passkeys, site.cookies.browser_print(browser) or ""
+        passkeys, bound = (
+            self.flow.factors.passkeys,
+            self.flow.server.cookies.browser_print(browser) or "",
+        )
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
             action=target.leads(SIGN_IN),
-            csrf=site.csrf(browser, PURPOSE, target.about),
+            csrf=self.flow.server.csrf(browser, PURPOSE, target.about),
             app=app,
             username=username,
             failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
@@ -191,14 +197,14 @@ class SignInEndpoint:
             passkey=passkeys.ask(PURPOSE, bound, request.at) if passkeys.domain else "",
             wait=wait,
             forgotten_url=FORGOTTEN,
-            sign_up_url=target.leads(SIGN_UP) if site.accounts.sign_up is SignUp.OPEN else "",
+            sign_up_url=target.leads(SIGN_UP) if self.sign_up is SignUp.OPEN else "",
             providers=self.buttons(browser, target.about, target.sealed, target.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
         if wait:
             headers = (*headers, ("retry-after", str(wait)))
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return site.page(request, page, status, returns_to=returns_to, headers=headers)
+        return self.renderer.page(request, page, status, returns_to=returns_to, headers=headers)
 
 
 _NO_PASSKEY = Refusal(

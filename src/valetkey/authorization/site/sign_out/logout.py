@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.logout import (
     PARAMETERS,
@@ -11,11 +12,10 @@ from valetkey.authorization.protocol.logout import (
     judge,
 )
 from valetkey.authorization.site.sign_out.sign_out import SignOutEndpoint, WayOut
-from valetkey.authorization.site.site import Site
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
 
 LOGOUT = "/oauth/logout"
@@ -34,7 +34,7 @@ _WRONG = {
 class LogoutEndpoint:
     """The end session endpoint. It asks the user, whatever the app sent."""
 
-    site: Site
+    server: Server
     sign_out: SignOutEndpoint
 
     async def get(self, request: Request) -> Response:
@@ -48,11 +48,11 @@ class LogoutEndpoint:
         is redirected to GET, with which they are sent.
         """
         form = read_form(request.body, opaque=PARAMETERS)
-        if self.site.cookies.session(request):
+        if self.server.cookies.session(request):
             return await self._ask(request, form)
         pairs = [(name, form.get(name) or "") for name in PARAMETERS if form.get(name)]
         url = f"{LOGOUT}?{encode_pairs(pairs)}"
-        return self.site.goes_to(url if len(url) <= _LONGEST else LOGOUT)
+        return see_other(url if len(url) <= _LONGEST else LOGOUT)
 
     async def _ask(self, request: Request, form: Form) -> Response:
         said = {name: form.get(name) or "" for name in PARAMETERS}
@@ -68,7 +68,7 @@ class LogoutEndpoint:
             "" if client is None else " or ".join(client.openid.post_logout_redirect_uris),
             said["post_logout_redirect_uri"],
         )
-        reference = self.site.decisions.put(
+        reference = self.server.decisions.put(
             refusal,
             endpoint=LOGOUT,
             at=request.at,
@@ -85,14 +85,14 @@ class LogoutEndpoint:
         named = tuple(asked.named_clients)
         if len(named) != 1:
             return None
-        client = await self.site.directory.find(named[0])
+        client = await self.server.directory.find(named[0])
         return None if client is None or client.disabled_at is not None else client
 
     async def _is_good(self, hint: str, client: Client, now: Instant) -> bool:
         if not hint:
             return False
         try:
-            await self.site.hints.read(hint, client, now)
+            await self.server.hints.read(hint, client, now)
         except Refused:
             return False
         return True

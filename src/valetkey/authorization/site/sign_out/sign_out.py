@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.logout import SignOut
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn, find_unended
 from valetkey.authorization.layout.addresses import SIGN_OUT
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.site.site import Site, shown_person
+from valetkey.authorization.site.presentation import Renderer, shown_person
 from valetkey.kernel.url import origin
-from valetkey.web.exchange import Pairs, Request, Response, html_response
+from valetkey.web.exchange import Pairs, Request, Response, html_response, see_other
 from valetkey.web.form import Form, read_form
 
 
@@ -101,7 +102,8 @@ NOWHERE = WayOut()
 class SignOutEndpoint:
     """The way out, for whoever comes by themselves and for whoever an app sends."""
 
-    site: Site
+    browsers: Browsers
+    renderer: Renderer
     deed: SignOut
 
     async def get(self, request: Request) -> Response:
@@ -110,48 +112,48 @@ class SignOutEndpoint:
 
     async def ask(self, request: Request, way: WayOut) -> Response:
         """The question, or where nobody is signed in, the end of the way."""
-        signed_in = await self.site.signed_in(request)
+        signed_in = await self.browsers.signed_in(request)
         session = signed_in.session if signed_in else await self._unended(request)
         if session is None:
-            forget = self.site.cookies.end() if self.site.cookies.session(request) else ()
+            forget = self.browsers.cookies.end() if self.browsers.cookies.session(request) else ()
             if way.returns_to:
-                return self.site.goes_to(way.returns_to, *forget)
+                return see_other(way.returns_to, *forget)
             return self._signed_out(request, way, (), forget)
-        browser, headers = self.site.browser(request)
+        browser, headers = self.browsers.browser(request)
         page = SignOutPage(
             action=SIGN_OUT,
-            csrf=self.site.csrf(browser, PURPOSE, session.id, *way.values),
+            csrf=self.browsers.csrf(browser, PURPOSE, session.id, *way.values),
             session=session.id,
             person=shown_person(signed_in) if signed_in else None,
             app_name=way.app_name,
             fields=way.fields,
         )
-        return self.site.page(request, page, returns_to=way.returns_to, headers=headers)
+        return self.renderer.page(request, page, returns_to=way.returns_to, headers=headers)
 
     async def post(self, request: Request) -> Response:
         """End the session, the grants that were to end with it, and the cookies; tell the apps."""
-        self.site.check_origin(request)
+        self.browsers.check_origin(request)
         form = read_form(request.body)
         way = WayOut.of(form)
         session = await self._unended(request)
         # Who pressed twice has no session any more and still goes where the first press led.
         about = session.id if session is not None else form.get("session") or ""
-        forget = self.site.cookies.end()
+        forget = self.browsers.cookies.end()
         if not about:
-            return self.site.goes_to(SIGN_OUT, *forget)
-        browser = self.site.cookies.browser(request)
-        self.site.check_form(request, form, browser, PURPOSE, about, *way.values)
+            return see_other(SIGN_OUT, *forget)
+        browser = self.browsers.cookies.browser(request)
+        self.browsers.check_form(request, form, browser, PURPOSE, about, *way.values)
         frames = () if session is None else await self.deed.end(session, request.at)
         if frames or way.unreturned:
             return self._signed_out(request, way, frames, forget)
-        return self.site.goes_to(way.returns_to or SIGN_OUT, *forget)
+        return see_other(way.returns_to or SIGN_OUT, *forget)
 
     async def _unended(self, request: Request) -> Session | None:
-        cookie, now = self.site.cookies.session(request), request.at
+        cookie, now = self.browsers.cookies.session(request), request.at
         if not cookie:
             return None
-        key = self.site.keyring.fingerprint_key
-        return await self.site.store.read(lambda tx: find_unended(tx, cookie, key, now))
+        key = self.browsers.keyring.fingerprint_key
+        return await self.browsers.store.read(lambda tx: find_unended(tx, cookie, key, now))
 
     def _signed_out(
         self, request: Request, way: WayOut, frames: Sequence[str], headers: Pairs
@@ -163,11 +165,11 @@ class SignOutEndpoint:
             headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
         if frames:
             policy = f"{policy}; frame-src {' '.join(dict.fromkeys(map(origin, frames)))}"
-        viewer = viewer_of(request, languages=self.site.brand.languages)
-        body = render(page, brand=self.site.brand, viewer=viewer)
+        viewer = viewer_of(request, languages=self.renderer.brands.current.languages)
+        body = render(page, brand=self.renderer.brands.current, viewer=viewer)
         return html_response(body, 200, policy, (*spoken(viewer), *headers))
 
 
-def csrf_to_sign_out(site: Site, browser: str, signed_in: SignedIn) -> str:
+def csrf_to_sign_out(browsers: Browsers, browser: str, signed_in: SignedIn) -> str:
     """The token of a button elsewhere on our pages that signs out and stays."""
-    return site.csrf(browser, PURPOSE, signed_in.session.id, *NOWHERE.values)
+    return browsers.csrf(browser, PURPOSE, signed_in.session.id, *NOWHERE.values)

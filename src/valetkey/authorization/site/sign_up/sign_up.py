@@ -37,6 +37,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     shown,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
+from valetkey.authorization.site.presentation import Renderer, asking_app
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
     PreparedSignIn,
@@ -44,7 +45,6 @@ from valetkey.authorization.site.sign_in.flow import (
     SignInFlow,
     return_target_of,
 )
-from valetkey.authorization.site.site import Site, asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode
 from valetkey.kernel.refusal import Refused
@@ -119,13 +119,14 @@ _UNAUTHORIZED = 401
 class SignUpEndpoint:
     """The form, and the page behind the emailed link."""
 
-    site: Site
+    flow: SignInFlow
+    renderer: Renderer
     deed: SignUp
     invitations: Invitations
 
     async def get(self, request: Request) -> Response:
         """Show the form, if sign-up is open or the visitor is invited."""
-        target = await return_target_of(self.site, request)
+        target = await return_target_of(self.flow.server, request)
         if isinstance(target, Response):
             return target
         invited = await self._invited(request)
@@ -135,11 +136,10 @@ class SignUpEndpoint:
 
     async def post(self, request: Request) -> Response:
         """Send the confirmation link, or show each fault beside its field."""
-        site = self.site
-        target = await return_target_of(site, request)
+        target = await return_target_of(self.flow.server, request)
         if isinstance(target, Response):
             return target
-        form = read(site, request, PURPOSE, target.about, opaque=("new",))
+        form = read(self.flow.server, request, PURPOSE, target.about, opaque=("new",))
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request, target)
@@ -152,11 +152,11 @@ class SignUpEndpoint:
         asked = SignUpOrigin(
             target.sealed,
             target.to,
-            browser_print(site, request),
+            browser_print(self.flow.server, request),
             request.address,
-            language_of(request, None, site.brand.languages).tag,
+            language_of(request, None, self.renderer.brands.current.languages).tag,
         )
-        fresh, entered = SignInFlow(site).fresh(request), list[Admitted]()
+        fresh, entered = self.flow.fresh(request), list[Admitted]()
         invitation = link_in(request) if invited else ""
         enter = self._enter(request, fresh, entered)
         done = await self.deed.begin(typed, asked, request.at, enter, invitation)
@@ -166,26 +166,25 @@ class SignUpEndpoint:
             box = mailbox_of(self.deed.outbox)
             again, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
             page = CheckEmailPage(Matter.SIGN_UP, typed.email, again, on, box)
-            return site.page(request, page)
-        return SignInFlow(site).goes_on(request, target, fresh, entered[-1])
+            return self.renderer.page(request, page)
+        return self.flow.goes_on(request, target, fresh, entered[-1])
 
     async def look(self, request: Request) -> Response:
         """Show the page of the link; nothing changes before its button is pressed."""
         link = link_in(request)
-        found = await self.deed.look(link, browser_print(self.site, request), request.at)
+        found = await self.deed.look(link, browser_print(self.flow.server, request), request.at)
         if found is None:
             return self._dead(request)
         return self._finish(request, link, found)
 
     async def finish(self, request: Request) -> Response:
         """Create the account and sign its user in."""
-        site = self.site
-        form = read(site, request, PURPOSE, opaque=("password",))
-        link, browser = form.get("link") or "", browser_print(site, request)
+        form = read(self.flow.server, request, PURPOSE, opaque=("password",))
+        link, browser = form.get("link") or "", browser_print(self.flow.server, request)
         found = await self.deed.look(link, browser, request.at)
         if found is None:
             return self._dead(request)
-        fresh, entered = SignInFlow(site).fresh(request), list[Admitted]()
+        fresh, entered = self.flow.fresh(request), list[Admitted]()
         password = form.get("password") or ""
         enter = self._enter(request, fresh, entered)
         done = await self.deed.confirm(link, browser, password, request.at, enter)
@@ -198,7 +197,7 @@ class SignUpEndpoint:
         target = await self._way_on(request, found)
         if isinstance(target, Response):
             return target
-        return SignInFlow(site).goes_on(request, target, fresh, entered[-1])
+        return self.flow.goes_on(request, target, fresh, entered[-1])
 
     async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget | Response:
         """Return where they were going, if they began in this browser and not too long ago."""
@@ -206,8 +205,8 @@ class SignUpEndpoint:
         if not found.is_here or not found.interaction:
             return ReturnTarget("", to)
         try:
-            interaction = open_interaction(self.site, request, found.interaction)
-            pending = await judge(self.site, request, interaction)
+            interaction = open_interaction(self.flow.server, request, found.interaction)
+            pending = await judge(self.flow.server, request, interaction)
         except Refused:
             return ReturnTarget("", to)
         # An app that must be told no is told so when it asks again.
@@ -218,10 +217,9 @@ class SignUpEndpoint:
         )
 
     def _enter(self, request: Request, fresh: PreparedSignIn, entered: list[Admitted]) -> Enter:
-        flow = SignInFlow(self.site)
 
         def enter(tx: Transaction, user: User) -> None:
-            entered.append(flow.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
+            entered.append(self.flow.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
 
         return enter
 
@@ -229,14 +227,14 @@ class SignUpEndpoint:
         link, now = link_in(request), request.at
         if not link or self.deed.mode is Mode.OFF:
             return ""
-        return await self.site.store.read(lambda tx: self.invitations.find(tx, link, now))
+        return await self.flow.server.store.read(lambda tx: self.invitations.find(tx, link, now))
 
     def _is_open(self, invited: str) -> bool:
         return self.deed.mode is Mode.OPEN or bool(invited)
 
     def _closed(self, request: Request, target: ReturnTarget) -> Response:
         page = SignUpClosedPage(target.leads(SIGN_IN), self.deed.mode is Mode.INVITATION)
-        return self.site.page(request, page, _CLOSED)
+        return self.renderer.page(request, page, _CLOSED)
 
     def _form(
         self,
@@ -246,11 +244,11 @@ class SignUpEndpoint:
         wrong: SignUpErrors,
         invited: str,
     ) -> Response:
-        pending, site = target.pending, self.site
+        pending = target.pending
         app = (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
         )
-        seen = shown(site, request, PURPOSE, target.about)
+        seen = shown(self.flow.server, request, PURPOSE, target.about)
         faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
         action = target.leads(SIGN_UP)
         if invited:
@@ -271,7 +269,7 @@ class SignUpEndpoint:
         status = TOO_MANY if wrong.wait else BAD_REQUEST if faults else 200
         headers = seen.waits(wrong.wait)
         returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return site.page(request, page, status, returns_to=returns_to, headers=headers)
+        return self.renderer.page(request, page, status, returns_to=returns_to, headers=headers)
 
     def _finish(
         self,
@@ -282,7 +280,7 @@ class SignUpEndpoint:
         wrong: bool = False,
         wait: int = 0,
     ) -> Response:
-        seen = shown(self.site, request, PURPOSE)
+        seen = shown(self.flow.server, request, PURPOSE)
         page = FinishSignUpPage(
             action=SIGN_UP_CONFIRM,
             csrf=seen.csrf,
@@ -294,8 +292,8 @@ class SignUpEndpoint:
             wait=wait,
         )
         status = TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
-        return self.site.page(request, page, status, headers=seen.waits(wait))
+        return self.renderer.page(request, page, status, headers=seen.waits(wait))
 
     def _dead(self, request: Request, *, taken: bool = False) -> Response:
         page = DeadLinkPage(Matter.SIGN_UP, SIGN_UP, taken)
-        return self.site.page(request, page, GONE)
+        return self.renderer.page(request, page, GONE)

@@ -96,7 +96,9 @@ def test_lg_17_invented_secret_of_a_known_device_ends_nothing(database_url: str)
             fresh_secret(Prefix.DEVICE, urandom).reveal(),
             FreshDevice.draw(urandom, other_key).secret(device_id).reveal(),
             # A secret that this server made, for another device.
-            FreshDevice.draw(urandom, it.site.keyring.fingerprint_key).secret("rd_other").reveal(),
+            FreshDevice.draw(urandom, it.server.keyring.fingerprint_key)
+            .secret("rd_other")
+            .reveal(),
         )
         assert not await is_asked(it, mine)
         it.clock.forward(minutes(5))

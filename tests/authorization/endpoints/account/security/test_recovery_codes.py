@@ -10,11 +10,8 @@ from tests.authorization.endpoints.account.security.factors import (
     with_app,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import minutes
-from valetkey.kernel.runtime import SYSTEM
 
 
 async def left(it: World) -> int:
@@ -107,9 +104,7 @@ def test_without_a_second_factor_there_are_none(sqlite_url: str) -> None:
 def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         _, _, codes = await with_app(it)
-        keyring = it.site.keyring
-        room = MailOutbox(MailSettings(host="mail.example"), keyring, SYSTEM.random)
-        object.__setattr__(it.site, "notices", Notices(it.site.issuer, room))
+        keyring = it.server.keyring
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))
         browser = it.browser()
@@ -123,4 +118,4 @@ def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str)
         assert plain is not None
         assert b'"left":"9"' in plain
 
-    run(sqlite_url, story)
+    run(sqlite_url, story, mail=MailSettings(host="mail.example"))

@@ -242,7 +242,7 @@ def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
         assert "no other redirect URI" not in good.body
         answer = await browser.submit(good, "add")
         assert answer.location == f"{WEB1}/settings?saved=1"
-        client = await it.site.directory.find("web1")
+        client = await it.server.directory.find("web1")
         assert client is not None
         assert client.redirect_uris == (*WEB.redirect_uris, near)
         assert knows(await it.browser().ask(redirect_uri=near), "Sign in")

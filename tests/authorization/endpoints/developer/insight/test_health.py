@@ -44,7 +44,7 @@ def test_what_is_found_is_mended_by_a_button_that_asks_once(database_url: str) -
         after = await browser.follow(answer)
         assert knows(after, "Saved.")
         assert "implicit grant" not in after.body
-        client = await it.site.directory.find("web1")
+        client = await it.server.directory.find("web1")
         assert client is not None
         assert "implicit" not in client.grant_types
         newest = await it.store.read(lambda tx: tx.events.newest(50))
@@ -77,7 +77,7 @@ def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(sqlite_url: str
         for wrong in ("x", "DROP-IMPLICIT", "%00"):
             assert (await owner.get(f"{WEB1}/health/{wrong}")).status == 404
             assert (await owner.post(f"{WEB1}/health/{wrong}", fields)).status == 404
-        client = await it.site.directory.find("web1")
+        client = await it.server.directory.find("web1")
         assert client is not None
         assert "implicit" in client.grant_types
 

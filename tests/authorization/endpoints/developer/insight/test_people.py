@@ -42,9 +42,9 @@ def test_pairwise_apps_see_their_own_subjects(sqlite_url: str) -> None:
         await it.change(replace(WEB, openid=replace(WEB.openid, subject_type="pairwise")))
         await grant_of(it, "web1", Scope.of("notes:read"))
         page = await (await signed_in(it)).get(f"{WEB1}/people")
-        client = await it.site.directory.find("web1")
+        client = await it.server.directory.find("web1")
         assert client is not None
-        assert it.site.subjects.of(ALICE, client) in page.body
+        assert it.server.subjects.of(ALICE, client) in page.body
         assert "1001" not in page.body
         assert knows(page, "Subjects are pairwise")
 

@@ -131,7 +131,7 @@ def test_a_session_that_nobody_used_for_too_long_does_not_go_on(sqlite_url: str)
     async def story(it: World) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.ask())
-        it.clock.forward(it.site.sessions.idle)
+        it.clock.forward(it.server.sessions.idle)
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         assert sorted(await it.events()) == ["session.ended", "session.started", "session.started"]
 

@@ -1,5 +1,6 @@
 """/account/apps/app: everything about one connected app."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,8 +19,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
@@ -63,7 +63,8 @@ class AppPage:
 class App:
     """Show one connected app."""
 
-    site: Site
+    store: Store
+    scopes: Mapping[str, str]
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -74,7 +75,7 @@ class App:
         client_id = request.query.get("app") or ""
         if not is_possible_id(client_id):
             raise nothing_there("app")
-        context = await self.site.store.scan(lambda tx: self._read(tx, request, client_id))
+        context = await self.store.scan(lambda tx: self._read(tx, request, client_id))
         if context is None:
             raise nothing_there("app")
         return Show(context)
@@ -86,7 +87,7 @@ class App:
             return None
         newest = tx.connected.newest_of(uid, client_id, now, _SHOWN)
         return AppPage(
-            app=line_of(self.site, app, now),
+            app=line_of(self.scopes, app, now),
             description=app.client.description,
             verified=app.client.verified_at is not None,
             self_registered=app.client.self_registered,

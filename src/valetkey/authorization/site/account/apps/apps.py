@@ -1,6 +1,6 @@
 """/account/apps: the apps that are connected with an account, and the end of their access."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -14,6 +14,7 @@ from valetkey.authorization.actions.account.connected_apps import (
     end_apps,
     find_connected,
 )
+from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.layout.addresses import APPS, END_APP, END_APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -29,7 +30,8 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import Site, logo_of
+from valetkey.authorization.site.presentation import logo_of
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 
@@ -112,7 +114,9 @@ class EndAppsPage:
 class Apps:
     """List connected apps; end the access of one or of all."""
 
-    site: Site
+    store: Store
+    directory: ClientDirectory
+    scopes: Mapping[str, str]
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The pages of this feature."""
@@ -139,17 +143,17 @@ class Apps:
         uid, now, client_id = request.user.uid, request.now, request.query.get("app") or ""
         app = None
         if is_possible_id(client_id):
-            app = await self.site.store.scan(lambda tx: find_connected(tx, uid, client_id, now))
+            app = await self.store.scan(lambda tx: find_connected(tx, uid, client_id, now))
         if app is None:
             raise nothing_there("app")
-        return Show(EndAppPage(END_APP, request.csrf, line_of(self.site, app, now)))
+        return Show(EndAppPage(END_APP, request.csrf, line_of(self.scopes, app, now)))
 
     async def end(self, request: SignedInRequest) -> Outcome:
         """End it: its grants, their tokens and the consent."""
         uid, now, client_id = request.user.uid, request.now, request.form.get("app") or ""
         if not is_possible_id(client_id):
             raise nothing_there("app")
-        ended = await self.site.store.write(
+        ended = await self.store.write(
             # A second press is answered as the first one was.
             lambda tx: (
                 end_app(tx, uid, client_id, now) or tx.events.withdrew(uid, client_id, _lately(now))
@@ -170,12 +174,12 @@ class Apps:
     async def end_all(self, request: SignedInRequest) -> Outcome:
         """End it."""
         uid, now = request.user.uid, request.now
-        await self.site.store.write(lambda tx: end_apps(tx, uid, now), done_by=request.actor)
+        await self.store.write(lambda tx: end_apps(tx, uid, now), done_by=request.actor)
         return SeeOther(f"{APPS}?ended=all")
 
     async def _apps(self, request: SignedInRequest) -> Sequence[ConnectedApp]:
         uid, now = request.user.uid, request.now
-        return await self.site.store.scan(lambda tx: connected_apps(tx, uid, now))
+        return await self.store.scan(lambda tx: connected_apps(tx, uid, now))
 
     async def _name_of_ended(
         self, request: SignedInRequest, client_id: str, apps: Sequence[ConnectedApp]
@@ -183,18 +187,18 @@ class Apps:
         if not is_possible_id(client_id) or any(app.client.id == client_id for app in apps):
             return ""
         uid, since = request.user.uid, _lately(request.now)
-        if not await self.site.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
+        if not await self.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
             return ""
-        client = await self.site.directory.find(client_id)
+        client = await self.directory.find(client_id)
         return "" if client is None else client.name or client.id
 
     def _lines(self, apps: Sequence[ConnectedApp], now: Instant) -> tuple[AppLine, ...]:
-        return tuple(line_of(self.site, app, now) for app in apps)
+        return tuple(line_of(self.scopes, app, now) for app in apps)
 
 
-def line_of(site: Site, app: ConnectedApp, now: Instant) -> AppLine:
+def line_of(scopes: Mapping[str, str], app: ConnectedApp, now: Instant) -> AppLine:
     """The app as its users see it."""
-    lines = [_permission(site, app, each, now) for each in app.permissions]
+    lines = [_permission(scopes, app, each, now) for each in app.permissions]
     told = [PermissionLine(words, Used.TOLD) for n, words in CLAIM_WORDS.items() if n in app.claims]
     # Two scopes may have the same sentence: the first is shown.
     first = {line.sentence: line for line in reversed([*filter(None, lines), *told])}
@@ -211,9 +215,9 @@ def line_of(site: Site, app: ConnectedApp, now: Instant) -> AppLine:
 
 
 def _permission(
-    site: Site, app: ConnectedApp, permission: Permission, now: Instant
+    scopes: Mapping[str, str], app: ConnectedApp, permission: Permission, now: Instant
 ) -> PermissionLine | None:
-    sentence = site.scopes.get(permission.scope)
+    sentence = scopes.get(permission.scope)
     if sentence is None:
         return None
     used, since = permission.used_at, permission.watched_since

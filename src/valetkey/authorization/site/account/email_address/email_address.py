@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.account.email_change import EmailChange, EmailFault
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.email.links import (
     EMAIL,
     EMAIL_CONFIRM,
@@ -33,9 +34,9 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, see_other
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,6 @@ _LONGEST = 400
 class Email:
     """Show the address of the account; send a link to verify it or to change it."""
 
-    site: Site
     change: EmailChange
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -155,7 +155,8 @@ class Email:
 class EmailLinkEndpoint:
     """The page of one kind of link."""
 
-    site: Site
+    browsers: Browsers
+    renderer: Renderer
     deed: EmailChange
     kind: VoucherKind
 
@@ -165,7 +166,7 @@ class EmailLinkEndpoint:
         change = await self.deed.look(self.kind, link, request.at)
         if change is None:
             return self._dead(request)
-        seen = shown(self.site, request, PURPOSE, self.kind)
+        seen = shown(self.browsers, request, PURPOSE, self.kind)
         page = EmailLinkPage(
             action=_PATHS[self.kind],
             csrf=seen.csrf,
@@ -174,28 +175,28 @@ class EmailLinkEndpoint:
             username=change.user.username,
             email=change.email,
         )
-        return self.site.page(request, page, headers=seen.headers)
+        return self.renderer.page(request, page, headers=seen.headers)
 
     async def act(self, request: Request) -> Response:
         """Do it."""
-        form = read(self.site, request, PURPOSE, self.kind)
+        form = read(self.browsers, request, PURPOSE, self.kind)
         link, now = form.get("link") or "", request.at
         if self.kind is VoucherKind.EMAIL_UNDO:
             reset = await self.deed.undo(link, now)
             if reset is None:
                 return self._dead(request)
             # Whoever has the link in the letter may have this one as well.
-            return self.site.goes_to(f"{RESET}?link={reset.reveal()}", *self.site.cookies.end())
+            return see_other(f"{RESET}?link={reset.reveal()}", *self.browsers.cookies.end())
         does = self.deed.verify if self.kind is VoucherKind.EMAIL_VERIFY else self.deed.confirm
         change = await does(link, now)
         if change is None:
             return self._dead(request)
-        return self.site.page(request, EmailDonePage(change.email, HOME))
+        return self.renderer.page(request, EmailDonePage(change.email, HOME))
 
     def _dead(self, request: Request) -> Response:
         undo = self.kind is VoucherKind.EMAIL_UNDO
         page = DeadLinkPage(Matter(self.kind.value), HOME if undo else EMAIL)
-        return self.site.page(request, page, GONE)
+        return self.renderer.page(request, page, GONE)
 
 
 _PATHS = {

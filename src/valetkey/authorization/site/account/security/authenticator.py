@@ -8,9 +8,11 @@ from valetkey.authorization.actions.account.factors import (
     add_authenticator,
     remove_authenticator,
 )
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors import totp
+from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
-from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.email.notices import Notices, WayIn
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
@@ -29,8 +31,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     confirmed,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.runtime import lazily
 from valetkey.kernel.secret import fresh_id
@@ -80,7 +81,10 @@ class NewAuthenticatorPage:
 class AuthenticatorApp:
     """Set up and remove the authenticator app of the signed-in user."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    factors: Factors
+    notices: Notices
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The set-up, and the question before it is removed."""
@@ -92,51 +96,50 @@ class AuthenticatorApp:
     async def show(self, request: SignedInRequest) -> Outcome:
         """A new secret; nothing is stored before a code of it comes back."""
         uid = request.user.uid
-        present = await self.site.store.read(lambda tx: tx.credentials.authenticator_of(uid))
+        present = await self.store.read(lambda tx: tx.credentials.authenticator_of(uid))
         if present is not None:
             return SeeOther(SECURITY)
         setup = _Setup(
             uid=uid,
             browser="",
             expires_at=later(request.now, _SETUP),
-            key=totp.fresh_key(self.site.random),
+            key=totp.fresh_key(self.browsers.random),
             session=request.session.id,
         )
         return self._form(request, setup)
 
     async def add(self, request: SignedInRequest) -> Outcome:
         """Store it if the code is right; show recovery codes with the first factor."""
-        site, now, user = self.site, request.now, request.user
+        now, user = request.now, request.user
         sealed = request.form.get("setup") or ""
-        setup = open_ticket(sealed, _Setup, _PURPOSE, site.keyring.sealer, now)
+        setup = open_ticket(sealed, _Setup, _PURPOSE, self.browsers.keyring.sealer, now)
         if setup is None or setup.uid != user.uid or setup.session != request.session.id:
             # Expired, or shown to somebody else: start again.
             return SeeOther(NEW)
         step = totp.step_of(setup.key, request.form.get("code") or "", now)
         if step is None:
             return self._form(request, setup, wrong=True)
-        blank = Authenticator(fresh_id("cr", site.random), user.uid, "", now)
-        authenticator = site.factors.sealed(blank, setup.key)
-        fresh, key = FreshCodes.draw(site.random), site.keyring.fingerprint_key
-        proof = RecentProof.of(site, request)
+        blank = Authenticator(fresh_id("cr", self.browsers.random), user.uid, "", now)
+        authenticator = self.factors.sealed(blank, setup.key)
+        fresh, key = FreshCodes.draw(self.browsers.random), self.browsers.keyring.fingerprint_key
+        proof = RecentProof.of(self.browsers, request)
         methods = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
-            there = require_still_signed_in(tx, site, request)
+            there = require_still_signed_in(tx, self.browsers, request)
             codes = add_authenticator(tx, there, authenticator, step, fresh, key, now)
             if codes is None:
                 return None
-            if site.notices is not None:
-                site.notices.way_in_added(tx, there, WayIn.AUTHENTICATOR, now)
+            self.notices.way_in_added(tx, there, WayIn.AUTHENTICATOR, now)
             return codes, proof.note(tx, methods)
 
-        added = await site.store.write(add, done_by=request.actor)
+        added = await self.store.write(add, done_by=request.actor)
         if added is None:
             return SeeOther(SECURITY)
         codes, noted = added
         cookies = (*request.headers, *proof.cookies) if noted else request.headers
         if codes:
-            return replace(show_codes(site, request, codes), headers=cookies)
+            return replace(show_codes(self.factors, request, codes), headers=cookies)
         return SeeOther(f"{SECURITY}?done=authenticator-added", cookies)
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
@@ -148,29 +151,28 @@ class AuthenticatorApp:
                 return None
             return not tx.credentials.passkeys_of(uid)
 
-        last = await self.site.store.read(is_last)
+        last = await self.store.read(is_last)
         if last is None:
             return SeeOther(SECURITY)
         return Show(RemovePage(REMOVE, request.csrf, Removed.AUTHENTICATOR, last=last))
 
     async def remove(self, request: SignedInRequest) -> Outcome:
         """Remove it."""
-        await self.site.store.write(
+        await self.store.write(
             lambda tx: remove_authenticator(
-                tx, require_still_signed_in(tx, self.site, request), request.now
+                tx, require_still_signed_in(tx, self.browsers, request), request.now
             ),
             done_by=request.actor,
         )
         return SeeOther(f"{SECURITY}?done=authenticator-removed")
 
     def _form(self, request: SignedInRequest, setup: _Setup, *, wrong: bool = False) -> Show:
-        site = self.site
-        address = totp.address(setup.key, site.brand.name, request.user.username)
+        address = totp.address(setup.key, self.factors.name(), request.user.username)
         picture, size = qr_code(address)
         context = NewAuthenticatorPage(
             action=NEW,
             csrf=request.csrf,
-            setup=seal_ticket(setup, _PURPOSE, site.keyring.sealer, site.random),
+            setup=seal_ticket(setup, _PURPOSE, self.browsers.keyring.sealer, self.browsers.random),
             picture=picture,
             size=size,
             key=totp.written(setup.key),

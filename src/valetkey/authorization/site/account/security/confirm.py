@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.factors.proof import Looked, Shown, Unproved
+from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.factors.proof import Factors, Looked, Shown, Unproved
+from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.layout.addresses import HOME
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.layout.return_path import safe_return_path
@@ -22,9 +24,8 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.sign_in.flow import SignInFlow
-from valetkey.authorization.site.site import Site, shown_person
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.site.presentation import shown_person
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import Refusal
 
 PURPOSE = "confirm"
@@ -66,7 +67,10 @@ class ConfirmPage:
 class Confirm:
     """Ask for the proof and judge it."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    factors: Factors
+    notices: Notices
     passwords: PasswordSignIn
 
     @property
@@ -84,11 +88,11 @@ class Confirm:
 
     async def prove(self, request: SignedInRequest) -> Outcome:
         """Judge the proof, and redirect to the page that asked for it."""
-        user, site, form = request.user, self.site, request.form
-        guarded = await site.store.read(lambda tx: tx.users.has_second_factor(user.uid))
+        user, form = request.user, request.form
+        guarded = await self.store.read(lambda tx: tx.users.has_second_factor(user.uid))
         if guarded:
             return await self._by_factor(request)
-        proof = RecentProof.of(site, request)
+        proof = RecentProof.of(self.browsers, request)
         noted: list[bool] = []
         judged = await self.password.authenticate(
             user.username,
@@ -98,14 +102,14 @@ class Confirm:
             lambda tx, who: noted.append(
                 who.uid == user.uid and proof.note(tx, (Method.PASSWORD.value,))
             ),
-            SignInFlow(site).familiar(request.request).mark,
+            self.browsers.familiar(request.request).mark,
         )
         if isinstance(judged, Refusal):
             return await self._form(request, "password", judged.retry_after)
         return _go_on(request, proof, noted=noted[-1])
 
     async def _by_factor(self, request: SignedInRequest) -> Outcome:
-        site, now, user, form = self.site, request.now, request.user, request.form
+        now, user, form = request.now, request.user, request.form
         shown = Shown(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
@@ -114,36 +118,39 @@ class Confirm:
             return await self._form(request, "password" if "password" in form else "code")
         looked: Looked | None = None
         if shown.credential:
-            bound = site.cookies.browser_print(request.browser) or ""
-            looked = await site.factors.look(
-                site.store, shown.credential, PURPOSE, bound, now, user.uid
+            bound = self.browsers.cookies.browser_print(request.browser) or ""
+            looked = await self.factors.look(
+                self.store, shown.credential, PURPOSE, bound, now, user.uid
             )
-        recent = RecentProof.of(site, request)
-        familiar = SignInFlow(site).familiar(request.request).mark(user.uid)
+        recent = RecentProof.of(self.browsers, request)
+        familiar = self.browsers.familiar(request.request).mark(user.uid)
 
         def judge(tx: Transaction) -> bool | Unproved:
-            proof = site.factors.prove(tx, user, shown, looked, familiar, "confirm", now)
+            proof = self.factors.prove(tx, user, shown, looked, familiar, "confirm", now)
             if isinstance(proof, Unproved):
                 return proof
-            if proof.left is not None and site.notices is not None:
-                site.notices.recovery_code_used(tx, user, proof.left, now)
+            if proof.left is not None:
+                self.notices.recovery_code_used(tx, user, proof.left, now)
             return recent.note(tx, proof.methods)
 
-        noted = await site.store.write(judge, done_by=request.actor)
+        noted = await self.store.write(judge, done_by=request.actor)
         if isinstance(noted, Unproved):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return await self._form(request, wrong, noted.wait)
         return _go_on(request, recent, noted=noted)
 
     async def _form(self, request: SignedInRequest, wrong: str = "", wait: int = 0) -> Show:
-        site, user = self.site, request.user
+        user = request.user
         to = safe_return_path(request.query.get("to"))
-        bound, passkeys = site.cookies.browser_print(request.browser) or "", site.factors.passkeys
+        bound, passkeys = (
+            self.browsers.cookies.browser_print(request.browser) or "",
+            self.factors.passkeys,
+        )
 
         def look(tx: Transaction) -> tuple[frozenset[FactorKind], Sequence[Passkey]]:
             return tx.credentials.kinds_of(user.uid), tx.credentials.passkeys_of(user.uid)
 
-        kinds, keys = await site.store.read(look)
+        kinds, keys = await self.store.read(look)
         guarded = bool(kinds & {FactorKind.PASSKEY, FactorKind.AUTHENTICATOR})
         question = ""
         if keys and passkeys.domain:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors.device import forget_device, forget_devices
+from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
@@ -20,8 +22,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.words import translatable
 
 DEVICES = "/account/security/devices"
@@ -94,7 +95,10 @@ class SecurityPage:
 class Security:
     """Show every way to sign in to the account, and forget remembered devices."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    factors: Factors
+    is_federated: bool
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The overview, and the form of its list of devices."""
@@ -106,16 +110,16 @@ class Security:
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The overview; `done` in the address only repeats what the previous page did."""
-        here = self.site.cookies.device.read(request.request).partition(".")[0]
+        here = self.browsers.cookies.device.read(request.request).partition(".")[0]
         done = request.query.get("done") or ""
-        return Show(await self.site.store.scan(lambda tx: self._read(tx, request, here, done)))
+        return Show(await self.store.scan(lambda tx: self._read(tx, request, here, done)))
 
     async def forget(self, request: SignedInRequest) -> Outcome:
         """Ask for the second factor again: in the named browser, or in all where none is named."""
         only = request.form.get("device")
 
         def forget(tx: Transaction) -> bool:
-            user = require_still_signed_in(tx, self.site, request)
+            user = require_still_signed_in(tx, self.browsers, request)
             if only is None:
                 forget_devices(tx, user.uid, request.now)
                 return True
@@ -123,7 +127,7 @@ class Security:
 
         if only is not None and not (only.isascii() and only.isprintable()):
             raise nothing_there("device")
-        if not await self.site.store.write(forget, done_by=request.actor):
+        if not await self.store.write(forget, done_by=request.actor):
             raise nothing_there("device")
         return SeeOther(f"{SECURITY}?done=device-forgotten")
 
@@ -157,12 +161,12 @@ class Security:
             devices_action=DEVICES,
             password_since=None if since is None else When(since, now),
             passkeys=passkeys,
-            can_have_passkeys=bool(self.site.factors.passkeys.domain),
+            can_have_passkeys=bool(self.factors.passkeys.domain),
             authenticator_since=None
             if authenticator is None
             else When(authenticator.created_at, now),
             recovery_left=tx.credentials.recovery_codes_of(uid).left,
             devices=devices,
-            elsewhere=len(tx.identities.of_user(uid)) if self.site.is_federated else None,
+            elsewhere=len(tx.identities.of_user(uid)) if self.is_federated else None,
             done=Done(done) if done in set(Done) else None,
         )

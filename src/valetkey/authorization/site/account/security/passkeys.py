@@ -11,8 +11,10 @@ from valetkey.authorization.actions.account.factors import (
     remove_passkey,
     rename_passkey,
 )
+from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.email.notices import Notices, WayIn
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
@@ -33,8 +35,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.secret import fresh_id
 
 NEW = "/account/security/passkeys/new"
@@ -86,7 +87,10 @@ class PasskeyPage:
 class Passkeys:
     """Add, rename and remove the passkeys of the signed-in user."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    factors: Factors
+    notices: Notices
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """A new passkey, one passkey, and the question before it is removed."""
@@ -98,45 +102,47 @@ class Passkeys:
 
     async def show_new(self, request: SignedInRequest) -> Outcome:
         """The page on which the browser creates one."""
-        if not self.site.factors.passkeys.domain:
+        if not self.factors.passkeys.domain:
             return SeeOther(SECURITY)
         browser, system = browser_of(request.request.headers.get("user-agent") or "")
         return await self._new(request, system or browser)
 
     async def add(self, request: SignedInRequest) -> Outcome:
         """Store it, and show recovery codes with the first factor of the account."""
-        site, now = self.site, request.now
+        now = request.now
         name = (request.form.get("name") or "").strip()
         if name_fault(name):
             return await self._new(request, name, wrong_name=True)
-        bound = site.cookies.browser_print(request.browser) or ""
-        made = site.factors.passkeys.registered(
+        bound = self.browsers.cookies.browser_print(request.browser) or ""
+        made = self.factors.passkeys.registered(
             request.form.get("credential") or "", request.user, bound, now
         )
         if made is None:
             return await self._new(request, name, failed=True)
-        fresh, passkey_id = FreshCodes.draw(site.random), fresh_id("cr", site.random)
-        proof = RecentProof.of(site, request)
-        key = site.keyring.fingerprint_key
+        fresh, passkey_id = (
+            FreshCodes.draw(self.browsers.random),
+            fresh_id("cr", self.browsers.random),
+        )
+        proof = RecentProof.of(self.browsers, request)
+        key = self.browsers.keyring.fingerprint_key
         kind = Method.SOFTWARE_KEY if made.synced else Method.HARDWARE_KEY
         methods = (kind.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
-            user = require_still_signed_in(tx, site, request)
+            user = require_still_signed_in(tx, self.browsers, request)
             codes = add_passkey(tx, user, name, made, passkey_id, fresh, key, now)
             if codes is None:
                 return None
-            if site.notices is not None:
-                site.notices.way_in_added(tx, user, WayIn.PASSKEY, now)
+            self.notices.way_in_added(tx, user, WayIn.PASSKEY, now)
             return codes, proof.note(tx, methods)
 
-        added = await site.store.write(add, done_by=request.actor)
+        added = await self.store.write(add, done_by=request.actor)
         if added is None:
             return await self._new(request, name, failed=True)
         codes, noted = added
         cookies = (*request.headers, *proof.cookies) if noted else request.headers
         if codes:
-            return replace(show_codes(site, request, codes), headers=cookies)
+            return replace(show_codes(self.factors, request, codes), headers=cookies)
         return SeeOther(f"{SECURITY}?done=passkey-added", cookies)
 
     async def show(self, request: SignedInRequest) -> Outcome:
@@ -150,10 +156,10 @@ class Passkeys:
         passkey = await self._find(request)
         if name_fault(name):
             return _passkey_page(request, passkey, name, wrong_name=True)
-        renamed = await self.site.store.write(
+        renamed = await self.store.write(
             lambda tx: rename_passkey(
                 tx,
-                require_still_signed_in(tx, self.site, request),
+                require_still_signed_in(tx, self.browsers, request),
                 passkey.id,
                 name,
                 request.now,
@@ -173,7 +179,7 @@ class Passkeys:
             last = not others and tx.credentials.authenticator_of(user.uid) is None
             return last, is_only_way_in(tx, user)
 
-        last, only = await self.site.store.read(look)
+        last, only = await self.store.read(look)
         action = REMOVE.replace("{id}", passkey.id)
         return Show(
             RemovePage(
@@ -189,9 +195,9 @@ class Passkeys:
     async def remove(self, request: SignedInRequest) -> Outcome:
         """Remove it, unless the user could not sign in without it."""
         passkey = await self._find(request)
-        removed = await self.site.store.write(
+        removed = await self.store.write(
             lambda tx: remove_passkey(
-                tx, require_still_signed_in(tx, self.site, request), passkey.id, request.now
+                tx, require_still_signed_in(tx, self.browsers, request), passkey.id, request.now
             ),
             done_by=request.actor,
         )
@@ -201,7 +207,7 @@ class Passkeys:
 
     async def _find(self, request: SignedInRequest) -> Passkey:
         wanted, uid = request.request.arguments["id"], request.user.uid
-        passkeys = await self.site.store.read(lambda tx: tx.credentials.passkeys_of(uid))
+        passkeys = await self.store.read(lambda tx: tx.credentials.passkeys_of(uid))
         found = next((each for each in passkeys if each.id == wanted), None)
         if found is None:
             raise nothing_there("passkey")
@@ -215,13 +221,13 @@ class Passkeys:
         wrong_name: bool = False,
         failed: bool = False,
     ) -> Show:
-        site, user = self.site, request.user
-        present = await site.store.read(lambda tx: tx.credentials.passkeys_of(user.uid))
-        bound = site.cookies.browser_print(request.browser) or ""
+        user = request.user
+        present = await self.store.read(lambda tx: tx.credentials.passkeys_of(user.uid))
+        bound = self.browsers.cookies.browser_print(request.browser) or ""
         context = NewPasskeyPage(
             action=NEW,
             csrf=request.csrf,
-            options=site.factors.passkeys.ask_to_register(user, present, bound, request.now),
+            options=self.factors.passkeys.ask_to_register(user, present, bound, request.now),
             name=name,
             wrong_name=wrong_name,
             failed=failed,

@@ -9,6 +9,7 @@ from valetkey.authorization.actions.account.password_change import (
     NewPasswordFault,
     PasswordChange,
 )
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.authentication.session import NewSession
 from valetkey.authorization.layout.addresses import SECURITY
@@ -26,7 +27,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     confirmed_if_guarded,
 )
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import Refusal
 
@@ -71,7 +72,8 @@ class PasswordPage:
 class Password:
     """Change and remove the password of the signed-in user."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
     change: PasswordChange
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
@@ -89,20 +91,22 @@ class Password:
 
     async def save(self, request: SignedInRequest) -> Outcome:
         """Change it, or show the fault beside its field."""
-        site, now = self.site, request.now
+        now = request.now
         typed = NewPassword(*(request.form.get(name) or "" for name in _FIELDS))
-        new = NewSession.fresh(request.request.headers.get("user-agent") or "", site.random)
-        cookie, address = site.cookies.session(request.request), request.request.address
+        new = NewSession.fresh(
+            request.request.headers.get("user-agent") or "", self.browsers.random
+        )
+        cookie, address = self.browsers.cookies.session(request.request), request.request.address
         fault = await self.change.change(request.signed_in, typed, cookie, new, address, now)
         if fault is not None:
             return await self._form(request, fault)
-        cookies = site.cookies.begin(new.cookie, request.session.id)
+        cookies = self.browsers.cookies.begin(new.cookie, request.session.id)
         return SeeOther(f"{PASSWORD}?changed=1", cookies)
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
         """The question."""
         uid = request.user.uid
-        kinds = await self.site.store.read(lambda tx: tx.credentials.kinds_of(uid))
+        kinds = await self.store.read(lambda tx: tx.credentials.kinds_of(uid))
         if FactorKind.PASSWORD not in kinds:
             return SeeOther(SECURITY)
         impossible = FactorKind.PASSKEY not in kinds
@@ -110,9 +114,9 @@ class Password:
 
     async def remove(self, request: SignedInRequest) -> Outcome:
         """Remove it."""
-        await self.site.store.write(
+        await self.store.write(
             lambda tx: remove_password(
-                tx, require_still_signed_in(tx, self.site, request), request.now
+                tx, require_still_signed_in(tx, self.browsers, request), request.now
             ),
             done_by=request.actor,
         )
@@ -126,7 +130,7 @@ class Password:
         changed: bool = False,
     ) -> Show:
         user, now = request.user, request.now
-        since = await self.site.store.read(lambda tx: tx.users.password_set_at(user.uid))
+        since = await self.store.read(lambda tx: tx.users.password_set_at(user.uid))
         refusal = fault if isinstance(fault, Refusal) else None
         wait = 0 if refusal is None else refusal.retry_after
         context = PasswordPage(

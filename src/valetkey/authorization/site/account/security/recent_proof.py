@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import (
     NewSession,
     find_still_signed_in,
@@ -9,15 +10,14 @@ from valetkey.authorization.authentication.session import (
 )
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import SignedInRequest
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs
 
 
-def require_still_signed_in(tx: Transaction, site: Site, request: SignedInRequest) -> User:
+def require_still_signed_in(tx: Transaction, browsers: Browsers, request: SignedInRequest) -> User:
     """The user as the transaction sees them. Refused (forbidden) if the session has ended."""
-    found = find_still_signed_in(tx, request.session.id, site.sessions, request.now)
+    found = find_still_signed_in(tx, request.session.id, browsers.sessions, request.now)
     if found is None or found.user.uid != request.user.uid:
         raise Refused(
             Refusal(
@@ -33,27 +33,27 @@ def require_still_signed_in(tx: Transaction, site: Site, request: SignedInReques
 class RecentProof:
     """Adding a factor proves it, so that its user is not asked for it again at once."""
 
-    site: Site
+    browsers: Browsers
     request: SignedInRequest
     new: NewSession
 
     @staticmethod
-    def of(site: Site, request: SignedInRequest) -> "RecentProof":
+    def of(browsers: Browsers, request: SignedInRequest) -> "RecentProof":
         """For one request."""
         agent = request.request.headers.get("user-agent") or ""
-        return RecentProof(site, request, NewSession.fresh(agent, site.random))
+        return RecentProof(browsers, request, NewSession.fresh(agent, browsers.random))
 
     def note(self, tx: Transaction, methods: tuple[str, ...]) -> bool:
         """Store it under another session cookie. False if another tab was faster."""
-        site, now = self.site, self.request.now
-        asking = find_still_signed_in(tx, self.request.session.id, site.sessions, now)
+        now = self.request.now
+        asking = find_still_signed_in(tx, self.request.session.id, self.browsers.sessions, now)
         if asking is None:
             return False
-        cookie = site.cookies.session(self.request.request)
-        key = site.keyring.fingerprint_key
+        cookie = self.browsers.cookies.session(self.request.request)
+        key = self.browsers.keyring.fingerprint_key
         return prove(tx, cookie, self.new, asking, key, now, methods=methods)
 
     @property
     def cookies(self) -> Pairs:
         """The headers that set that cookie."""
-        return self.site.cookies.begin(self.new.cookie, self.request.session.id)
+        return self.browsers.cookies.begin(self.new.cookie, self.request.session.id)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.account.factors import FreshCodes, issue_recovery_codes
+from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
@@ -19,8 +21,7 @@ from valetkey.authorization.site.page import (
     confirmed,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.words import translatable
 
@@ -69,7 +70,9 @@ class RecoveryCodesPage:
 class RecoveryCodes:
     """Issue recovery codes to the signed-in user; they are shown once."""
 
-    site: Site
+    store: Store
+    browsers: Browsers
+    factors: Factors
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page, and the form that downloads a set just shown."""
@@ -90,41 +93,41 @@ class RecoveryCodes:
             since = None if codes.made_at is None else When(codes.made_at, now)
             return RecoveryPage(RECOVERY_CODES, request.csrf, codes.left, since)
 
-        context = await self.site.store.read(read)
+        context = await self.store.read(read)
         # Without a second factor there is nothing that codes could replace.
         return SeeOther(SECURITY) if context is None else Show(context)
 
     async def issue(self, request: SignedInRequest) -> Outcome:
         """Issue a new set, which replaces the old one, and show it once."""
-        site, now = self.site, request.now
-        fresh, key = FreshCodes.draw(site.random), site.keyring.fingerprint_key
+        now = request.now
+        fresh, key = FreshCodes.draw(self.browsers.random), self.browsers.keyring.fingerprint_key
 
         def issue(tx: Transaction) -> tuple[str, ...]:
-            user = require_still_signed_in(tx, site, request)
+            user = require_still_signed_in(tx, self.browsers, request)
             # Held: a second factor that is removed meanwhile takes its codes along.
             tx.users.find_to_change(user.uid)
             if not tx.users.has_second_factor(user.uid):
                 return ()
             return issue_recovery_codes(tx, user, fresh, key, now)
 
-        codes = await site.store.write(issue, done_by=request.actor)
-        return show_codes(site, request, codes) if codes else SeeOther(SECURITY)
+        codes = await self.store.write(issue, done_by=request.actor)
+        return show_codes(self.factors, request, codes) if codes else SeeOther(SECURITY)
 
     async def download(self, request: SignedInRequest) -> Outcome:
         """The codes that a page has just shown, as a file."""
-        sealer = self.site.keyring.sealer
+        sealer = self.browsers.keyring.sealer
         sealed = request.form.get("codes") or ""
         shown = open_ticket(sealed, _Shown, _PURPOSE, sealer, request.now)
         if shown is None or shown.uid != request.user.uid:
             return SeeOther(RECOVERY_CODES)
-        lines = (f"{self.site.issuer}  {request.user.username}", "", *shown.codes, "")
+        lines = (f"{self.browsers.issuer}  {request.user.username}", "", *shown.codes, "")
         return Download("recovery-codes.txt", "text/plain", "\r\n".join(lines).encode())
 
 
-def show_codes(site: Site, request: SignedInRequest, codes: tuple[str, ...]) -> Show:
+def show_codes(factors: Factors, request: SignedInRequest, codes: tuple[str, ...]) -> Show:
     """The page that shows a set, this once."""
     shown = _Shown(
         uid=request.user.uid, browser="", expires_at=later(request.now, _SHOWN), codes=codes
     )
-    sealed = seal_ticket(shown, _PURPOSE, site.keyring.sealer, site.random)
+    sealed = seal_ticket(shown, _PURPOSE, factors.keyring.sealer, factors.random)
     return Show(RecoveryCodesPage(DOWNLOAD, request.csrf, sealed, codes))

@@ -25,7 +25,6 @@ from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -109,7 +108,6 @@ _BAD_REQUEST = 400
 class ClientPages:
     """One app, and the operations on it."""
 
-    site: Site
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -194,7 +192,7 @@ class ClientPages:
             users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
             return held, {uid: user.username for uid, user in users if user is not None}
 
-        return await self.site.store.scan(look)
+        return await self.services.store.scan(look)
 
 
 def _address(request: AdminRequest) -> str:

@@ -13,8 +13,8 @@ from valetkey.authorization.site.admin.administrator import (
     with_query,
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.client_search import ClientFilter, ClientLine
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 from valetkey.web.form import Form, read_query
 
@@ -73,7 +73,7 @@ _PROFILES = ("modern", "classic")
 class Clients:
     """The list."""
 
-    site: Site
+    store: Store
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list."""
@@ -85,7 +85,7 @@ class Clients:
         text = (query.get("q") or "").strip()[:_LONGEST]
         chosen = _chosen(query)
         before = place_in(query.get("after"))
-        found = await self.site.store.scan(
+        found = await self.store.scan(
             lambda tx: clients.search(tx, actor, _filter(text, chosen), before, SHOWN)
         )
         said = {"q": text, **chosen}

@@ -17,7 +17,6 @@ from valetkey.authorization.site.admin.administrator import (
     nothing_here,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -87,7 +86,6 @@ _DONE = ("rotated", "withdrawn")
 class SigningKeys:
     """The keys."""
 
-    site: Site
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -102,7 +100,7 @@ class SigningKeys:
     async def show(self, request: AdminRequest) -> Outcome:
         """All of them, each with what its dates mean."""
         actor, now = request.actor, request.now
-        records = await self.site.store.read(lambda tx: keys.look(tx, actor, now))
+        records = await self.services.store.read(lambda tx: keys.look(tx, actor, now))
         may = request.powers.allow(Permission.KEYS)
         done = request.query.get("done") or ""
         page = KeysPage(
@@ -138,7 +136,7 @@ class SigningKeys:
         """The question before one is withdrawn."""
         kid, now = request.arguments["kid"], request.now
         actor = request.actor
-        records = await self.site.store.read(lambda tx: keys.look(tx, actor, now))
+        records = await self.services.store.read(lambda tx: keys.look(tx, actor, now))
         record = next((each for each in records if each.kid == kid), None)
         if record is None:
             raise nothing_here()

@@ -15,8 +15,8 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 
 MAIL = "/admin/mail"
@@ -67,7 +67,7 @@ class _Said(msgspec.Struct):
 class Mail:
     """The post."""
 
-    site: Site
+    store: Store
     outbox: MailOutbox
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -78,7 +78,7 @@ class Mail:
     async def show(self, request: AdminRequest) -> Outcome:
         """How it stands."""
         actor, user = request.actor, request.user
-        state = await self.site.store.scan(lambda tx: mail.look(tx, actor))
+        state = await self.store.scan(lambda tx: mail.look(tx, actor))
         tested = request.query.get("tested") or ""
         settings = self.outbox.settings
         page = MailPage(
@@ -99,7 +99,7 @@ class Mail:
     async def test(self, request: AdminRequest) -> Outcome:
         """Write to whoever asks."""
         actor = request.actor
-        queued = await self.site.store.write(
+        queued = await self.store.write(
             lambda tx: mail.send_test(tx, actor, self.outbox, actor.uid, request.now),
             done_by=actor.done_by,
         )

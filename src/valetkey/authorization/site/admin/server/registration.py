@@ -11,6 +11,7 @@ from valetkey.authorization.actions.admin.registration import (
     WantedInvitation,
 )
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -18,9 +19,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.clients.clients import CLIENTS
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.invitations import Invitation
-from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.web.form import EMPTY, Form
 
@@ -89,8 +88,7 @@ _BAD_REQUEST = 400
 class Registration:
     """The policy and the invitations."""
 
-    site: Site
-    settings: Settings
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The policy with the form for another invitation, and the withdrawal of one."""
@@ -113,9 +111,9 @@ class Registration:
             _number(form.get("uses")),
             days(_number(form.get("days"))),
         )
-        actor, fresh = request.actor, FreshInvitation.draw(self.site.random)
-        key = self.site.keyring.fingerprint_key
-        made = await self.site.store.write(
+        actor, fresh = request.actor, FreshInvitation.draw(self.services.random)
+        key = self.services.fingerprints
+        made = await self.services.store.write(
             lambda tx: registration.invite(tx, actor, key, wanted, fresh, request.now),
             done_by=actor.done_by,
         )
@@ -125,7 +123,7 @@ class Registration:
         page = InvitationPage(
             back=REGISTRATION,
             token=fresh.token.reveal(),
-            endpoint=f"{self.site.issuer}/oauth/register",
+            endpoint=f"{self.services.settings.authorization.url}/oauth/register",
             uses=made.uses_left,
             until=When(made.expires_at, request.now).exact,
         )
@@ -135,7 +133,7 @@ class Registration:
         """Take one back. Who presses twice sees what the first press did."""
         actor, named = request.actor, request.arguments["invitation_id"]
         if named.isascii() and named.isprintable():
-            await self.site.store.write(
+            await self.services.store.write(
                 lambda tx: registration.withdraw(tx, actor, named, request.now),
                 done_by=actor.done_by,
             )
@@ -150,9 +148,9 @@ class Registration:
         withdrawn: bool = False,
     ) -> Outcome:
         actor, now = request.actor, request.now
-        live = await self.site.store.read(lambda tx: registration.live(tx, actor, now))
+        live = await self.services.store.read(lambda tx: registration.live(tx, actor, now))
         may = request.powers.allow(Permission.CLIENTS)
-        settings = self.settings
+        settings = self.services.settings
         page = RegistrationPage(
             action=REGISTRATION,
             csrf=request.csrf,

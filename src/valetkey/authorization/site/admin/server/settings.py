@@ -12,7 +12,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
+from valetkey.authorization.storage.transaction import Store
 from valetkey.config.explain import Explained, explain
 from valetkey.config.settings import Settings
 
@@ -78,7 +78,7 @@ _BAD_REQUEST = 400
 class SettingsPages:
     """The settings."""
 
-    site: Site
+    store: Store
     settings: Settings
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -106,7 +106,7 @@ class SettingsPages:
     async def ask(self, request: AdminRequest) -> Outcome:
         """The form with the brand as it is."""
         base = brand_of(self.settings.brand)
-        own = await self.site.store.read(lambda tx: tx.brand.all())
+        own = await self.store.read(lambda tx: tx.brand.all())
         page = _form(request.csrf, {**dict.fromkeys(base, ""), **own})
         return Show(page)
 
@@ -116,7 +116,7 @@ class SettingsPages:
         typed = {field: (form.get(field.value) or "").strip() for field in BrandField}
         changes = {field: value or None for field, value in typed.items()}
         actor = request.actor
-        told = await self.site.store.write(
+        told = await self.store.write(
             lambda tx: change_brand(tx, actor, self.settings.brand, changes, request.now),
             done_by=actor.done_by,
         )

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, powers_
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.operations.operation import PREFIX
+from valetkey.authorization.operations.operation import PREFIX, Services
 from valetkey.authorization.operations.paging import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -21,7 +21,6 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
@@ -130,7 +129,7 @@ _BAD_REQUEST = 400
 class ApiTokens:
     """The tokens."""
 
-    site: Site
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list, the form for another token, and the confirmation before one ends."""
@@ -151,7 +150,7 @@ class ApiTokens:
             users = {each.uid: tx.users.find(each.uid) for each in found}
             return found, {uid: user.username for uid, user in users.items() if user}
 
-        found, names = await self.site.store.scan(work)
+        found, names = await self.services.store.scan(work)
         may = request.powers.allow(Permission.KEYS)
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         page = TokensPage(
@@ -179,29 +178,30 @@ class ApiTokens:
         lifetime = days(int(said) if _DAYS.fullmatch(said) else 0)
         name, actor = (form.get("name") or "").strip(), request.actor
         wanted = WantedToken(name, form.all("permission"), lifetime, actor.uid)
-        random, now = self.site.random, request.now
+        random, now = self.services.random, request.now
         fresh = FreshToken(fresh_id("at", random), fresh_secret(Prefix.API_TOKEN, random))
-        key = self.site.keyring.fingerprint_key
-        made = await self.site.store.write(
+        key = self.services.fingerprints
+        made = await self.services.store.write(
             lambda tx: api_tokens.issue(tx, actor, key, wanted, fresh, now),
             done_by=actor.done_by,
         )
         if isinstance(made, tuple):
             faults = tuple((fault.field, fault.detail) for fault in made)
             return self._form(request, form, faults)
+        issuer = self.services.settings.authorization.url
         page = TokenMadePage(
             back=TOKENS,
             name=made.name,
             token=fresh.secret.reveal(),
             until=When(made.expires_at, now).exact,
-            example=f'curl -H "Authorization: Bearer $TOKEN" {self.site.issuer}{PREFIX}/token',
+            example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
         )
         return Show(page)
 
     async def ask_end(self, request: AdminRequest) -> Outcome:
         """The question before one ends."""
         token_id = _named(request)
-        token = await self.site.store.read(lambda tx: tx.api_tokens.find(token_id))
+        token = await self.services.store.read(lambda tx: tx.api_tokens.find(token_id))
         if token is None or not token.is_live(request.now):
             raise nothing_here()
         used = token.last_used_at
@@ -217,7 +217,7 @@ class ApiTokens:
     async def end(self, request: AdminRequest) -> Outcome:
         """End it. Who presses twice sees what the first press did."""
         actor, token_id = request.actor, _named(request)
-        await self.site.store.write(
+        await self.services.store.write(
             lambda tx: api_tokens.end(tx, actor, token_id, request.now), done_by=actor.done_by
         )
         return SeeOther(f"{TOKENS}?ended=1")

@@ -13,6 +13,7 @@ from valetkey.authorization.actions.admin.owner import (
 )
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
 from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.layout.addresses import SIGN_IN
@@ -22,11 +23,11 @@ from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.admin.administrator import ADMIN, nothing_here
 from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
-from valetkey.authorization.site.site import Site, shown_person
+from valetkey.authorization.site.presentation import Renderer, shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Refuse, Request, Response
+from valetkey.web.exchange import Refuse, Request, Response, see_other
 from valetkey.web.form import read_form, read_query
 from valetkey.web.router import Body, Route
 
@@ -96,7 +97,8 @@ class OwnerPage:
 class OwnerLinks:
     """The way from the link to the role."""
 
-    site: Site
+    browsers: Browsers
+    renderer: Renderer
     accounts: Accounts
     passwords: PasswordSignIn
 
@@ -115,7 +117,7 @@ class OwnerLinks:
             # From here on the link is in no address that a history or a referrer could keep.
             if await self._find(given, request) is None:
                 return await self._over(request)
-            return self.site.goes_to(OWNER, self._remember(given))
+            return see_other(OWNER, self._remember(given))
         link = await self._known(request)
         if isinstance(link, Response):
             return link
@@ -123,12 +125,12 @@ class OwnerLinks:
 
     async def make(self, request: Request) -> Response:
         """Make an account for who has none, and sign them in."""
-        self.site.check_origin(request)
+        self.browsers.check_origin(request)
         form = read_form(request.body, opaque=_FIELDS)
         link = await self._known(request)
         if isinstance(link, Response):
             return link
-        self.site.check_form(request, form, self.site.cookies.browser(request), PURPOSE)
+        self.browsers.check_form(request, form, self.browsers.cookies.browser(request), PURPOSE)
         username, email, name = (form.get(field) or "" for field in _FIELDS[:3])
         typed = NewOwner(username, email, name)
         record = UserRecord(typed.username, typed.email, typed.name)
@@ -140,12 +142,16 @@ class OwnerLinks:
             wrong.append("password")
         if wrong or prepared is None:
             return await self._page(request, _with_faults(typed, wrong))
-        salt = self.site.random(_SALT)
+        salt = self.browsers.random(_SALT)
         data = await self.passwords.offload.run(
             hash_prepared, prepared, self.passwords.passwords, salt
         )
-        new = NewSession.fresh(request.headers.get("user-agent") or "", self.site.random)
-        key, sessions, now = self.site.keyring.fingerprint_key, self.site.sessions, request.at
+        new = NewSession.fresh(request.headers.get("user-agent") or "", self.browsers.random)
+        key, sessions, now = (
+            self.browsers.keyring.fingerprint_key,
+            self.browsers.sessions,
+            request.at,
+        )
 
         def work(tx: Transaction) -> bool:
             made = register_bearer(tx, link, self.accounts, record, data, now)
@@ -155,33 +161,33 @@ class OwnerLinks:
             start_session(tx, new, made, key, sessions, now, methods=by)
             return True
 
-        if not await self.site.store.write(work, done_by=ANONYMOUS):
+        if not await self.browsers.store.write(work, done_by=ANONYMOUS):
             return await self._page(request, _with_faults(typed, ["username"]))
-        return self.site.goes_to(OWNER, *self.site.cookies.begin(new.cookie, new.id))
+        return see_other(OWNER, *self.browsers.cookies.begin(new.cookie, new.id))
 
     async def become(self, request: Request) -> Response:
         """Use the link up."""
-        self.site.check_origin(request)
+        self.browsers.check_origin(request)
         try:
-            visitor = await signed_in_request(self.site, request, read_form(request.body))
+            visitor = await signed_in_request(self.browsers, request, read_form(request.body))
             link = await self._known(request)
             if isinstance(link, Response):
                 return link
-            await require_confirmed(self.site, visitor, OWNER)
+            await require_confirmed(self.browsers, visitor, OWNER)
         except Interrupt as interrupt:
-            return interrupt.response(self.site)
-        session, sessions, now = visitor.session, self.site.sessions, request.at
-        await self.site.store.write(
+            return interrupt.response
+        session, sessions, now = visitor.session, self.browsers.sessions, request.at
+        await self.browsers.store.write(
             lambda tx: become_owner(tx, link, session.id, sessions, now, self.accounts.notices),
             done_by=by_user(session.uid),
         )
-        return self.site.goes_to(ADMIN, self._forget())
+        return see_other(ADMIN, self._forget())
 
     async def _page(self, request: Request, new: NewOwner | None = None) -> Response:
-        signed_in = await self.site.signed_in(request)
+        signed_in = await self.browsers.signed_in(request)
         if signed_in is None or new is not None:
-            browser, headers = self.site.browser(request)
-            csrf = self.site.csrf(browser, PURPOSE)
+            browser, headers = self.browsers.browser(request)
+            csrf = self.browsers.csrf(browser, PURPOSE)
             page = OwnerPage(
                 OWNER,
                 OWNER_ACCOUNT,
@@ -191,13 +197,13 @@ class OwnerLinks:
                 new=new or NewOwner(),
             )
             status = 200 if new is None else _BAD_REQUEST
-            return self.site.page(request, page, status, headers=headers)
+            return self.renderer.page(request, page, status, headers=headers)
         try:
-            visitor = await signed_in_request(self.site, request)
+            visitor = await signed_in_request(self.browsers, request)
         except Interrupt as interrupt:
-            return interrupt.response(self.site)
+            return interrupt.response
         user = visitor.user
-        protected = await self.site.store.read(lambda tx: tx.users.has_second_factor(user.uid))
+        protected = await self.browsers.store.read(lambda tx: tx.users.has_second_factor(user.uid))
         page = OwnerPage(
             OWNER,
             OWNER_ACCOUNT,
@@ -207,12 +213,12 @@ class OwnerLinks:
             shown_person(visitor.signed_in),
             protected=protected,
         )
-        return self.site.page(request, page, user=user, headers=visitor.headers)
+        return self.renderer.page(request, page, user=user, headers=visitor.headers)
 
     async def _over(self, request: Request) -> Response:
-        has_owner = await self.site.store.read(lambda tx: tx.people.has_owner())
+        has_owner = await self.browsers.store.read(lambda tx: tx.people.has_owner())
         page = OwnerPage("", "", "", "", SHORTEST, over=True, has_owner=has_owner)
-        return self.site.page(request, page, _NOT_FOUND, headers=(self._forget(),))
+        return self.renderer.page(request, page, _NOT_FOUND, headers=(self._forget(),))
 
     async def _known(self, request: Request) -> OwnerLink | Response:
         """The link of this browser, or the page that says that it is over."""
@@ -224,12 +230,12 @@ class OwnerLinks:
     async def _find(self, given: str, request: Request) -> OwnerLink | None:
         if not well_formed(Prefix.LINK, given):
             return None
-        key, now = self.site.keyring.fingerprint_key, request.at
-        return await self.site.store.read(lambda tx: find_link(tx, given, key, now))
+        key, now = self.browsers.keyring.fingerprint_key, request.at
+        return await self.browsers.store.read(lambda tx: find_link(tx, given, key, now))
 
     @property
     def _name(self) -> str:
-        return "__Host-owner-link" if self.site.cookies.secure else "valetkey-owner-link"
+        return "__Host-owner-link" if self.browsers.cookies.secure else "valetkey-owner-link"
 
     def _remember(self, link: str) -> tuple[str, str]:
         return self._set(f"{self._name}={link}; Max-Age={LASTS}")
@@ -239,7 +245,7 @@ class OwnerLinks:
 
     def _set(self, text: str) -> tuple[str, str]:
         # Lax, not Strict: people follow the link from a terminal or a letter.
-        secure = "; Secure" if self.site.cookies.secure else ""
+        secure = "; Secure" if self.browsers.cookies.secure else ""
         return "set-cookie", f"{text}; Path=/; HttpOnly; SameSite=Lax{secure}"
 
 

@@ -20,8 +20,7 @@ from valetkey.authorization.site.admin.users.users import (
     user_address,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
@@ -70,7 +69,7 @@ _BAD_REQUEST = 400
 class RoleHolders:
     """Roles."""
 
-    site: Site
+    store: Store
     roles: Roles
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -100,7 +99,7 @@ class RoleHolders:
             require(tx, actor, Permission.ROLES)
             return users_meant(tx, name)
 
-        meant = await self.site.store.read(work)
+        meant = await self.store.read(work)
         if len(meant) != 1:
             return await self._page(request, name, role, meant)
         # Nothing is given yet: the next page shows whom the role is for, and asks.
@@ -120,7 +119,7 @@ class RoleHolders:
             require(tx, actor, Permission.READ)
             return tuple(self.roles.holders(tx))
 
-        holders = await self.site.store.scan(work)
+        holders = await self.store.scan(work)
         page = RolesPage(
             action=ROLES,
             csrf=request.csrf,

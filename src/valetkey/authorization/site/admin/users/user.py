@@ -32,7 +32,6 @@ from valetkey.authorization.site.admin.users.users import (
     user_address,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
@@ -102,7 +101,6 @@ _BUTTONS = Buttons.below("/users/{uid}")
 class UserPages:
     """One user, and the operations on the account."""
 
-    site: Site
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
@@ -120,7 +118,7 @@ class UserPages:
         def look(tx: Transaction) -> tuple[UserState, str]:
             dossier = look_at(tx, actor, uid, now)
             developer = tx.members.is_developer(uid)
-            needed = self.site.portal.who is Registrants.INVITED or developer
+            needed = self.services.settings.portal.who is Registrants.INVITED or developer
             state = UserState(dossier, developer if needed else None, self._sends_mail)
             if done is None or done.operation.event is None:
                 return state, ""
@@ -129,7 +127,7 @@ class UserPages:
                 actor.done_by, event, uid, since
             ) else ""
 
-        state, message = await self.site.store.scan(look)
+        state, message = await self.services.store.scan(look)
         return Show(_page(state, request.powers, now, message))
 
     async def ask(self, request: AdminRequest) -> Outcome:
@@ -167,7 +165,7 @@ class UserPages:
                 ),
             )
 
-        return Show(await self.site.store.scan(look))
+        return Show(await self.services.store.scan(look))
 
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation."""

@@ -14,8 +14,8 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.administration.people import Filter
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.web.form import read_query
 
@@ -67,7 +67,7 @@ _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 class Users:
     """The list."""
 
-    site: Site
+    store: Store
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list."""
@@ -80,7 +80,7 @@ class Users:
         said, after = query.get("show") or "", query.get("after") or ""
         chosen = Filter(said) if said in set(Filter) else Filter.ALL
         gone, since = uid_of(query.get("deleted") or ""), Instant(request.now - _NEWS)
-        found, deleted = await self.site.store.scan(
+        found, deleted = await self.store.scan(
             lambda tx: (
                 find_people(tx, actor, text, chosen, after, SHOWN),
                 # True, whatever the address says.

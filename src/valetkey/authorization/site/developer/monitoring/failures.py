@@ -39,8 +39,7 @@ from valetkey.authorization.site.page import (
     nothing_there,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.url import origin
@@ -132,7 +131,7 @@ class AddRedirectUriPage:
 class Failures:
     """Show the failed requests of an app; register a redirect URI that one of them named."""
 
-    site: Site
+    store: Store
     registrar: Registrar
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -155,7 +154,7 @@ class Failures:
         if code and code not in _CODES:
             raise unknown_place()
         after = NEWEST if before is None else _parse(before)
-        found, codes = await self.site.store.scan(
+        found, codes = await self.store.scan(
             lambda tx: (
                 failures_of(tx, client_id, after, SHOWN + 1, code),
                 codes_of(tx, client_id, now),
@@ -204,7 +203,7 @@ class Failures:
         reference, uid = plain_reference(typed or ""), request.user.uid
         client_id = None
         if reference:
-            client_id = await self.site.store.read(lambda tx: app_of_failure(tx, reference, uid))
+            client_id = await self.store.read(lambda tx: app_of_failure(tx, reference, uid))
         if client_id is None:
             raise nothing_there("refusal")
         return SeeOther(f"{AppHead(client_id, '').at('failures')}/{reference}")
@@ -237,7 +236,7 @@ class Failures:
                 raise nothing_there("app")
             return add_redirect_uri(tx, self.registrar, client, uri, now)
 
-        done = await self.site.store.write(add, done_by=request.actor)
+        done = await self.store.write(add, done_by=request.actor)
         if isinstance(done, tuple):
             raise Refused(
                 Refusal(
@@ -252,7 +251,7 @@ class Failures:
         reference, client_id = plain_reference(request.arguments["reference"]), request.client.id
         if not reference:
             return None
-        return await self.site.store.read(lambda tx: find_failure(tx, client_id, reference))
+        return await self.store.read(lambda tx: find_failure(tx, client_id, reference))
 
     async def _missing(self, request: AppRequest) -> tuple[str, str]:
         decision = await self._find(request)

@@ -18,9 +18,8 @@ from valetkey.authorization.site.page import (
     Show,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.connections import Connections
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
@@ -71,7 +70,7 @@ class FixPage:
 class Health:
     """Show what should be fixed about one app, and fix it."""
 
-    site: Site
+    store: Store
     registrar: Registrar
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -86,7 +85,7 @@ class Health:
         """The list."""
         client, now = request.client, request.now
         fixed = request.query.get("mended") or ""
-        found = await self.site.store.scan(lambda tx: findings_of(tx, client, now))
+        found = await self.store.scan(lambda tx: findings_of(tx, client, now))
         return Show(
             HealthPage(
                 request.head,
@@ -99,7 +98,7 @@ class Health:
     async def ask_to_fix(self, request: AppRequest) -> Outcome:
         """Ask before a fix is applied; back to the list where it is not needed."""
         client, now, head, wanted = request.client, request.now, request.head, _fix(request)
-        found, people = await self.site.store.scan(
+        found, people = await self.store.scan(
             lambda tx: (findings_of(tx, client, now), Connections(tx.db).count(client.id))
         )
         finding = next((each for each in found if each.mend is wanted), None)
@@ -126,7 +125,7 @@ class Health:
                 raise _conflict()
             return done is not None
 
-        await self.site.store.write(fix, done_by=request.actor)
+        await self.store.write(fix, done_by=request.actor)
         return SeeOther(f"{request.head.at('health')}?mended={wanted}")
 
 

@@ -1,6 +1,7 @@
 """/developer/apps/{client_id}/people: the users who connected with an app."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
@@ -11,8 +12,10 @@ from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, 
 from valetkey.authorization.site.developer.monitoring.failures import unknown_place
 from valetkey.authorization.site.developer.monitoring.usage import ACTIVE_DAYS
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.usage import day_of
+from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
@@ -57,7 +60,9 @@ class PeoplePage:
 class People:
     """List the users of one app."""
 
-    site: Site
+    store: Store
+    keyring: Keyring
+    random: Callable[[int], bytes]
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -72,8 +77,8 @@ class People:
         client, now, head = request.client, request.now, request.head
         before = request.query.get("before")
         place = _NEWEST if before is None else self._parse(client.id, before)
-        subjects, since = self.site.subjects, day_of(now) - ACTIVE_DAYS + 1
-        crowd, active = await self.site.store.scan(
+        subjects, since = Subjects(self.keyring.fingerprint_key), day_of(now) - ACTIVE_DAYS + 1
+        crowd, active = await self.store.scan(
             lambda tx: (
                 people_of(tx, client, subjects, place, SHOWN + 1, now),
                 tx.usage.active_since(client.id, since),
@@ -83,9 +88,7 @@ class People:
         older = ""
         if len(crowd.people) > SHOWN:
             place_of_last = f"{shown[-1].since}.{shown[-1].uid}".encode()
-            sealed = self.site.keyring.sealer.seal(
-                place_of_last, _sealed_for(client.id), self.site.random
-            )
+            sealed = self.keyring.sealer.seal(place_of_last, _sealed_for(client.id), self.random)
             older = f"{head.at('people')}?before={quote(sealed, safe='')}"
         return Show(
             PeoplePage(
@@ -100,7 +103,7 @@ class People:
         )
 
     def _parse(self, client_id: str, before: str) -> tuple[Instant, int]:
-        place = self.site.keyring.sealer.open(before, _sealed_for(client_id))
+        place = self.keyring.sealer.open(before, _sealed_for(client_id))
         match = None if place is None else _PLACE.fullmatch(place.decode())
         if match is None:
             raise unknown_place()

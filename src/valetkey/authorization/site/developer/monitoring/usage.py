@@ -10,9 +10,8 @@ from valetkey.authorization.actions.developer.usage import LAG, Day, usage_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.register.usage import day_of, start_of
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
@@ -99,7 +98,7 @@ class UsagePage:
 class Usage:
     """Show the numbers of one app."""
 
-    site: Site
+    store: Store
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -117,7 +116,7 @@ class Usage:
             until, _ = tx.usage.cursor()
             return {each.day: each for each in found}, active, until
 
-        found, active, until = await self.site.store.scan(read)
+        found, active, until = await self.store.scan(read)
         days = [_day(each, found.get(each)) for each in range(today - DAYS + 1, today + 1)]
         return Show(
             UsagePage(

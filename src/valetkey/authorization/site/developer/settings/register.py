@@ -1,6 +1,7 @@
 """/developer/new: register an app."""
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,8 +23,8 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.secret import Prefix, fresh_secret, same
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -75,7 +76,11 @@ class RegisteredPage:
 class RegisterApp:
     """Ask for the kind of app, then for its form, then show what it needs to start."""
 
-    site: Site
+    store: Store
+    keyring: Keyring
+    random: Callable[[int], bytes]
+    scopes: Mapping[str, str]
+    issuer: str
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -86,17 +91,17 @@ class RegisterApp:
     @property
     def forms(self) -> AppForms:
         """How the form is read and made."""
-        return AppForms(self.portal, self.site.scopes)
+        return AppForms(self.portal, self.scopes)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The kinds; the form of one of them."""
         user = request.user
-        barrier = await self.site.store.read(lambda tx: self.portal.barrier(tx, user))
+        barrier = await self.store.read(lambda tx: self.portal.barrier(tx, user))
         kind = self._kind(request.query)
         if barrier is not None or kind is None:
             return self._choose(barrier)
         form = self.forms.shown(AppDraft(kind))
-        return self._form(request, form, fresh_client_id(self.site.random))
+        return self._form(request, form, fresh_client_id(self.random))
 
     async def submit(self, request: SignedInRequest) -> Outcome:
         """Register the app, or say what is wrong; other buttons only check or add rows."""
@@ -113,7 +118,7 @@ class RegisterApp:
         user, now = request.user, request.now
         secret = None
         if self.portal.needs_secret(draft):
-            secret = fresh_secret(Prefix.CLIENT_SECRET, self.site.random)
+            secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
 
         def register(tx: Transaction) -> OwnApp | Faults | Barrier | None:
             if find_own(tx, client_id, user.uid) is not None:
@@ -121,7 +126,7 @@ class RegisterApp:
             made = self.portal.register(tx, user, draft, now, client_id=client_id, secret=secret)
             return find_own(tx, client_id, user.uid) if isinstance(made, Client) else made
 
-        made = await self.site.store.write(register, done_by=request.actor)
+        made = await self.store.write(register, done_by=request.actor)
         if made is None:
             # The same form again: a reload, or a second press. The secret was shown.
             return SeeOther(AppHead(client_id, "").at())
@@ -131,7 +136,7 @@ class RegisterApp:
             shown = self.forms.shown(draft, faults=made)
             return self._form(request, shown, client_id, _UNPROCESSABLE)
         shown_once = "" if secret is None else secret.reveal()
-        return Show(RegisteredPage(head_of(made), self.site.issuer, shown_once))
+        return Show(RegisteredPage(head_of(made), self.issuer, shown_once))
 
     def _choose(self, barrier: Barrier | None) -> Show:
         return Show(
@@ -153,7 +158,7 @@ class RegisterApp:
 
     def _mark(self, request: SignedInRequest, client_id: str) -> str:
         about = f"{request.session.id} {client_id}"
-        return self.site.keyring.fingerprint_key.of("new app", about)
+        return self.keyring.fingerprint_key.of("new app", about)
 
     def _is_own_id(self, request: SignedInRequest, client_id: str, mark: str) -> bool:
         """Whether this server generated the id: a chosen one could look like another app's."""

@@ -1,6 +1,6 @@
 """/developer/apps/{client_id}/settings: change an app, and remove a legacy grant type."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +28,7 @@ from valetkey.authorization.site.page import (
     Show,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -91,7 +90,8 @@ class _Outdated:
 class Settings:
     """Change the settings of an app."""
 
-    site: Site
+    store: Store
+    scopes: Mapping[str, str]
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -106,7 +106,7 @@ class Settings:
     @property
     def forms(self) -> AppForms:
         """How the form is read and made."""
-        return AppForms(self.portal, self.site.scopes)
+        return AppForms(self.portal, self.scopes)
 
     async def show(self, request: AppRequest) -> Outcome:
         """The form with the app as it is."""
@@ -132,7 +132,7 @@ class Settings:
                 return _Outdated(current, parts)
             return self.portal.change(tx, current.client, draft, now)
 
-        done = await self.site.store.write(change, done_by=request.actor)
+        done = await self.store.write(change, done_by=request.actor)
         if done is None:
             raise nothing_there("app")
         if isinstance(done, _Outdated):
@@ -159,7 +159,7 @@ class Settings:
                 return None
             return self.portal.drop_grant_type(tx, held, name, now)
 
-        done = await self.site.store.write(drop_grant_type, done_by=request.actor)
+        done = await self.store.write(drop_grant_type, done_by=request.actor)
         if done is None:
             raise nothing_there("app")
         if isinstance(done, tuple):

@@ -8,7 +8,6 @@ from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
-from valetkey.authorization.site.site import Site
 from valetkey.kernel.words import translatable
 
 _TOKEN = "/oauth/token"
@@ -46,7 +45,8 @@ class StartPage:
 class Start:
     """Show programs for the first request of an app."""
 
-    site: Site
+    issuer: str
+    audience: str
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -56,7 +56,7 @@ class Start:
     async def show(self, request: AppRequest) -> Outcome:
         """The program in the language that `in` names, else the first."""
         client = request.client
-        issuer, api = self.site.issuer, self.site.policy.audience
+        issuer, api = self.issuer, self.audience
         snippets = snippets_of(client, issuer, api)
         ids = [each.id for each in snippets]
         wanted = request.query.get("in") or ""

@@ -6,6 +6,7 @@ no second way to get tokens, and nothing here that an app of theirs could not do
 
 import json
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote, urlencode
@@ -18,6 +19,7 @@ from valetkey.authorization.actions.developer.trial import (
     open_token,
     seal_token,
 )
+from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.site.developer.app import (
@@ -44,7 +46,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     nothing_there,
 )
-from valetkey.authorization.site.site import Site
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable
@@ -159,7 +161,10 @@ class TryUserInfoPage:
 class TryIt:
     """The steps of the flow. `token` and `userinfo` are the endpoints of those names."""
 
-    site: Site
+    keyring: Keyring
+    random: Callable[[int], bytes]
+    scopes: Mapping[str, str]
+    issuer: str
     token: Endpoint
     userinfo: Endpoint
 
@@ -193,9 +198,9 @@ class TryIt:
             raise nothing_there("redirect URI")
         if not chosen or not can_be_tried(client):
             return self._begin(request, nothing_chosen=True)
-        session, random = request.session.id, self.site.random
+        session, random = request.session.id, self.random
         trial = begin(client, session, redirect_uri, " ".join(chosen), random, request.now)
-        return self._request(request, trial, trial.seal(self.site.keyring.sealer, random))
+        return self._request(request, trial, trial.seal(self.keyring.sealer, random))
 
     async def read_pasted(self, request: AppRequest) -> Outcome:
         """The answer, read from the address that was pasted."""
@@ -221,7 +226,7 @@ class TryIt:
         access = said.get("access_token")
         sealed = ""
         if isinstance(access, str) and "openid" in str(said.get("scope", "")).split():
-            sealer, random = self.site.keyring.sealer, self.site.random
+            sealer, random = self.keyring.sealer, self.random
             sealed = seal_token(access, request.session.id, sealer, random)
         return Show(
             TryTokensPage(
@@ -243,7 +248,7 @@ class TryIt:
 
     async def ask_userinfo(self, request: AppRequest) -> Outcome:
         """The response of the userinfo endpoint to the token."""
-        sealed, sealer = request.form.get("token") or "", self.site.keyring.sealer
+        sealed, sealer = request.form.get("token") or "", self.keyring.sealer
         token = open_token(sealed, request.session.id, sealer)
         if token is None:
             raise nothing_there("trial")
@@ -252,19 +257,19 @@ class TryIt:
         answer = await self.userinfo(asked)
         told = read_object(answer.body)
         body = answer.body.decode() if told is None else json.dumps(told, indent=2)
-        url = f"{self.site.issuer}/oauth/userinfo"
+        url = f"{self.issuer}/oauth/userinfo"
         return Show(TryUserInfoPage(request.head, answer.status, body, url))
 
     @property
     def _catcher(self) -> str:
-        return f"{self.site.issuer}{CATCHER}"
+        return f"{self.issuer}{CATCHER}"
 
     def _scopes(self, client: Client) -> tuple[str, ...]:
-        return tuple(name for name in client.scope - CLIENT_SCOPE if name in self.site.scopes)
+        return tuple(name for name in client.scope - CLIENT_SCOPE if name in self.scopes)
 
     def _open(self, state: str, request: AppRequest) -> Trial:
         """The trial that this session began for this app. Refused (not found) for any other."""
-        trial = Trial.open(state, self.site.keyring.sealer, request.now)
+        trial = Trial.open(state, self.keyring.sealer, request.now)
         if (
             trial is None
             or trial.session_id != request.session.id
@@ -319,7 +324,7 @@ class TryIt:
             head.at("try/answer"),
             request.csrf,
             state,
-            append_query(f"{self.site.issuer}{AUTHORIZE}", pairs),
+            append_query(f"{self.issuer}{AUTHORIZE}", pairs),
             tuple(Parameter(name, masked(name, value)) for name, value in pairs),
             pasted=trial.redirect_uri != self._catcher,
             redirect_uri=trial.redirect_uri,
@@ -347,13 +352,13 @@ class TryIt:
         )
 
 
-async def _app_of_answer(site: Site, request: SignedInRequest) -> AppRequest:
+async def _app_of_answer(browsers: Browsers, request: SignedInRequest) -> AppRequest:
     """Require that the user is in the team of the app whose trial the state names."""
     state = read_query(request.request.query, opaque=_ANSWERS).get("state") or ""
-    trial = Trial.open(state, site.keyring.sealer, request.now)
+    trial = Trial.open(state, browsers.keyring.sealer, request.now)
     if trial is None:
         raise nothing_there("trial")
-    return await member_of(site, request, trial.client_id)
+    return await member_of(browsers, request, trial.client_id)
 
 
 def _sent_by(

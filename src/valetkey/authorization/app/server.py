@@ -1,29 +1,33 @@
-"""The site: the pages that people visit."""
+"""The authorization server as its browsers see it, in its brand."""
 
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
-from valetkey.authorization.layout.viewer import configuration_of
-from valetkey.authorization.site.site import Site
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.config.settings import Settings
 from valetkey.web import log
 
 
-def make_site(foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue) -> Site:
-    """Build what every page needs. Raises Mistake for an invalid theme."""
+def make_server(
+    foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue
+) -> Server:
+    """Build what the authorization endpoint and the pages share.
+
+    Raises Mistake for an invalid theme.
+    """
     settings = foundation.settings
     brand = brand_of(settings)
     if brand.logo_url and not own_path(brand.logo_url):
         log.warning("brand.logo_ignored", setting="brand.logo_url")
-    return Site(
+    return Server(
         issuer=foundation.issuer,
         store=foundation.store,
         directory=directory,
@@ -41,14 +45,8 @@ def make_site(foundation: Foundation, directory: ClientDirectory, decisions: Dec
             foundation.shared_secrets,
             foundation.outgoing,
         ),
-        accounts=settings.accounts,
-        notices=foundation.notices,
-        configuration=configuration_of(settings),
-        is_federated=bool(settings.federation.providers),
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
-        factor_settings=settings.factors,
         administration=settings.administration,
-        portal=settings.portal,
     )
 
 

@@ -1,14 +1,9 @@
-"""What pages need beside the authorization server: settings, notices and rendering."""
-
-
-# ruff: noqa: RUF009 - sections of settings are frozen: nothing that two sites could share and change
+"""Pages as responses, and how they present an app and a person."""
 
 from dataclasses import dataclass
 
-from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.language_choice import kept_wish
 from valetkey.authorization.layout.navigation import NOWHERE, Navigation
@@ -22,32 +17,22 @@ from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken,
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
-from valetkey.config.sections.accounts import AccountSettings
-from valetkey.config.sections.administration import AdministrationSettings
-from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response
 
 
 @dataclass(frozen=True, slots=True)
-class Site(Server):
-    """What every page needs beside that: settings, notices and rendering."""
+class Renderer:
+    """Renders pages in the brand and the language of whoever looks.
 
-    factor_settings: FactorSettings = FactorSettings()
-    administration: AdministrationSettings = AdministrationSettings()
-    portal: PortalSettings = PortalSettings()
-    accounts: AccountSettings = AccountSettings()
-    notices: Notices | None = None
+    `secure` cookies are those of a server on https.
+    """
+
+    brands: BrandBook
+    portal: PortalSettings
+    secure: bool
     configuration: Configuration = UNNAMED
-    is_federated: bool = False
-    """Whether there are other servers at which people may sign in."""
-
-    @property
-    def factors(self) -> Factors:
-        """The judge of what people show beside their password."""
-        name = self.brand.name
-        return Factors(self.issuer, name, self.keyring, self.random, self.factor_settings)
 
     def page(
         self,
@@ -60,17 +45,14 @@ class Site(Server):
         headers: Pairs = (),
         navigation: Navigation = NOWHERE,
     ) -> Response:
-        """A page for who asked, `user` if it is theirs; its forms may end at `returns_to`."""
+        """Return the page; `user` is who is signed in, and its forms may end at `returns_to`."""
+        languages = self.brands.current.languages
         policy = content_security_policy(returns_to=returns_to, scripts=bool(scripts_of(page)))
         viewer = viewer_of(
-            request,
-            user,
-            self.portal,
-            languages=self.brand.languages,
-            configuration=self.configuration,
+            request, user, self.portal, languages=languages, configuration=self.configuration
         )
-        body = render(page, brand=self.brand, viewer=viewer, navigation=navigation)
-        wish = kept_wish(request, self.brand.languages, secure=self.cookies.secure)
+        body = render(page, brand=self.brands.current, viewer=viewer, navigation=navigation)
+        wish = kept_wish(request, languages, secure=self.secure)
         return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
 
 

@@ -1,0 +1,84 @@
+"""Browsers: their cookies, whose session is in them, and which forms came from our pages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from valetkey.authorization.authentication.cookies import Cookies
+from valetkey.authorization.authentication.familiar import Familiar
+from valetkey.authorization.authentication.session import Present, SignedIn, find_present
+from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
+from valetkey.authorization.storage.transaction import Store
+from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.settings import SessionSettings
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.kernel.url import origin
+from valetkey.web.exchange import Pairs, Request
+from valetkey.web.form import Form
+
+
+@dataclass(frozen=True, slots=True)
+class Browsers:
+    """Read and set the cookies of browsers, find their sessions, and check their forms.
+
+    `issuer` is the URL of this server.
+    """
+
+    issuer: str
+    store: Store
+    keyring: Keyring
+    random: Callable[[int], bytes]
+    sessions: SessionSettings
+    administration: AdministrationSettings
+
+    @property
+    def cookies(self) -> Cookies:
+        """The names and attributes of this server's cookies."""
+        return Cookies(self.issuer.startswith("https://"), self.keyring.fingerprint_key)
+
+    def familiar(self, request: Request) -> Familiar:
+        """Return the accounts that this browser signed in to before."""
+        return Familiar(self.cookies.familiar.read(request), self.keyring.fingerprint_key)
+
+    def browser(self, request: Request) -> tuple[str, Pairs]:
+        """Return the cookie of this browser, and the header that sets it if it has none yet."""
+        known = self.cookies.browser(request)
+        if known:
+            return known, ()
+        cookie = fresh_secret(Prefix.BROWSER, self.random)
+        return cookie.reveal(), (self.cookies.set_browser(cookie),)
+
+    def csrf(self, browser: str, purpose: str, *about: str) -> str:
+        """Return the token of a form in this browser."""
+        return csrf_token(self.keyring.fingerprint_key, browser, purpose, *about)
+
+    def check_form(
+        self, request: Request, form: Form, browser: str, purpose: str, *about: str
+    ) -> None:
+        """Raise Refused (forbidden) for a form that came from no page of ours in this browser."""
+        self.check_origin(request)
+        expected = self.csrf(browser, purpose, *about)
+        check_csrf_token(expected, form.all("csrf") if browser else ())
+
+    def check_origin(self, request: Request) -> None:
+        """Raise Refused (forbidden) for a request that its browser says came from another site."""
+        check_origin(request.headers, origin(self.issuer))
+
+    async def signed_in(self, request: Request) -> SignedIn | None:
+        """Return who is signed in in this browser; the visit is noted once a minute."""
+        present = await self.present(request, "")
+        return None if present is None else present.signed_in
+
+    async def present(self, request: Request, client_id: str) -> Present | None:
+        """Return who is signed in, with what they allow this client."""
+        cookie = self.cookies.session(request)
+        if not cookie:
+            return None
+        key, sessions, now = self.keyring.fingerprint_key, self.sessions, request.at
+        found = await self.store.read(
+            lambda tx: find_present(tx, cookie, client_id, key, sessions, now)
+        )
+        if found is not None and found.signed_in.is_stale(now):
+            seen = found.signed_in.session.id
+            await self.store.write(lambda tx: tx.sessions.touch(seen, now))
+        return found
