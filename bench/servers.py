@@ -52,6 +52,7 @@ name = "Phone"
 type = "public"
 redirect_uris = ["{CALLBACK}"]
 scopes = ["openid", "notes:read"]
+id_token_signed_response_alg = "ES256"
 """
 
 

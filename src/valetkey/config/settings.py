@@ -196,8 +196,9 @@ class TokenSettings:
     signing_algorithms: Annotated[
         tuple[Algorithm, ...], rules.choices(Algorithm, Algorithm.ES256)
     ] = tuple(Algorithm)
-    """With which algorithms keys are kept, for clients to choose among: older ones often read
-    nothing but RS256. Access tokens are signed with ES256 whatever is here."""
+    """With which algorithms keys are kept, for clients to choose among. ID tokens are signed with
+    RS256 where a client chose nothing, with ES256 if RS256 is not here. Access tokens are signed
+    with ES256 whatever is here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
 _LOOPBACK_URI = re.compile(
-    r"http://(127\.0\.0\.1|\[::1\])(?::([1-9][0-9]{0,4}))?((?:[/?][^\n]*)?)", re.ASCII
+    r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::([1-9][0-9]{0,4}))?((?:[/?][^\n]*)?)", re.ASCII
 )
 _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]*")
 _LAST_PORT = 65_535
@@ -120,14 +120,13 @@ def answer_parameters(text: str, answered_by: Collection[str] = ANSWERED_BY) -> 
 def matches_redirect_uri(registered: str, presented: str, *, native: bool) -> bool:
     """Return whether `presented` is `registered`, byte for byte.
 
-    A native app on a literal loopback address may use another port (RFC 8252 section 7.3).
+    On loopback, an empty path is `/`, and a native app may use another port (RFC 8252 sections 7.3
+    and 8.3); 127.0.0.1, [::1] and localhost are three hosts.
     """
     if registered == presented:
         return True
-    if not native:
-        return False
-    ours = _without_port(registered)
-    return ours is not None and ours == _without_port(presented)
+    ours = _loopback(registered, any_port=native)
+    return ours is not None and ours == _loopback(presented, any_port=native)
 
 
 @lru_cache(maxsize=1_024)
@@ -215,11 +214,12 @@ def _place(web: Web) -> tuple[str, int]:
     return ("localhost" if web.is_loopback() else web.host, web.port)
 
 
-def _without_port(text: str) -> tuple[str, str] | None:
+def _loopback(text: str, *, any_port: bool) -> tuple[str, str, str] | None:
     match = _LOOPBACK_URI.fullmatch(text)
     if match is None or int(match[2] or 1) > _LAST_PORT:
         return None
-    return match[1], match[3]
+    rest = match[3] if match[3].startswith("/") else f"/{match[3]}"
+    return match[1], "" if any_port else match[2] or "", rest
 
 
 def _refused(check: str, description: str) -> Refused:

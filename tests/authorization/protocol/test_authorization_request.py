@@ -17,7 +17,7 @@ from tests.authorization.protocol.samples import (
     asked,
     parameters,
 )
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, ClientType
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
@@ -138,6 +138,11 @@ def test_a_state_that_is_too_long_is_refused_and_not_returned() -> None:
 
 
 INVALID = ErrorCode.INVALID_REQUEST
+MODERN = replace(
+    WEB, profile_name=ProfileName.MODERN, scope=WEB.scope | Scope.of("openid"), id="modern1"
+)
+OPENID_NONCE = {"scope": "openid", "nonce": "n"}
+
 
 REFUSED: list[tuple[Client, dict[str, str], ErrorCode, str]] = [
     (WEB, {"response_type": "-"}, INVALID, "response_type.missing"),
@@ -222,9 +227,28 @@ REFUSED: list[tuple[Client, dict[str, str], ErrorCode, str]] = [
     (WEB, {"login_hint": "a" * 321}, INVALID, "login_hint.malformed"),
     (WEB, {"code_challenge": CHALLENGE}, INVALID, "pkce.method"),
     (replace(WEB, requires_pkce=True), {}, INVALID, "pkce.missing"),
-    (replace(WEB, profile_name=ProfileName.MODERN), {}, INVALID, "pkce.missing"),
+    (MODERN, {}, INVALID, "pkce.missing"),
+    (MODERN, {"nonce": "n"}, INVALID, "pkce.missing"),
+    (MODERN, {"scope": "openid"}, INVALID, "pkce.missing"),
+    (MODERN, {"scope": "openid", "nonce": "n", "code_challenge": "x"}, INVALID, "pkce.method"),
+    (replace(MODERN, requires_pkce=True), OPENID_NONCE, INVALID, "pkce.missing"),
+    (replace(MODERN, type=ClientType.PUBLIC), OPENID_NONCE, INVALID, "pkce.missing"),
+    (MODERN, {"scope": "openid client:read"}, ErrorCode.INVALID_SCOPE, "scope.wider"),
+    (WEB, {"scope": "openid offline"}, ErrorCode.INVALID_SCOPE, "scope.wider"),
     (NATIVE, {"redirect_uri": "http://127.0.0.1/cb"}, INVALID, "pkce.missing"),
 ]
+
+
+def test_confidential_openid_client_may_use_nonce_instead_of_pkce() -> None:
+    assert asked(MODERN, **OPENID_NONCE).code_challenge == ""
+    assert asked(MODERN, **PKCE).code_challenge == CHALLENGE
+    assert asked(MODERN, **OPENID_NONCE, **PKCE).code_challenge == CHALLENGE
+
+
+def test_unknown_scopes_are_ignored_with_openid_alone() -> None:
+    assert str(asked(MODERN, **{**OPENID_NONCE, "scope": "team openid x"}).scope) == "openid"
+    with pytest.raises(Refused, match="scope"):
+        asked(MODERN, scope="team read", **PKCE)
 
 
 @pytest.mark.parametrize(("client", "changed", "code", "check"), REFUSED)

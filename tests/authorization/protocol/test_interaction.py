@@ -8,6 +8,7 @@ import pytest
 from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WEB, asked
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.register.client import ClientType
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.interaction import (
@@ -50,6 +51,7 @@ NATIVE_LOOPBACK = asked(NATIVE, **LOOPBACK)
 PRIVATE = replace(NATIVE, redirect_uris=("com.example.app:/cb",))
 CLAIMED = replace(NATIVE, redirect_uris=("https://app.example/cb",))
 LOOPBACK_WEB = replace(WEB, redirect_uris=("http://127.0.0.1/cb",))
+BROWSER = replace(LOOPBACK_WEB, type=ClientType.PUBLIC)
 LOOPBACK_IMPLICIT = replace(IMPLICIT, redirect_uris=("http://127.0.0.1/cb",))
 
 OPENID = replace(WEB, scope=Scope.of("openid", "email", "read", "notes:read"))
@@ -226,6 +228,30 @@ TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]
         asked(LOOPBACK_IMPLICIT, response_type="token", redirect_uri="http://127.0.0.1/cb"),
         replace(ALICE_ALLOWED, client=LOOPBACK_IMPLICIT),
         Ask(changed=False),
+    ),
+    (
+        "page on loopback, silently, at a server elsewhere",
+        asked(BROWSER, redirect_uri="http://127.0.0.1/cb", prompt="none", **PKCE),
+        replace(ALICE_ALLOWED, client=BROWSER),
+        ErrorCode.INTERACTION_REQUIRED,
+    ),
+    (
+        "page on loopback, silently, in development",
+        asked(BROWSER, redirect_uri="http://127.0.0.1/cb", prompt="none", **PKCE),
+        replace(ALICE_ALLOWED, client=BROWSER, in_development=True),
+        ALL,
+    ),
+    (
+        "page on loopback in development: asked where it may be",
+        asked(BROWSER, redirect_uri="http://127.0.0.1/cb", **PKCE),
+        replace(ALICE_ALLOWED, client=BROWSER, in_development=True),
+        Ask(changed=False),
+    ),
+    (
+        "program on loopback, silently, in development",
+        asked(NATIVE, **LOOPBACK, prompt="none"),
+        replace(NATIVE_ALLOWED, in_development=True),
+        ErrorCode.INTERACTION_REQUIRED,
     ),
 ]
 

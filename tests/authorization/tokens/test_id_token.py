@@ -39,7 +39,7 @@ class Seen:
     """Signs nothing and remembers what it was to sign."""
 
     claims: Mapping[str, object] = field(default_factory=dict[str, object])
-    algorithm: str = ""
+    algorithm: str | None = ""
     encryption: tuple[str, str] = ("", "")
 
     async def sign(
@@ -49,7 +49,7 @@ class Seen:
         now: Instant,
         *,
         typ: str = "JWT",
-        algorithm: str,
+        algorithm: str | None,
         encryption_alg: str = "",
         encryption_enc: str = "",
     ) -> str:

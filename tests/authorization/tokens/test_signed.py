@@ -103,6 +103,22 @@ def run(
     asyncio.run(tell())
 
 
+@pytest.mark.parametrize(
+    ("offered", "expected"),
+    [(tuple(Algorithm), "RS256"), ((Algorithm.ES256, Algorithm.EDDSA), "ES256")],
+)
+def test_client_without_algorithm_gets_rs256_where_the_server_has_it(
+    tmp_path: Path, offered: tuple[Algorithm, ...], expected: str
+) -> None:
+    async def story(it: World) -> None:
+        text = await it.signer.sign(CLAIMS, it.client(), NOW, algorithm=None)
+        assert (
+            jws.deserialize_compact(text, it.published(), [expected]).headers()["alg"] == expected
+        )
+
+    run(tmp_path, story, algorithms=offered)
+
+
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 def test_what_each_algorithm_signs_and_each_pair_encrypts_a_second_library_reads(
     tmp_path: Path,

@@ -30,6 +30,7 @@ from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import credential_path, database_file, endings_path, keyring_path
@@ -115,8 +116,7 @@ class Foundation:
         rules = SelfRules(
             grant_types=settings.grant_types,
             scopes=tuple(dict.fromkeys((*IDENTITY_SCOPES, *settings.scopes))),
-            # What the specification says where nothing is said, if it can be.
-            id_token_algorithm="RS256" if "RS256" in algorithms else "ES256",
+            id_token_algorithm=default_id_token_algorithm(algorithms),
             reserved_names=(*RESERVED, self.settings.brand.name),
         )
         return SelfRegistrar(self.registrar("registration"), rules, settings.unused_lifetime)

@@ -208,6 +208,9 @@ def parse(
             received="another resource",
         )
     scope = _scope(parameters.get("scope", ""), client, known, response_type, returns)
+    nonce = _nonce(parameters.get("nonce", ""), response_type)
+    # A confidential client may bind the code by `nonce` instead (RFC 9700 section 2.1.1).
+    unbound = client.profile.pkce_or_nonce and not (nonce and OPENID in scope)
     return AuthorizationRequest(
         client_id=client.id,
         response_type=response_type,
@@ -216,9 +219,9 @@ def parse(
         code_challenge=check_challenge(
             parameters.get("code_challenge"),
             parameters.get("code_challenge_method"),
-            needed=response_type.has_code and client.needs_pkce,
+            needed=response_type.has_code and (client.needs_pkce or unbound),
         ),
-        nonce=_nonce(parameters.get("nonce", ""), response_type),
+        nonce=nonce,
         prompt=_prompt(parameters.get("prompt", "")),
         max_age=_max_age(parameters.get("max_age"), client),
         login_hint=_login_hint(parameters.get("login_hint", "")),
@@ -300,6 +303,9 @@ def _scope(
     names = (client.scope - CLIENT_SCOPE).names
     allowed = Scope(tuple([name for name in names if name in known]))
     wanted = Scope.parse(text) or _default_scope(client, allowed, is_named=returns.given)
+    if OPENID in wanted and not wanted <= allowed:
+        # Core section 3.1.2.1: names that no scope has are ignored; the response's `scope` tells.
+        wanted = Scope(tuple([name for name in wanted.names if name in known]))
     if not wanted or not wanted <= allowed:
         _refuse(
             "scope names something that this app cannot ask a person for",

@@ -98,7 +98,8 @@ class InteractionState:
     """The facts that determine the next step; the defaults mean that nothing has happened yet.
 
     `signed_in_here` is True if the user signed in for this request. `allowed` is the scope the user
-    just selected, None before the decision; `claims` the individual claims.
+    just selected, None before the decision; `claims` the individual claims. `in_development` is
+    True on a server that only programs of its own machine reach.
     """
 
     client: Client
@@ -107,6 +108,7 @@ class InteractionState:
     allowed: Scope | None = None
     claims: frozenset[str] = frozenset()
     denied: bool = False
+    in_development: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +146,18 @@ Step = SignIn | Ask | Respond | Refuse
 
 
 def what_is_known(
-    interaction: Interaction, request: AuthorizationRequest, client: Client, person: Person | None
+    interaction: Interaction,
+    request: AuthorizationRequest,
+    client: Client,
+    person: Person | None,
+    *,
+    issuer: str,
 ) -> InteractionState:
     """Collect what the interaction says about the currently signed-in user, and no other."""
+    # Settings allow a server http only on loopback.
+    local = issuer.startswith("http://")
     if person is None:
-        return InteractionState(client, denied=interaction.denied)
+        return InteractionState(client, denied=interaction.denied, in_development=local)
     decided = interaction.decided == person.session_id
     return InteractionState(
         client,
@@ -157,6 +166,7 @@ def what_is_known(
         allowed=chosen_scope(request, interaction.allowed) if decided else None,
         claims=chosen_claims(request, interaction.allowed) if decided else frozenset(),
         denied=interaction.denied,
+        in_development=local,
     )
 
 
@@ -180,7 +190,10 @@ def next_step(request: AuthorizationRequest, known: InteractionState, now: Insta
     if changed or Prompt.CONSENT in request.prompt or not _covers(person.consent, request):
         return Ask(changed) if request.may_interact else Refuse(_CONSENT_REQUIRED)
     if not identity_is_assured(request, known):
-        return Ask(changed) if request.may_interact else Refuse(_INTERACTION_REQUIRED)
+        if request.may_interact:
+            return Ask(changed)
+        if not _may_renew_in_development(request, known):
+            return Refuse(_INTERACTION_REQUIRED)
     return Respond(request.scope, asked=False, claims=frozenset(request.single_claims))
 
 
@@ -214,6 +227,12 @@ def identity_is_assured(request: AuthorizationRequest, known: InteractionState) 
     if request.returns.redirect_uri.startswith("https://"):
         return True
     return request.response_type is ResponseType.CODE and not known.client.is_public
+
+
+def _may_renew_in_development(request: AuthorizationRequest, known: InteractionState) -> bool:
+    """Whether a page on loopback may use `prompt=none`: where the server is there as well."""
+    at = request.returns.redirect_uri
+    return known.in_development and not known.client.is_native and at.startswith("http://")
 
 
 def chosen_places(

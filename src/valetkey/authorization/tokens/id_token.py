@@ -32,11 +32,14 @@ class Signs(Protocol):
         now: Instant,
         *,
         typ: str = "JWT",
-        algorithm: str,
+        algorithm: str | None,
         encryption_alg: str = "",
         encryption_enc: str = "",
     ) -> str:
-        """Sign the claims as a JWT, encrypted if `encryption_alg` is set."""
+        """Sign the claims as a JWT, encrypted if `encryption_alg` is set.
+
+        An `algorithm` of None is the server's default for ID tokens.
+        """
         ...
 
 
@@ -91,7 +94,7 @@ class IdTokens:
             claims,
             identity.client,
             now,
-            algorithm=algorithm,
+            algorithm=algorithm or None,
             encryption_alg=registered.id_token_encrypted_response_alg,
             encryption_enc=registered.id_token_encrypted_response_enc,
         )

@@ -48,7 +48,7 @@ class LogoutTokens:
             client,
             now,
             typ=TYPE,
-            algorithm=registered.id_token_signed_response_alg,
+            algorithm=registered.id_token_signed_response_alg or None,
             encryption_alg=registered.id_token_encrypted_response_alg,
             encryption_enc=registered.id_token_encrypted_response_enc,
         )

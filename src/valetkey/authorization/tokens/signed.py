@@ -3,7 +3,7 @@
 Nested as section 2 requires: signed first, then encrypted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,14 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 _ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
+
+
+def default_id_token_algorithm(offered: Collection[Algorithm]) -> str:
+    """Return the algorithm of ID tokens for clients that chose none (Registration section 2).
+
+    RS256, which every library verifies; ES256 on a server without RSA keys.
+    """
+    return (Algorithm.RS256 if Algorithm.RS256 in offered else Algorithm.ES256).value
 
 
 class KeysOfClients(Protocol):
@@ -45,17 +53,19 @@ class ClientSigner:
         now: Instant,
         *,
         typ: str = "JWT",
-        algorithm: str,
+        algorithm: str | None,
         encryption_alg: str = "",
         encryption_enc: str = "",
     ) -> str:
         """Return the claims as a JWT of type `typ`, signed and encrypted for the client.
 
         HS256 signs with the client's newest secret, every other with the server's current key. An
-        `algorithm` of "" signs nothing, which only encrypted claims may do (Core section 5.3.2);
-        an `encryption_alg` of "" encrypts nothing. Refused with `invalid_client_metadata` where
-        there is no key for what the client registered.
+        `algorithm` of None is the default of ID tokens; "" signs nothing, which only encrypted
+        claims may do (Core section 5.3.2); an `encryption_alg` of "" encrypts nothing. Refused with
+        `invalid_client_metadata` where there is no key for what the client registered.
         """
+        if algorithm is None:
+            algorithm = default_id_token_algorithm(self.keys.algorithms)
         if not algorithm and not encryption_alg:
             raise ValueError("claims for a client are signed, encrypted, or both")
         signed = await self._sign(claims, client, now, typ, algorithm) if algorithm else ""

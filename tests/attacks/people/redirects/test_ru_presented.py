@@ -162,13 +162,15 @@ def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: World) ->
     )
     _leads_to_a_page_of_ours(_ask(world, "loop1", _LOOPBACK))
     _leads_to_a_page_of_ours(_ask(world, "loop2", "com.example.app:/cb", **_PKCE))
+    _leads_to_a_page_of_ours(_ask(world, "loop2", "http://localhost:1024/cb", **_PKCE))
     with world.nothing_changes():
         for path in ("/other", "/", "", "/cb/", "/CB", "/cb?x=1", "/cb;x"):
             _stays_here(world, "nat1", f"http://127.0.0.1:1024{path}")
         _stays_here(world, "loop1", "http://127.0.0.1:1024/cb")
         _stays_here(world, "loop1", "http://127.0.0.1:80/cb")
         for uri in (
-            "http://localhost:1024/cb", "https://127.0.0.1:1024/cb", "com.example.app:/other",
+            "http://localhost:1024/other", "http://127.0.0.1:1024/cb", "https://127.0.0.1:1024/cb",
+            "com.example.app:/other",
             "com.example.app:cb", "com.example.app://cb", "COM.example.app:/cb",
             "com.example.app.evil:/cb",
         ):  # fmt: skip

@@ -109,7 +109,7 @@ def test_az_05_state_comes_back_as_it_was(
 ) -> None:
     said = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
     assert said["state"] == state
-    page = _ask(world, alice, state=state, response_mode=mode, scope="openid admin")
+    page = _ask(world, alice, state=state, response_mode=mode, scope="admin")
     _no(world, page, "invalid_scope", state=state)
     assert "<script>evil" not in page.body
 

@@ -181,7 +181,7 @@ def test_an_id_token_needs_the_scope_openid(sqlite_url: str) -> None:
     ("changed", "error"),
     [
         ({"prompt": "none"}, "login_required"),
-        ({"scope": "openid admin"}, "invalid_scope"),
+        ({"scope": "openid client:read"}, "invalid_scope"),
         ({"max_age": "soon"}, "invalid_request"),
         ({"id_token_hint": "e30.e30.e30"}, "invalid_request"),
     ],

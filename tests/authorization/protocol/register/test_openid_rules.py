@@ -146,7 +146,6 @@ def test_what_may_be_registered(metadata: ClientMetadata) -> None:
             ["token_endpoint_auth_signing_alg"],
         ),
         (_with(_GOOD, id_token_signed_response_alg="none"), ["id_token_signed_response_alg"]),
-        (_with(_GOOD, id_token_signed_response_alg=""), ["id_token_signed_response_alg"]),
         (_with(_GOOD, id_token_signed_response_alg="PS256"), ["id_token_signed_response_alg"]),
         (_with(_PUBLIC, id_token_signed_response_alg="HS256"), ["id_token_signed_response_alg"]),
         (_with(_KEYED, id_token_signed_response_alg="HS256"), ["id_token_signed_response_alg"]),

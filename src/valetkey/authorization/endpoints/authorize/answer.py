@@ -170,7 +170,9 @@ def _answer(
     client, asked = judged
     present = _still_present(tx, server, pending, client, now)
     person = None if present is None else person_of(server, present, client, pending.meant)
-    step = next_step(asked, what_is_known(interaction, asked, client, person), now)
+    step = next_step(
+        asked, what_is_known(interaction, asked, client, person, issuer=server.issuer), now
+    )
     if isinstance(step, Refuse):
         return _tell(tx, server, pending, asked, step.refusal, now)
     if not isinstance(step, Respond) or present is None:

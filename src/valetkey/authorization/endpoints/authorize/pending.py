@@ -131,7 +131,7 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
     present = await server.present(request, client.id)
     person = None if present is None else person_of(server, present, client, meant)
     signed_in = None if present is None else present.signed_in
-    known = what_is_known(interaction, asked, client, person)
+    known = what_is_known(interaction, asked, client, person, issuer=server.issuer)
     step = next_step(asked, known, request.at)
     return Pending(interaction, asked, client, meant, signed_in, known, step, also)
 

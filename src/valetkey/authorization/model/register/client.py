@@ -158,8 +158,8 @@ class Client:
 
     @property
     def needs_pkce(self) -> bool:
-        """Whether an authorization request needs a code challenge (RFC 9700 2.1.1)."""
-        return self.is_public or self.requires_pkce or self.profile.pkce_for_everyone
+        """Whether every request for a code needs a code challenge (RFC 9700 2.1.1)."""
+        return self.is_public or self.requires_pkce
 
     @property
     def may_show_logo(self) -> bool:

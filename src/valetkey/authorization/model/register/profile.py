@@ -18,7 +18,8 @@ class Profile:
 
     name: ProfileName
     token_parameters_in_query: bool
-    pkce_for_everyone: bool
+    #: Confidential clients need PKCE or, in an OpenID Connect request, `nonce` (RFC 9700 2.1.1).
+    pkce_or_nonce: bool
     implicit_and_password: bool
 
 
@@ -26,13 +27,13 @@ PROFILES: Mapping[str, Profile] = {
     ProfileName.CLASSIC: Profile(
         ProfileName.CLASSIC,
         token_parameters_in_query=True,
-        pkce_for_everyone=False,
+        pkce_or_nonce=False,
         implicit_and_password=True,
     ),
     ProfileName.MODERN: Profile(
         ProfileName.MODERN,
         token_parameters_in_query=False,
-        pkce_for_everyone=True,
+        pkce_or_nonce=True,
         implicit_and_password=False,
     ),
 }

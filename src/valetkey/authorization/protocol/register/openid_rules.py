@@ -273,7 +273,7 @@ def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Wro
     known = (*algorithms, *((SHARED_ALGORITHM,) if client.has_secret else ()))
     for field in _SIGNED:
         chosen: str = getattr(openid, field)
-        if chosen not in known and (chosen or field == "id_token_signed_response_alg"):
+        if chosen and chosen not in known:
             yield field, f"one of: {', '.join(known)}"
     signed = openid.introspection_signed_response_alg
     if signed and signed not in algorithms:

@@ -64,7 +64,8 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "settings",
         ),
         "pkce.missing": Advice(
-            "Whether the request carries a code_challenge: for this app PKCE is required.",
+            "Whether the request carries a code_challenge: this app needs one, or a nonce"
+            " with the scope openid if it is confidential.",
             "Make a code_verifier for each request and send its S256 challenge along. Every"
             " current OAuth library does it when it is told to.",
             "start",
