@@ -1,12 +1,13 @@
 """The portal's deeds where many come at one moment: limits hold, answers count once."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.draft import AppDraft, AppKind
+from valetkey.authorization.actions.developer.kind import AppKind, new_app
 from valetkey.authorization.actions.developer.portal import Barrier, Portal
 from valetkey.authorization.actions.developer.secrets import (
     AppSecrets,
@@ -53,7 +54,11 @@ _PORTAL = Portal(
     ("notes:read",),
     (),
 )
-_WISH = AppDraft(AppKind.SERVER, "Printer", redirect_uris=("https://app.example/cb",))
+_APP = replace(
+    new_app(AppKind.SERVER, "modern", RULES),
+    name="Printer",
+    redirect_uris=("https://app.example/cb",),
+)
 
 
 def _secret() -> Secret:
@@ -71,7 +76,7 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
 
 def _registered(memory: Memory) -> Client:
     made = memory.write(
-        lambda tx: _PORTAL.register(tx, _ADELE, _WISH, NOW, client_id="app_1", secret=_secret())
+        lambda tx: _PORTAL.register(tx, _ADELE, _APP, NOW, client_id="app_1", secret=_secret())
     )
     assert isinstance(made, Client)
     return made
@@ -81,7 +86,7 @@ def test_nobody_has_more_apps_than_allowed_however_fast_they_are(memory: Memory)
     secrets = [_secret() for _ in range(THREADS)]
     told = memory.contend(
         lambda tx, number: _PORTAL.register(
-            tx, _ADELE, _WISH, NOW, client_id=f"app_{number}", secret=secrets[number]
+            tx, _ADELE, _APP, NOW, client_id=f"app_{number}", secret=secrets[number]
         )
     )
     assert sum(isinstance(each, Client) for each in told) == 3

@@ -127,7 +127,7 @@ SAID = (
     ("description", "<script>alert(1)</script>", 200),
     ("logo_uri", "JAVASCRIPT:alert(1)", 422),
     ("logo_uri", "data:text/html,<script>alert(1)</script>", 422),
-    ("website", 'https://evil" onclick=alert(1)', 422),
+    ("client_uri", 'https://evil" onclick=alert(1)', 422),
     ("policy_uri", "https://evil.example/\"'><script>", 422),
     ("tos_uri", "//evil.example", 422),
 )

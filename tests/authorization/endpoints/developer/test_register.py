@@ -101,7 +101,7 @@ FAULTS = (
     ("redirect_uri_1", CALLBACK, "only once"),
     ("logo_uri", "javascript:alert(1)", "beginning with https://"),
     ("logo_uri", "data:image/png;base64,AA", "beginning with https://"),
-    ("website", 'https://evil" onclick=', "without quotes"),
+    ("client_uri", 'https://evil" onclick=', "without quotes"),
     ("policy_uri", "http://app.example/", "beginning with https://"),
     ("tos_uri", "JAVASCRIPT:alert(1)", "beginning with https://"),
     ("scope:nonsense", "yes", "Choose among what is listed"),

@@ -34,7 +34,7 @@ def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -
             do="save",
             name="Better Printer",
             redirect_uri_1="http://localhost:3000/cb",
-            website="https://app.example/",
+            client_uri="https://app.example/",
             profile="classic",
             **{"scope:notes:write": "yes"},
         )
@@ -92,8 +92,8 @@ def test_a_form_from_before_others_changed_the_app_is_not_saved(database_url: st
         assert page.status == 409
         told = text_of(page)
         assert "Another member changed this app" in told
-        assert "the name" in told
-        assert "the description" not in told
+        assert "They changed: Name The form" in told
+        assert "Description" not in told.partition("The form")[0]
         assert 'value="Mine"' in page.body
         assert (await found(it, app.id)).name == "Bob's"
         done = await alice.submit(page, "save", do="save")

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from valetkey.authorization.actions.developer.draft import AppDraft, AppKind
+from valetkey.authorization.actions.developer.kind import AppKind, new_app
+from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.site.developer.delete import DeleteAppPage
@@ -43,13 +45,13 @@ ISSUER = "https://auth.example"
 SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 KINDS = ("server", "browser", "device", "machine")
 FORM = AppForm(
-    AppDraft(
-        AppKind.SERVER,
+    replace(
+        new_app(AppKind.SERVER, "modern", RULES),
         name="Notes Printer",
         description="Prints your notes on real paper.",
-        profile="modern",
-        website="https://app.example",
+        openid=OpenIdRegistration(client_uri="https://app.example"),
     ),
+    AppKind.SERVER,
     redirect_uris=(
         UriRow("https://app.example/callback"),
         UriRow("http://localhost:3000/callback"),
@@ -64,7 +66,7 @@ FORM = AppForm(
 )
 FAULTY = replace(
     FORM,
-    draft=replace(FORM.draft, name="Valetkey Support", logo_uri="javascript:alert(1)"),
+    app=replace(FORM.app, name="Valetkey Support", logo_uri="javascript:alert(1)"),
     redirect_uris=(
         UriRow("https://app.example/callback", good=True),
         UriRow("https://app.example/*", "Addresses are compared letter by letter."),
@@ -118,12 +120,12 @@ def new(form: AppForm) -> NewAppPage:
 
 def empty(kind: AppKind, *rows: UriRow) -> AppForm:
     """The form of a new app of this kind."""
-    return AppForm(AppDraft(kind, profile="modern"), redirect_uris=rows)
+    return AppForm(new_app(kind, "modern", RULES), kind, redirect_uris=rows)
 
 
 def of_kind(kind: AppKind) -> AppForm:
     """The form of an app of this kind."""
-    return replace(FORM, draft=replace(FORM.draft, kind=kind))
+    return replace(FORM, kind=kind)
 
 
 def settings(form: AppForm, app: AppHead = HEAD, **more: object) -> SettingsPage:
@@ -170,7 +172,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
     off = OwnAppLine(AppHead("app_2", "Old Printer", disabled=True), "", "classic")
     odd = replace(
         FORM,
-        draft=replace(FORM.draft, name=hostile.name, description=hostile.domain),
+        app=replace(FORM.app, name=hostile.name, description=hostile.domain),
         redirect_uris=(UriRow(hostile.name),),
     )
     return {

@@ -1,24 +1,29 @@
 """Rules of the developer portal: who may register apps, and which."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
-from valetkey.authorization.actions.developer.draft import AppDraft, AppKind, changed, fresh
+from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.ownership import owned_apps
 from valetkey.authorization.actions.developer.secrets import keep_ending
 from valetkey.authorization.actions.developer.team import add_member
 from valetkey.authorization.actions.endings import delete_clients
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import BY_SECRET, Client, GrantTypeName
+from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.register.membership import TeamRole
-from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS
+from valetkey.authorization.protocol.register.client_metadata import (
+    ClientMetadata,
+    MetadataError,
+    with_values,
+)
 from valetkey.authorization.protocol.register.names import name_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, fresh_id
 
 DOOR = "portal"
@@ -26,6 +31,14 @@ _STILL_UNDER_WAY = 60
 """Seconds after which nothing writes any more for an app that was deleted."""
 
 _BATCH = 100
+_CHOSEN_GRANTS = frozenset(
+    {
+        GrantTypeName.AUTHORIZATION_CODE,
+        GrantTypeName.REFRESH_TOKEN,
+        GrantTypeName.CLIENT_CREDENTIALS,
+    }
+)
+"""Grant types that the form of an app can choose."""
 
 
 class Barrier(StrEnum):
@@ -80,19 +93,36 @@ class Portal:
             return Barrier.FULL
         return None
 
-    def faults(self, draft: AppDraft, before: Client | None = None) -> Faults:
-        """What is wrong with what a developer wants, as far as nobody else has to be looked at."""
-        return self.registrar.rules.faults(self._metadata(draft, before))
+    def edited(
+        self, before: ClientMetadata, values: Mapping[str, object], grants: Collection[str]
+    ) -> ClientMetadata:
+        """Return the metadata after an edit by a developer; fields without a value stay.
 
-    def needs_secret(self, draft: AppDraft) -> bool:
-        """Whether a new app of this kind is given a secret."""
-        return self._metadata(draft, None).proof in BY_SECRET
+        Of the grant types that the form can choose the app has those in `grants`, as far as the
+        settings allow them or it had them before; others were given by an administrator and stay.
+        """
+        after = with_values(before, values)
+        added = tuple(name for name in after.scopes if name not in before.scopes)
+        default = [name for name in before.default_scopes if name in after.scopes]
+        default += [name for name in added if name != OFFLINE_ACCESS]
+        wanted = set(grants) & {*self.settings.grant_types, *before.grant_types}
+        given = {name for name in before.grant_types if name not in _CHOSEN_GRANTS}
+        return replace(
+            after,
+            grant_types=tuple(sorted(given | wanted)),
+            default_scopes=Scope(tuple(default)).names,
+            required_scopes=tuple(n for n in before.required_scopes if n in after.scopes),
+        )
+
+    def faults(self, metadata: ClientMetadata) -> Faults:
+        """Return the errors in what a developer wants, without those that need a transaction."""
+        return self.registrar.rules.faults(metadata)
 
     def register(
         self,
         tx: Transaction,
         user: User,
-        draft: AppDraft,
+        metadata: ClientMetadata,
         now: Instant,
         *,
         client_id: str,
@@ -103,11 +133,9 @@ class Portal:
         tx.clients.touch()
         if barrier := self.barrier(tx, user):
             return barrier
-        if faults := self._own_faults(tx, draft, None):
-            return (*faults, *self.registrar.rules.faults(self._metadata(draft, None)))
-        made = self.registrar.register(
-            tx, self._metadata(draft, None), now, client_id=client_id, secret=secret
-        )
+        if faults := self._own_faults(metadata, None):
+            return (*faults, *self.faults(metadata))
+        made = self.registrar.register(tx, metadata, now, client_id=client_id, secret=secret)
         if not isinstance(made, tuple):
             add_member(tx, made.id, user.uid, TeamRole.OWNER, now)
             if secret is not None:
@@ -115,12 +143,11 @@ class Portal:
         return made
 
     def change(
-        self, tx: Transaction, client: Client, draft: AppDraft, now: Instant
+        self, tx: Transaction, client: Client, metadata: ClientMetadata, now: Instant
     ) -> Client | Faults:
         """The app as it is now, or everything that is wrong with the change."""
-        metadata = self._metadata(draft, client)
-        if faults := self._own_faults(tx, draft, client):
-            return (*faults, *self.registrar.rules.faults(metadata))
+        if faults := self._own_faults(metadata, client):
+            return (*faults, *self.faults(metadata))
         return self.registrar.change(tx, client, metadata, now)
 
     def drop_grant_type(
@@ -141,25 +168,19 @@ class Portal:
         """What is to be done about them every now and then."""
         return (sweep_deleted, sweep_invitations)
 
-    def _metadata(self, draft: AppDraft, before: Client | None) -> ClientMetadata:
-        allowed = self.settings.grant_types
-        if before is None:
-            return fresh(draft, self.settings.default_profile.value, allowed)
-        return changed(metadata_of(before), draft, allowed)
-
-    def _own_faults(self, tx: Transaction, draft: AppDraft, before: Client | None) -> Faults:
+    def _own_faults(self, metadata: ClientMetadata, before: Client | None) -> Faults:
         """What this door asks beyond the rules of all doors."""
         found: list[MetadataError] = []
-        if before is None and draft.kind not in self.kinds:
+        if before is None and kind_of(metadata) not in self.kinds:
             found.append(
                 MetadataError("kind", "another kind of app: this one cannot be registered here")
             )
-        if before is None or draft.name != before.name:
-            detail = name_fault(draft.name, self.reserved_names)
+        if before is None or metadata.name != before.name:
+            detail = name_fault(metadata.name, self.reserved_names)
             if detail:
                 found.append(MetadataError("name", detail))
         known = {*self.offered_scopes, *(before.scope if before is not None else ())}
-        if not set(draft.scopes) <= known:
+        if not set(metadata.scopes) <= known:
             found.append(MetadataError("scopes", "only what can be registered here"))
         return tuple(found)
 

@@ -4,18 +4,22 @@ import hashlib
 import re
 from collections.abc import Mapping
 
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.fields import Editor
+from valetkey.authorization.protocol.register.client_metadata import FIELDS, fields_of
 
-_FORM = re.compile(r"[0-9a-f]{8}(?:\.[0-9a-f]{8}){6}")
+_FIELDS = (*fields_of(Editor.DEVELOPER), FIELDS["grant_types"])
+_FORM = re.compile(rf"[0-9a-f]{{8}}(?:\.[0-9a-f]{{8}}){{{len(_FIELDS) - 1}}}")
 
 
 def version_of(client: Client) -> str:
-    """What the form carries: one short digest for each of its parts."""
+    """Return what the form carries: one short digest for each field that it can change."""
     return ".".join(_digests(client).values())
 
 
 def changed_since(client: Client, version: str) -> tuple[str, ...]:
-    """The parts of the form that are not what they were: all of them for what is no version."""
+    """Return the labels of the fields that changed; all of them for what is no version."""
     now = _digests(client)
     if _FORM.fullmatch(version) is None:
         return tuple(now)
@@ -24,15 +28,8 @@ def changed_since(client: Client, version: str) -> tuple[str, ...]:
 
 
 def _digests(client: Client) -> Mapping[str, str]:
-    parts: Mapping[str, object] = {
-        "name": client.name,
-        "description": client.description,
-        "redirect_uris": client.redirect_uris,
-        "scopes": client.scope.names,
-        "profile": client.profile_name.value,
-        "links": (client.logo_uri, client.openid.client_uri, client.policy_uri, client.tos_uri),
-        "other": (sorted(client.grant_types), client.requires_pkce),
-    }
+    metadata = metadata_of(client)
     return {
-        name: hashlib.sha256(repr(value).encode()).hexdigest()[:8] for name, value in parts.items()
+        field.rule.label: hashlib.sha256(repr(field.of(metadata)).encode()).hexdigest()[:8]
+        for field in _FIELDS
     }

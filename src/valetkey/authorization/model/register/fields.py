@@ -57,8 +57,9 @@ class FieldRule:
     """What is known of a field beyond its type, its default and the text below it.
 
     `source` is the document that defines it. `member` is its name in a registration where that
-    differs (RFC 7591 section 2), `attribute` its name in `Client`. A field with a `label` is in the
-    portal's form if a developer may set it. Texts have from `shortest` to `longest` characters.
+    differs (RFC 7591 section 2), `attribute` its name in `Client`. A `label` is for
+    pages: a developer's field needs one, and lines and links with one are in the portal's form.
+    Texts have from `shortest` to `longest` characters.
     """
 
     kind: Kind

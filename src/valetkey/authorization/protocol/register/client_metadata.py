@@ -76,14 +76,27 @@ class ClientMetadata:
         ),
     ] = ""
     """One sentence about it."""
-    redirect_uris: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, RFC_7591)] = ()
+    redirect_uris: Annotated[
+        tuple[str, ...],
+        FieldRule(Kind.TEXTS, RFC_7591, label=translatable("Redirect URIs")),
+    ] = ()
     """Addresses to which users are redirected after sign-in."""
     grant_types: Annotated[
-        tuple[str, ...], FieldRule(Kind.GRANT_TYPES, RFC_7591, STAFF | Editor.CLIENT)
+        tuple[str, ...],
+        FieldRule(
+            Kind.GRANT_TYPES, RFC_7591, STAFF | Editor.CLIENT, label=translatable("Grant types")
+        ),
     ] = ("authorization_code", "refresh_token")
     """Grant types it may use."""
     scopes: Annotated[
-        tuple[str, ...], FieldRule(Kind.SCOPES, RFC_7591, member="scope", attribute="scope")
+        tuple[str, ...],
+        FieldRule(
+            Kind.SCOPES,
+            RFC_7591,
+            label=translatable("Scopes"),
+            member="scope",
+            attribute="scope",
+        ),
     ] = ()
     """Scopes it may request."""
     default_scopes: Annotated[
@@ -96,7 +109,13 @@ class ClientMetadata:
     """Scopes that users cannot deny."""
     profile: Annotated[
         str,
-        FieldRule(Kind.CHOICE, editors=_PORTAL, attribute="profile_name", choices=ProfileName),
+        FieldRule(
+            Kind.CHOICE,
+            editors=_PORTAL,
+            label=translatable("Security profile"),
+            attribute="profile_name",
+            choices=ProfileName,
+        ),
     ] = ""
     """Security profile: modern for new apps; `clients.default_profile` without it."""
     type: Annotated[
@@ -137,7 +156,9 @@ class ClientMetadata:
     """How it authenticates; what fits its type and keys without it."""
     key_set: Annotated[str, FieldRule(Kind.KEY_SET, RFC_7591, PROTOCOL, member="jwks")] = ""
     """Its public keys, as a JWK set."""
-    requires_pkce: Annotated[bool, FieldRule(Kind.FLAG, "RFC 7636", _PORTAL)] = False
+    requires_pkce: Annotated[
+        bool, FieldRule(Kind.FLAG, "RFC 7636", _PORTAL, label=translatable("Require PKCE"))
+    ] = False
     """Whether it must use PKCE; a public client and the profile modern always do."""
     rotates_refresh_token: Annotated[bool, FieldRule(Kind.FLAG, "RFC 9700", STAFF)] = False
     """Whether each use of a refresh token replaces it."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.actions.developer.draft import kind_of
+from valetkey.authorization.actions.developer.kind import kind_of
 from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from valetkey.authorization.model.register.fields import Editor
+from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.kernel.words import translatable
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
@@ -79,13 +81,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
 """By what the rules say, which is written for programs as well."""
 
 _PREFIX = "this redirect URI cannot be used: "
-_FIELDS = MappingProxyType({"grant_types": "profile", "default_scopes": "scopes"})
-_KNOWN = frozenset(
-    (
-        *("name", "description", "logo_uri", "policy_uri", "tos_uri", "profile"),
-        *("redirect_uris", "scopes", "website"),
-    )
-)
+_PLACES = MappingProxyType({"grant_types": "profile", "default_scopes": "scopes"})
+_KNOWN = frozenset(field.name for field in fields_of(Editor.DEVELOPER))
 
 
 def sentence(detail: str) -> str:
@@ -102,7 +99,7 @@ def by_field(faults: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name, detail in faults:
         start, slash, number = name.partition("/")
-        start = _FIELDS.get(start, "website" if start == "client_uri" else start)
+        start = _PLACES.get(start, start)
         if start not in _KNOWN:
             start = "form"
         place = f"{start}/{number}" if start == "redirect_uris" and slash else start

@@ -1,16 +1,24 @@
 """The form of an app: read from the browser, and shown with what is wrong beside each field."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from valetkey.authorization.actions.developer.draft import AppDraft, AppKind, draft_of
+from valetkey.authorization.actions.developer.kind import AppKind, kind_of, new_app
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.model.register.fields import Editor, Field, Kind
+from valetkey.authorization.protocol.register.client_metadata import (
+    ClientMetadata,
+    MetadataError,
+    fields_of,
+)
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
 from valetkey.authorization.site.developer.settings.faults import by_field
 from valetkey.web.form import Form
 
+_TEXTS = tuple(
+    each for each in fields_of(Editor.DEVELOPER) if each.rule.kind in {Kind.LINE, Kind.LINK}
+)
 _MORE = 2
 """Empty rows that the button for more redirect URIs adds."""
 
@@ -36,13 +44,27 @@ class ScopeBox:
 
 
 @dataclass(frozen=True, slots=True)
+class TextInput:
+    """One line of the form: a field with its value. `kind` is line or link."""
+
+    name: str
+    kind: str
+    label: str
+    hint: str
+    value: str
+    longest: int
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AppForm:
-    """The form of an app as it is shown: the draft and what goes with it.
+    """The form of an app as it is shown: the app and what goes with it.
 
     `faults` has a whole sentence for each field that has one.
     """
 
-    draft: AppDraft
+    app: ClientMetadata
+    kind: AppKind
     redirect_uris: tuple[UriRow, ...] = ()
     scopes: tuple[ScopeBox, ...] = ()
     #: Grant types that this server lets an app of the portal have.
@@ -59,7 +81,22 @@ class AppForm:
     @property
     def has_users(self) -> bool:
         """Whether users sign in to the app and are redirected to it."""
-        return self.draft.kind is not AppKind.MACHINE
+        return self.kind is not AppKind.MACHINE
+
+    @property
+    def texts(self) -> tuple[TextInput, ...]:
+        """The inputs of the fields that are one line of text each."""
+        return tuple(_input(each, self.app) for each in _TEXTS)
+
+    @property
+    def stays_connected(self) -> bool:
+        """Whether it gets refresh tokens, and needs not ask again every hour."""
+        return GrantTypeName.REFRESH_TOKEN in self.app.grant_types
+
+    @property
+    def acts_alone(self) -> bool:
+        """Whether it also asks for tokens of its own, without a user."""
+        return GrantTypeName.CLIENT_CREDENTIALS in self.app.grant_types
 
     @property
     def is_wrong(self) -> bool:
@@ -74,40 +111,41 @@ class AppForms:
     portal: Portal
     scopes: Mapping[str, str]
 
-    def read(self, form: Form, kind: AppKind, before: Client | None = None) -> AppDraft:
-        """The draft that the form holds. What the form has no field for stays as it was."""
-        draft = AppDraft(kind) if before is None else draft_of(before)
-        if kind is not AppKind.MACHINE:
-            draft = replace(
-                draft,
-                redirect_uris=_typed_uris(form),
-                scopes=self._chosen(form, before),
-                stays_connected=_flag(form, "stays_connected"),
-                acts_alone=kind is AppKind.SERVER and _flag(form, "acts_alone"),
-            )
-        if kind is AppKind.SERVER:
-            draft = replace(draft, requires_pkce=_flag(form, "requires_pkce"))
-        return replace(
-            draft,
-            name=_text(form, "name"),
-            description=_text(form, "description"),
-            profile=_text(form, "profile") or draft.profile,
-            website=_text(form, "website"),
-            logo_uri=_text(form, "logo_uri"),
-            policy_uri=_text(form, "policy_uri"),
-            tos_uri=_text(form, "tos_uri"),
+    def new(self, kind: AppKind) -> ClientMetadata:
+        """Return the metadata of a new app before anything was typed."""
+        settings = self.portal.settings
+        return new_app(kind, settings.default_profile.value, settings.grant_types)
+
+    def read(self, form: Form, before: ClientMetadata) -> ClientMetadata:
+        """Return the metadata with what the form holds; a field that is not in it stays."""
+        kind = kind_of(before)
+        values: dict[str, object] = {each.name: _text(form, each.name) for each in _TEXTS}
+        values["profile"] = _text(form, "profile") or before.profile
+        values["requires_pkce"] = kind is not AppKind.MACHINE and (
+            _flag(form, "requires_pkce") if kind is AppKind.SERVER else before.requires_pkce
         )
+        if kind is AppKind.MACHINE:
+            return self.portal.edited(before, values, {GrantTypeName.CLIENT_CREDENTIALS.value})
+        values["redirect_uris"] = _typed_uris(form)
+        values["scopes"] = self._chosen(form, before)
+        grants = {GrantTypeName.AUTHORIZATION_CODE.value}
+        if _flag(form, "stays_connected"):
+            grants.add(GrantTypeName.REFRESH_TOKEN.value)
+        if kind is AppKind.SERVER and _flag(form, "acts_alone"):
+            grants.add(GrantTypeName.CLIENT_CREDENTIALS.value)
+        return self.portal.edited(before, values, grants)
 
     def shown(
         self,
-        draft: AppDraft,
+        app: ClientMetadata,
+        kind: AppKind,
         *,
         before: Client | None = None,
         faults: Iterable[MetadataError] = (),
         more: bool = False,
         checked: bool = False,
     ) -> AppForm:
-        """The form with this draft, and each fault beside its field."""
+        """The form with this app, and each fault beside its field."""
         told = by_field((fault.field, fault.detail) for fault in faults)
         rows = [
             UriRow(
@@ -115,53 +153,67 @@ class AppForms:
                 told.get(f"redirect_uris/{number}", ""),
                 good=checked and f"redirect_uris/{number}" not in told,
             )
-            for number, uri in enumerate(draft.redirect_uris)
+            for number, uri in enumerate(app.redirect_uris)
         ]
         empty = 1 + more * _MORE if rows else 2 + more
         rows += [UriRow()] * min(empty, max(0, MOST_REDIRECT_URIS - len(rows)))
         had = before.grant_types if before is not None else frozenset[str]()
         allowed = {*self.portal.settings.grant_types, *had}
-        default = self.portal.settings.default_profile.value
         return AppForm(
-            replace(draft, profile=draft.profile or default),
+            app,
+            kind,
             redirect_uris=tuple(rows),
-            scopes=tuple(self._boxes(draft, before)),
+            scopes=tuple(self._boxes(app, before)),
             may_stay_connected=GrantTypeName.REFRESH_TOKEN in allowed,
             may_act_alone=GrantTypeName.CLIENT_CREDENTIALS in allowed,
             faults={name: text for name, text in told.items() if "/" not in name},
             checked=checked and not any(name.startswith("redirect_uris") for name in told),
         )
 
-    def pressed(self, form: Form, draft: AppDraft, before: Client | None = None) -> AppForm | None:
+    def pressed(
+        self, form: Form, app: ClientMetadata, kind: AppKind, before: Client | None = None
+    ) -> AppForm | None:
         """The form after a button that saves nothing; None for the button that saves.
 
         `check` judges the redirect URIs, `more` adds rows for them.
         """
         match form.get("do"):
             case "check":
-                faults = _about_uris(self.portal.faults(draft, before))
-                return self.shown(draft, before=before, faults=faults, checked=True)
+                faults = _about_uris(self.portal.faults(app))
+                return self.shown(app, kind, before=before, faults=faults, checked=True)
             case "more":
-                return self.shown(draft, before=before, more=True)
+                return self.shown(app, kind, before=before, more=True)
             case _:
                 return None
 
-    def _chosen(self, form: Form, before: Client | None) -> tuple[str, ...]:
+    def _chosen(self, form: Form, before: ClientMetadata) -> tuple[str, ...]:
         """The scopes that are ticked, and those that have no box."""
-        had = () if before is None else before.scope.names
-        hidden = tuple(name for name in had if name not in self.scopes)
+        hidden = tuple(name for name in before.scopes if name not in self.scopes)
         ticked = tuple(n.removeprefix("scope:") for n in form.names if n.startswith("scope:"))
         # In the order in which they are declared, whatever the browser made of it.
         known = tuple(name for name in self.scopes if name in ticked)
         odd = tuple(name for name in ticked if name not in self.scopes)
         return (*known, *odd, *hidden)
 
-    def _boxes(self, draft: AppDraft, before: Client | None) -> Iterable[ScopeBox]:
+    def _boxes(self, app: ClientMetadata, before: Client | None) -> Iterable[ScopeBox]:
         offered = self.portal.offered_scopes
         for name, sentence in self.scopes.items():
             given = name not in offered
             if not given or (before is not None and name in before.scope):
-                yield ScopeBox(name, sentence, chosen=name in draft.scopes, given=given)
+                yield ScopeBox(name, sentence, chosen=name in app.scopes, given=given)
+
+
+def _input(each: Field, app: ClientMetadata) -> TextInput:
+    rule = each.rule
+    return TextInput(
+        each.name,
+        rule.kind.name.lower(),
+        rule.label,
+        rule.hint,
+        each.of(app),
+        rule.longest,
+        rule.shortest > 0,
+    )
 
 
 def _typed_uris(form: Form) -> tuple[str, ...]:

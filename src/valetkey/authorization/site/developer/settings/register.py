@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.draft import AppDraft, AppKind
+from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
 from valetkey.authorization.actions.developer.portal import Barrier, Portal, fresh_client_id
 from valetkey.authorization.layout.addresses import NEW_APP
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.client import BY_SECRET, Client
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.developer.app import AppHead, head_of
 from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
 from valetkey.authorization.site.page import (
@@ -100,7 +101,7 @@ class RegisterApp:
         kind = self._kind(request.query)
         if barrier is not None or kind is None:
             return self._choose(barrier)
-        form = self.forms.shown(AppDraft(kind))
+        form = self.forms.shown(self.forms.new(kind), kind)
         return self._form(request, form, fresh_client_id(self.random))
 
     async def submit(self, request: SignedInRequest) -> Outcome:
@@ -109,21 +110,23 @@ class RegisterApp:
         kind, client_id = self._kind(form), form.get("client_id") or ""
         if kind is None or not self._is_own_id(request, client_id, form.get("mark") or ""):
             return SeeOther(NEW_APP)
-        draft = self.forms.read(form, kind)
-        if shown := self.forms.pressed(form, draft):
+        app = self.forms.read(form, self.forms.new(kind))
+        if shown := self.forms.pressed(form, app, kind):
             return self._form(request, shown, client_id)
-        return await self._register(request, draft, client_id)
+        return await self._register(request, app, client_id)
 
-    async def _register(self, request: SignedInRequest, draft: AppDraft, client_id: str) -> Outcome:
+    async def _register(
+        self, request: SignedInRequest, app: ClientMetadata, client_id: str
+    ) -> Outcome:
         user, now = request.user, request.now
         secret = None
-        if self.portal.needs_secret(draft):
+        if app.proof in BY_SECRET:
             secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
 
         def register(tx: Transaction) -> OwnApp | Faults | Barrier | None:
             if find_own(tx, client_id, user.uid) is not None:
                 return None
-            made = self.portal.register(tx, user, draft, now, client_id=client_id, secret=secret)
+            made = self.portal.register(tx, user, app, now, client_id=client_id, secret=secret)
             return find_own(tx, client_id, user.uid) if isinstance(made, Client) else made
 
         made = await self.store.write(register, done_by=request.actor)
@@ -133,7 +136,7 @@ class RegisterApp:
         if isinstance(made, Barrier):
             return self._choose(made)
         if isinstance(made, tuple):
-            shown = self.forms.shown(draft, faults=made)
+            shown = self.forms.shown(app, kind_of(app), faults=made)
             return self._form(request, shown, client_id, _UNPROCESSABLE)
         shown_once = "" if secret is None else secret.reveal()
         return Show(RegisteredPage(head_of(made), self.issuer, shown_once))

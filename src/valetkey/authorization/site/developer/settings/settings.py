@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.clients import LEGACY
-from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.draft import AppKind, draft_of, kind_of
+from valetkey.authorization.actions.clients import Faults, metadata_of
+from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.version import changed_since, version_of
@@ -49,7 +49,7 @@ class LegacySwitch:
 class SettingsPage:
     """The context of settings.html. Its form posts `csrf`, `version`, and the fields.
 
-    `others` are the fields that another member changed after the form was opened.
+    `others` are the labels of the fields that another member changed after the form was opened.
     """
 
     template: ClassVar[str] = "developer/settings/settings.html"
@@ -112,15 +112,15 @@ class Settings:
         """The form with the app as it is."""
         client = request.client
         saved = client.changed_at > request.now - _RECENT and "saved" in request.query
-        form = self.forms.shown(draft_of(client), before=client)
+        form = self.forms.shown(metadata_of(client), kind_of(client), before=client)
         return _form(request, request.app, form, saved=saved)
 
     async def save(self, request: AppRequest) -> Outcome:
         """Save the app, or say what is wrong; other buttons only check or add rows."""
         client, form, uid, now = request.client, request.form, request.user.uid, request.now
-        draft = self.forms.read(form, kind_of(client), client)
+        kind, app = kind_of(client), self.forms.read(form, metadata_of(client))
         version = form.get("version") or ""
-        if shown := self.forms.pressed(form, draft, client):
+        if shown := self.forms.pressed(form, app, kind, client):
             return _form(request, request.app, shown, version=version)
 
         def change(tx: Transaction) -> Client | Faults | _Outdated | None:
@@ -130,16 +130,18 @@ class Settings:
                 return None
             if parts := changed_since(current.client, version):
                 return _Outdated(current, parts)
-            return self.portal.change(tx, current.client, draft, now)
+            # Read again: what the form does not hold may have changed.
+            wanted = self.forms.read(form, metadata_of(current.client))
+            return self.portal.change(tx, current.client, wanted, now)
 
         done = await self.store.write(change, done_by=request.actor)
         if done is None:
             raise nothing_there("app")
         if isinstance(done, _Outdated):
-            shown = self.forms.shown(draft, before=done.app.client)
+            shown = self.forms.shown(app, kind, before=done.app.client)
             return _form(request, done.app, shown, _OUTDATED, others=done.parts)
         if isinstance(done, tuple):
-            shown = self.forms.shown(draft, before=client, faults=done)
+            shown = self.forms.shown(app, kind, before=client, faults=done)
             return _form(request, request.app, shown, _UNPROCESSABLE, version=version)
         return SeeOther(f"{request.head.at('settings')}?saved=1")
 
@@ -164,7 +166,9 @@ class Settings:
             raise nothing_there("app")
         if isinstance(done, tuple):
             # It is the only grant type of the app: another has to be chosen first.
-            shown = self.forms.shown(draft_of(client), before=client, faults=done)
+            shown = self.forms.shown(
+                metadata_of(client), kind_of(client), before=client, faults=done
+            )
             return _form(request, request.app, shown, _UNPROCESSABLE)
         return SeeOther(f"{request.head.at('settings')}?saved=1")
 
