@@ -121,7 +121,12 @@ class ClientMetadata:
     type: Annotated[
         str,
         FieldRule(
-            Kind.CHOICE, "RFC 6749", STAFF, member="token_endpoint_auth_method", choices=ClientType
+            Kind.CHOICE,
+            "RFC 6749",
+            STAFF,
+            label=translatable("Client type"),
+            member="token_endpoint_auth_method",
+            choices=ClientType,
         ),
     ] = "confidential"
     """Client type: public if it runs where it cannot keep a secret."""
@@ -131,12 +136,19 @@ class ClientMetadata:
             Kind.CHOICE,
             "OpenID Connect Registration",
             STAFF | Editor.CLIENT,
+            label=translatable("Application type"),
             choices=ApplicationType,
         ),
     ] = "web"
     """native for an app on a device: the port of its loopback redirect URI may vary."""
     access_token_format: Annotated[
-        str, FieldRule(Kind.CHOICE, editors=STAFF, choices=AccessTokenFormat)
+        str,
+        FieldRule(
+            Kind.CHOICE,
+            editors=STAFF,
+            label=translatable("Access tokens"),
+            choices=AccessTokenFormat,
+        ),
     ] = "jwt"
     """A jwt can be verified anywhere; a reference can be revoked everywhere at once."""
     access_token_lifetime: Annotated[
@@ -149,6 +161,7 @@ class ClientMetadata:
             Kind.CHOICE,
             RFC_7591,
             Editor.OPERATOR,
+            label=translatable("Authentication"),
             member="token_endpoint_auth_method",
             choices=AuthenticationMethod,
         ),

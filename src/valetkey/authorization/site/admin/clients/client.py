@@ -1,5 +1,6 @@
 """/admin/clients/{client_id}: one app, the questions before what is done with it, and the doing."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
@@ -7,13 +8,16 @@ from urllib.parse import unquote_to_bytes
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import Held, no_such_client
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.model.register.fields import LISTS, Kind
 from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
 from valetkey.authorization.operations.client_records import SecretMade
 from valetkey.authorization.operations.clients import DELETE
 from valetkey.authorization.operations.operation import InvalidInput, Result, Services
+from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -54,6 +58,15 @@ class TeamLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """One field of the app; its values are `words` to be translated or code."""
+
+    label: str
+    values: tuple[str, ...]
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClientPage:
     """Everything about one app but its secrets."""
 
@@ -62,14 +75,8 @@ class ClientPage:
 
     row: ClientRow
     description: str
-    application_type: str
-    authentication: str
-    token_format: str
     needs_pkce: bool
-    redirect_uris: tuple[str, ...]
-    grant_types: tuple[str, ...]
-    scopes: tuple[str, ...]
-    links: tuple[tuple[str, str], ...]
+    facts: tuple[Fact, ...]
     changed: When
     verified_since: When | None
     disabled_since: When | None
@@ -100,6 +107,9 @@ class SecretPage:
 
 _BUTTONS = Buttons.below("/clients/{client_id}")
 _LONGEST_ID = 100
+_ELSEWHERE = frozenset({"name", "description", "requires_pkce", "key_set"})
+"""Fields that the page shows otherwise, and the key set, which is too long for it."""
+
 _USUAL_END = "86400"
 _BAD_REQUEST = 400
 
@@ -237,22 +247,8 @@ def _page(held: Held, names: dict[int, str], request: AdminRequest, done: str) -
             legacy=any(client.may_use(each) for each in clients.LEGACY),
         ),
         description=client.description,
-        application_type=client.application_type.value,
-        authentication=client.authentication_method.value,
-        token_format=client.access_token_format.value,
         needs_pkce=client.needs_pkce,
-        redirect_uris=client.redirect_uris,
-        grant_types=tuple(sorted(client.grant_types)),
-        scopes=client.scope.names,
-        links=tuple(
-            (word, url)
-            for word, url in (
-                (translatable("Logo"), client.logo_uri),
-                (translatable("Privacy"), client.policy_uri),
-                (translatable("Terms of service"), client.tos_uri),
-            )
-            if url
-        ),
+        facts=tuple(_facts(client)),
         changed=When(client.changed_at, now),
         verified_since=None if client.verified_at is None else When(client.verified_at, now),
         disabled_since=None if client.disabled_at is None else When(client.disabled_at, now),
@@ -267,6 +263,22 @@ def _page(held: Held, names: dict[int, str], request: AdminRequest, done: str) -
         events_url=with_query(EVENTS, {"client": client.id}),
         done=done,
     )
+
+
+def _facts(client: Client) -> Iterator[Fact]:
+    """Return the fields that were chosen; lists with a label also where they are empty."""
+    metadata = metadata_of(client)
+    for field in FIELDS.values():
+        value, kind = field.of(metadata), field.rule.kind
+        label = field.rule.label or field.name
+        if field.name in _ELSEWHERE:
+            continue
+        if kind in LISTS and (value or field.rule.label):
+            yield Fact(label, value)
+        elif kind is Kind.FLAG and value:
+            yield Fact(label, (translatable("yes"),), words=True)
+        elif value not in ("", (), None, False):
+            yield Fact(label, (str(value),))
 
 
 def _member(one: Membership, names: dict[int, str]) -> TeamLine:
