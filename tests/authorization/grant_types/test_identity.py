@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import ADA, Answer, Service, run
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import half_hash
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.secret import Fingerprint
 
 IDENTITY = ("openid", "profile", "email", "offline_access")
 PASSWORD = "correct horse battery"
@@ -63,10 +65,36 @@ def test_without_openid_there_is_none(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_claims_of_scopes_stay_with_userinfo(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "self_registered", "carries"),
+    [
+        ("auto", False, True),
+        ("auto", True, False),
+        ("scope", True, True),
+        ("requested", False, False),
+    ],
+)
+def test_id_token_carries_claims_of_scopes_as_its_client_says(
+    tmp_path: Path, chosen: str, self_registered: bool, carries: bool
+) -> None:
     async def story(it: Service) -> None:
-        claims = await _read(it, await _exchange(it, "openid profile email"))
-        assert not {"name", "email", "updated_at"} & set(claims)
+        def prepare(tx: Transaction) -> None:
+            client = tx.clients.find("app")
+            assert client is not None
+            tx.clients.change(replace(client, openid=OpenIdRegistration(id_token_claims=chosen)))
+            if self_registered:
+                tx.registrations.add("app", Fingerprint("f"), Fingerprint("m"), it.clock.now)
+
+        await it.client("app", scopes=(*IDENTITY, "notes:read"))
+        await it.write(prepare)
+        answer = await _exchange(it, "openid profile email")
+        claims = await _read(it, answer)
+        assert ({"name", "email", "email_verified"} <= set(claims)) is carries
+        if carries:
+            assert "phone_number" not in claims
+            again = await it.refresh("app", answer.text("refresh_token"))
+            assert (await _read(it, again))["email"] == claims["email"]
+            return
         asked = '{"id_token":{"email":null}}'
         claims = await _read(it, await _exchange(it, "openid profile", claims=asked))
         assert claims["email"] == "ada@example.com"

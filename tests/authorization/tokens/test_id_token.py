@@ -122,7 +122,7 @@ def test_ed25519_comes_with_the_longer_hash() -> None:
 def test_what_the_scope_asks_for_is_left_to_userinfo_where_an_access_token_opens_it() -> None:
     scoped = replace(WHOLE, scope=Scope.of("openid", "profile", "email"))
     assert not {"name", "nickname", "email"} & set(_mint(scoped).claims)
-    alone = _mint(replace(scoped, without_access_token=True)).claims
+    alone = _mint(replace(scoped, with_scope_claims=True)).claims
     assert (alone["nickname"], alone["email"], alone["email_verified"]) == (
         *("Countess", "ada@example.com"),
         False,

@@ -99,6 +99,7 @@ def _exchange(
                 nonce=code.nonce,
                 claims=ClaimsRequest.parse(code.claims),
                 scope=scope,
+                with_scope_claims=request.client.has_scope_claims_in_id_token,
             ),
         ),
         request.fingerprints,

@@ -229,6 +229,7 @@ def _identity(request: TokenRequest, presented: _Presented, scope: Scope) -> Ide
         sid=grant.sid,
         claims=ClaimsRequest.parse(grant.claims),
         scope=scope,
+        with_scope_claims=request.client.has_scope_claims_in_id_token,
     )
 
 

@@ -47,8 +47,8 @@ class Signs(Protocol):
 class Identity:
     """Who signed in, when, how and for which client; `sid` is the session id, "" if there is none.
 
-    Without an access token the client cannot call userinfo, so all claims of the scope go into the
-    ID token (Core section 5.4).
+    With `with_scope_claims` all claims of the scope go into the ID token. That is always so without
+    an access token, because the client cannot call userinfo (Core section 5.4).
     """
 
     user: User
@@ -59,7 +59,7 @@ class Identity:
     nonce: str = ""
     claims: ClaimsRequest = ClaimsRequest.EMPTY
     scope: Scope = _NO_SCOPE
-    without_access_token: bool = False
+    with_scope_claims: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,6 @@ def _wanted_acrs(identity: Identity) -> Collection[str]:
 
 def _asked(identity: Identity) -> Collection[str]:
     asked = set(identity.claims.id_token)
-    if identity.without_access_token:
+    if identity.with_scope_claims:
         asked.update(claims_of_scope(identity.scope))
     return asked

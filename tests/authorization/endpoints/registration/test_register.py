@@ -42,6 +42,7 @@ def test_what_is_stored_is_what_is_told_with_every_default(
             "scope": "openid profile email address phone offline_access",
             "subject_type": "public",
             "token_endpoint_auth_method": "client_secret_basic",
+            "id_token_claims": "auto",
             "id_token_signed_response_alg": "ES256",
             "require_auth_time": False,
             "frontchannel_logout_session_required": False,

@@ -313,7 +313,8 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
             nonce=asked.nonce,
             claims=yes.claims,
             scope=yes.scope,
-            without_access_token=asked.response_type is ResponseType.ID_TOKEN,
+            # What else comes through the browser leaves them to the token endpoint and userinfo.
+            with_scope_claims=asked.response_type is ResponseType.ID_TOKEN,
         )
     return Issued(
         asked,

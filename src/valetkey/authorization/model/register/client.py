@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.register.openid import IdTokenClaims, OpenIdRegistration
 from valetkey.authorization.model.register.profile import PROFILES, Profile, ProfileName
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime
@@ -160,6 +160,17 @@ class Client:
     def needs_pkce(self) -> bool:
         """Whether every request for a code needs a code challenge (RFC 9700 2.1.1)."""
         return self.is_public or self.requires_pkce
+
+    @property
+    def has_scope_claims_in_id_token(self) -> bool:
+        """Whether ID tokens of the token endpoint carry the claims of the granted scopes.
+
+        OpenID Connect Core section 5.4 leaves them to userinfo; common libraries never ask there.
+        """
+        chosen = self.openid.id_token_claims
+        if chosen == IdTokenClaims.AUTO:
+            return not self.self_registered
+        return chosen == IdTokenClaims.SCOPE
 
     @property
     def may_show_logo(self) -> bool:

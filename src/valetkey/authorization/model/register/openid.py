@@ -1,6 +1,7 @@
 """The fields of a client that are stored as one document, most of them of OpenID Connect."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -9,6 +10,7 @@ import msgspec
 from valetkey.authorization.model.register.fields import (
     PROTOCOL,
     RFC_7591,
+    STAFF,
     Editor,
     FieldRule,
     Kind,
@@ -26,6 +28,14 @@ _whole = partial(FieldRule, Kind.WHOLE, editors=PROTOCOL)
 _WEBSITE = FieldRule(
     Kind.LINK, RFC_7591, PROTOCOL | Editor.DEVELOPER, label=translatable("Website")
 )
+
+
+class IdTokenClaims(StrEnum):
+    """Which claims about the user the ID tokens of the token endpoint carry."""
+
+    AUTO = "auto"
+    SCOPE = "scope"
+    REQUESTED = "requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,11 @@ class OpenIdRegistration:
     """Algorithm with which it signs its assertions."""
     id_token_signed_response_alg: Annotated[str, _text(_CORE)] = ""
     """Algorithm with which its ID tokens are signed; RS256 without it."""
+    id_token_claims: Annotated[
+        str, FieldRule(Kind.CHOICE, editors=STAFF | Editor.CLIENT, choices=IdTokenClaims)
+    ] = "auto"
+    """Claims in its ID tokens: those of the granted scopes (`scope`) or those that a request names
+    (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
     id_token_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
     """Key management of its encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
     id_token_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
