@@ -35,7 +35,7 @@ OWNERS = {
     "prometheus_client": ("cli/serving/exposition.py",),
     "psycopg": ("database/postgres*.py",),
     "pytest": ("testing/*.py",),
-    "segno": ("authorization/site/account/security/authenticator.py",),
+    "segno": ("authorization/layout/qr_code.py",),
     "structlog": ("web/log.py",),
     "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/wording.py"),
     "uvloop": ("web/listen.py",),

@@ -38,7 +38,7 @@ _HARDENED = (
 )
 _TABLES = (
     "clients", "client_secrets", "users", "credentials", "sessions", "consents", "vouchers",
-    "grants", "access_tokens", "revocations",
+    "grants", "access_tokens", "revocations", "device_codes",
 )  # fmt: skip
 
 

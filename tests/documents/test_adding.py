@@ -35,7 +35,7 @@ from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 
 SECRET = "x" * 43
-DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+CIBA = "urn:openid:params:grant-type:ciba"
 
 
 def ask(url, body=None):
@@ -64,10 +64,10 @@ def operation(servers):
 
 
 with Servers(Path(sys.argv[1])) as servers:
-    grants, back = ("authorization_code", DEVICE), ("https://tv.example/cb",)
+    grants, back = ("authorization_code", CIBA), ("https://tv.example/cb",)
     tv = ClientMetadata("TV", grant_types=grants, redirect_uris=back)
     servers.register_client(tv, "tv", SECRET)
-    form = f"grant_type={DEVICE}&client_id=tv&client_secret={SECRET}"
+    form = f"grant_type={CIBA}&client_id=tv&client_secret={SECRET}"
     servers.register_user("grace", "a good long password")
     grace, account = Person(servers.auth_url), servers.auth_url + "/account"
     grace.sign_in(grace.open(f"{account}/login-history"), "grace", "a good long password")
@@ -76,8 +76,8 @@ with Servers(Path(sys.argv[1])) as servers:
     seen = {
         "grant types": metadata["grant_types_supported"],
         "scopes": metadata["scopes_supported"],
-        "device code": ask(servers.auth_url + "/oauth/token", (form + "&device_code=x").encode()),
-        "no device code": ask(servers.auth_url + "/oauth/token", form.encode()),
+        "request id": ask(servers.auth_url + "/oauth/token", (form + "&auth_req_id=x").encode()),
+        "no request id": ask(servers.auth_url + "/oauth/token", form.encode()),
         "object": ask(servers.api_url + "/v2/bookmarks")[0],
         "no object": ask(servers.api_url + "/v2/bookmark")[0],
         "operation": operation(servers),
@@ -131,9 +131,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 
 def test_new_grant_type_is_announced_and_served(seen: dict[str, object]) -> None:
-    assert "urn:ietf:params:oauth:grant-type:device_code" in str(seen["grant types"])
-    assert "the device code is unknown" in str(seen["device code"])
-    assert "the parameter device_code is missing" in str(seen["no device code"])
+    assert "urn:openid:params:grant-type:ciba" in str(seen["grant types"])
+    assert "the request id is unknown" in str(seen["request id"])
+    assert "the parameter auth_req_id is missing" in str(seen["no request id"])
 
 
 def test_new_resource_object_is_served_with_its_scopes(seen: dict[str, object]) -> None:

@@ -55,6 +55,7 @@ FLAGS = (
 # Registered names of RFC 8414, OpenID Discovery, the logout specifications, RFC 9207, RFC 9701.
 MORE = {
     "service_documentation",
+    "device_authorization_endpoint",
     "revocation_endpoint",
     "revocation_endpoint_auth_methods_supported",
     "revocation_endpoint_auth_signing_alg_values_supported",

@@ -15,6 +15,7 @@ from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.sections.administration import AdministrationSettings
 from valetkey.config.sections.brand import BrandSettings
 from valetkey.config.sections.database import DatabaseSettings
+from valetkey.config.sections.device import DeviceSettings
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.fetch import FetchSettings
@@ -333,6 +334,7 @@ class Settings:
     passwords: PasswordSettings = PasswordSettings()
     factors: FactorSettings = FactorSettings()
     limits: LimitSettings = LimitSettings()
+    device: DeviceSettings = DeviceSettings()
     database: DatabaseSettings = DatabaseSettings()
     serving: ServingSettings = ServingSettings()
     fetch: FetchSettings = FetchSettings()

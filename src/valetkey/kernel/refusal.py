@@ -42,6 +42,8 @@ class ErrorCode(StrEnum):
     INVALID_CLIENT_METADATA = "invalid_client_metadata"  # RFC 7591 section 3.2.2
     INVALID_SOFTWARE_STATEMENT = "invalid_software_statement"  # RFC 7591 section 3.2.2
     UNAPPROVED_SOFTWARE_STATEMENT = "unapproved_software_statement"  # RFC 7591 section 3.2.2
+    AUTHORIZATION_PENDING = "authorization_pending"  # RFC 8628 section 3.5
+    EXPIRED_TOKEN = "expired_token"  # RFC 8628 section 3.5
     SLOW_DOWN = "slow_down"  # RFC 8628 section 3.5; here for every kind of too many attempts
     # Errors of HTTP itself, named after RFC 9110 section 15.5 and RFC 6585.
     FORBIDDEN = "forbidden"
@@ -86,6 +88,8 @@ STATUS: Mapping[ErrorCode, int] = MappingProxyType(
         ErrorCode.INVALID_CLIENT_METADATA: 400,
         ErrorCode.INVALID_SOFTWARE_STATEMENT: 400,
         ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT: 400,
+        ErrorCode.AUTHORIZATION_PENDING: 400,
+        ErrorCode.EXPIRED_TOKEN: 400,
         ErrorCode.SLOW_DOWN: 429,
         ErrorCode.FORBIDDEN: 403,
         ErrorCode.NOT_FOUND: 404,
@@ -115,7 +119,8 @@ class Refusal:
 
     `check` names the rule ("code.replayed"); `expected` and `received` are redacted by their author
     and never reach the client. `retry_after` is in seconds, 0 for none. `about` is the id of a
-    registered client that the request named, authenticated or not, for the event log.
+    registered client that the request named, authenticated or not, for the event log. `status` is
+    the HTTP status where it is not that of the code, 0 otherwise.
     """
 
     code: ErrorCode
@@ -125,6 +130,7 @@ class Refusal:
     received: str = ""
     retry_after: int = 0
     about: str = ""
+    status: int = 0
 
 
 class Refused(Exception):

@@ -40,6 +40,7 @@ class Prefix(StrEnum):
     REGISTRATION = "vk_rg"
     INVITATION = "vk_in"
     DEVICE = "vk_rd"
+    DEVICE_CODE = "vk_dc"
 
 
 class Secret:

@@ -9,20 +9,23 @@ from tests.authorization.endpoints.world import ADA, Service, run
 from tests.support.wait import until_found
 from valetkey.authorization.background import upkeep as module
 from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Upkeep, sweep_all
+from valetkey.authorization.model.device_code import DeviceCode
 from valetkey.authorization.storage.records import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable
-from valetkey.kernel.moment import Instant, days, hours, later, minutes
+from valetkey.kernel.moment import Instant, days, hours, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
+from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, Secret
 
 _REFUSAL = Refusal(ErrorCode.INVALID_REQUEST, "no", "test.check", "this", "that")
 _TABLES = (
     "vouchers",
+    "device_codes",
     "access_tokens",
     "grants",
     "sessions",
@@ -59,6 +62,9 @@ async def _fill(it: Service) -> None:
         tx.revocations.add(RevokedKind.TOKEN, "at_1", it.clock.now)
         (session,) = tx.sessions.live_of(ADA, it.clock.now)
         assert tx.participants.add(session.id, "web", it.clock.now)
+        code, print_ = Fingerprint("device code"), Fingerprint("user code")
+        asked = (code, print_, "web", 0, Scope.of("read"), "", "gr_1", it.clock.now)
+        tx.device_codes.issue(DeviceCode(*asked, later(it.clock.now, days(1)), seconds(5)))
         tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
         invitation = Invitation("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
         tx.invitations.issue(Fingerprint("invitation"), invitation)

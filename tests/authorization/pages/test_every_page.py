@@ -42,7 +42,7 @@ GIVEN_TOO = {
     "looks",
     "things",
 }
-IMPORTED = {"passwords", "factors", "mailed", "lists"}
+IMPORTED = {"consent", "passwords", "factors", "mailed", "lists"}
 TEMPLATES = environment_of(ENGLISH)
 
 every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())

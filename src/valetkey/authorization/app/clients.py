@@ -11,6 +11,9 @@ from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
+from valetkey.authorization.endpoints.client.device_authorization import (
+    DeviceAuthorizationEndpoint,
+)
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
@@ -89,10 +92,21 @@ def client_routes(
         refuse,
         minter.id_tokens.subjects,
     )
+    device = DeviceAuthorizationEndpoint(
+        issuer=foundation.issuer,
+        store=foundation.store,
+        door=door,
+        policy=policy_of(foundation.settings, foundation.own_scope),
+        settings=foundation.settings.device,
+        fingerprints=key,
+        runtime=foundation.runtime,
+        refuse=refuse,
+    )
     own = client_credentials.GRANT_TYPE
     return (
         _form("/oauth/token", token(*GRANT_TYPES), refuse),
         _form("/token", token(own, elsewhere=f"{foundation.issuer}/oauth/token"), refuse),
+        _form("/oauth/device-authorization", device, refuse),
         _form("/oauth/revoke", revoke, refuse),
         _form("/oauth/introspect", introspect, refuse),
         Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
@@ -246,9 +260,5 @@ def health_routes(
     return Health(checks, failures, token).routes(lambda _: refuse)
 
 
-def _form(
-    path: str,
-    endpoint: TokenEndpoint | RevocationEndpoint | IntrospectionEndpoint,
-    refuse: ClientRefusal,
-) -> Route:
+def _form(path: str, endpoint: Endpoint, refuse: ClientRefusal) -> Route:
     return Route(path, {"POST": endpoint}, refuse, Body.FORM, hides_query=True)

@@ -83,6 +83,7 @@ from valetkey.authorization.site.developer.settings.settings import Settings
 from valetkey.authorization.site.developer.team import Team
 from valetkey.authorization.site.developer.try_it.start import Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
+from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.errors.explanation import ErrorPages
 from valetkey.authorization.site.federation.arrived import ArrivedEndpoint
 from valetkey.authorization.site.federation.begin import LeaveEndpoint
@@ -176,6 +177,7 @@ def page_routes(site: Site, token: Route, userinfo: Route) -> tuple[Route, ...]:
     pages = PageServer(site.server, site.renderer, site.refuse)
     account = account_pages(site)
     accounts, passwords = site.foundation.accounts(), replace(site.passwords, door="account")
+    device = DevicePages(site.server, site.foundation.settings.device)
     owner = OwnerLinks(site.server, site.renderer, accounts, passwords)
     return (
         *_visitor_routes(site, account),
@@ -184,6 +186,8 @@ def page_routes(site: Site, token: Route, userinfo: Route) -> tuple[Route, ...]:
         *pages.routes(account),
         *pages.routes(developer_pages(site, token, userinfo)),
         *pages.routes(admin_pages(site.foundation)),
+        *pages.routes(device.pages()),
+        *device.routes(site.refuse),
         *owner.routes(site.refuse),
     )
 

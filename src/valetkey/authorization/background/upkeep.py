@@ -36,7 +36,7 @@ _SWEEP_EVERY = 10.0
 _KEYS_EVERY = 30.0
 _COUNT_EVERY = 10.0
 _REPLAY_MEMORY = hours(1)
-"""How long a redeemed code is remembered after it expired; its replay revokes the grant."""
+"""How long codes are remembered after they expired; a code's replay revokes its grant."""
 
 _GRANT_MEMORY = days(3)
 """How long an ended grant is kept, so that the reason can be looked up."""
@@ -53,6 +53,7 @@ Sweep = Callable[[Transaction, Instant], int]
 
 SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.vouchers.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
+    lambda tx, now: tx.device_codes.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
     lambda tx, now: tx.access_tokens.sweep(now, BATCH),
     lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
     lambda tx, now: tx.scope_uses.sweep(now, BATCH),

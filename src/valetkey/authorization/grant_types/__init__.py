@@ -5,6 +5,7 @@ from types import MappingProxyType
 from valetkey.authorization.grant_types import (
     authorization_code,
     client_credentials,
+    device_code,
     implicit,
     password,
     refresh_token,
@@ -17,6 +18,7 @@ GRANT_TYPES: tuple[GrantType, ...] = (
     refresh_token.GRANT_TYPE,
     client_credentials.GRANT_TYPE,
     password.GRANT_TYPE,
+    device_code.GRANT_TYPE,
 )
 """The grant types of the token endpoint."""
 

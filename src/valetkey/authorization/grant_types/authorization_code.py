@@ -58,25 +58,31 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(code.uid) if presence is None else presence.user
-    problem = _judge(code, request) or _still_allowed(code, request, presence, user)
+    problem = _judge(code, request) or still_allowed(code, request, presence, user)
     if problem or user is None:
         refusal = problem or _unknown("without user")
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
         return refusal
-    return _exchange(tx, request, voucher, code, user)
+    granted = begin_grant(tx, request, voucher.grant_id, code, user)
+    event = CodeRedeemed(
+        user.uid, voucher.client_id, voucher.grant_id, granted.token_id, str(granted.scope)
+    )
+    tx.events.add(event, request.now)
+    return granted
 
 
-def _exchange(
-    tx: Transaction, request: TokenRequest, voucher: Voucher, code: CodePayload, user: User
+def begin_grant(
+    tx: Transaction, request: TokenRequest, grant_id: str, code: CodePayload, user: User
 ) -> Granted:
+    """Create the grant of what the user allowed, with its first tokens."""
     scope = Scope.parse(code.scope) & request.client.scope
-    grant = begin(request, user, scope, grant_id=voucher.grant_id, auth_time=code.auth_time)
+    grant = begin(request, user, scope, grant_id=grant_id, auth_time=code.auth_time)
     grant = replace(grant, sid=code.session_id, methods=code.methods, claims=code.claims)
     # Consent to offline access covers use after sign-out (OpenID Connect Core section 11).
     if request.client.ends_with_session and OFFLINE_ACCESS not in scope:
         grant = replace(grant, session_id=code.session_id)
     tx.grants.issue(grant)
-    granted = issue_access_token(
+    return issue_access_token(
         tx,
         Issuing(
             client=request.client,
@@ -104,9 +110,6 @@ def _exchange(
         ),
         request.fingerprints,
     )
-    event = CodeRedeemed(user.uid, grant.client_id, grant.id, granted.token_id, str(scope))
-    tx.events.add(event, request.now)
-    return granted
 
 
 def _judge(code: CodePayload, request: TokenRequest) -> Refusal | None:
@@ -140,9 +143,10 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
     )
 
 
-def _still_allowed(
+def still_allowed(
     code: CodePayload, request: TokenRequest, presence: Presence | None, user: User | None
 ) -> Refusal | None:
+    """Refuse a code whose client, user, session or consent ended since the user allowed it."""
     client, session = request.client, None if presence is None else presence.session
     standing = Liveness(
         client_disabled=client.disabled_at is not None,

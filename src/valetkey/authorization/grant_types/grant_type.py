@@ -101,13 +101,18 @@ def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
 
 def wrong_target(request: TokenRequest) -> Refusal | None:
     """Refuse a `resource` other than the API that tokens are issued for (RFC 8707)."""
-    resource = request.parameters.get("resource")
-    if not resource or resource == request.policy.audience:
+    return unknown_target(request.parameters, request.policy)
+
+
+def unknown_target(parameters: Form, policy: TokenPolicy) -> Refusal | None:
+    """Judge the `resource` of a request that issues no token yet in the same way."""
+    resource = parameters.get("resource")
+    if not resource or resource == policy.audience:
         return None
     return Refusal(
         ErrorCode.INVALID_TARGET,
         "tokens of this server are not for that resource",
         "resource.unknown",
-        request.policy.audience,
+        policy.audience,
         "another resource",
     )

@@ -10,6 +10,7 @@ SECOND_FACTOR = "/oauth/second-factor"
 SWITCH_ACCOUNT = "/oauth/switch-account"
 SIGN_OUT = "/oauth/sign-out"
 START = "/oauth/start"
+DEVICE = "/device"
 HOME = "/"
 LANGUAGE = "/language"
 APPS = "/account/apps"
@@ -47,6 +48,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "recovery_codes": "/account/security/recovery-codes",
         "developer": "/developer",
         "new_app": "/developer/new",
+        "device": "/device",
         "admin": "/admin",
         "admin_users": "/admin/users",
         "admin_roles": "/admin/roles",

@@ -5,7 +5,8 @@ import re
 _LONGEST = 500
 # A path of our own areas, and nothing that a browser or a proxy could read as another place.
 _OWN = re.compile(
-    r"/(?:account|developer|admin)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.~-]{1,100}){0,8}", re.ASCII
+    r"/(?:account|developer|admin|device)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.~-]{1,100}){0,8}",
+    re.ASCII,
 )
 
 

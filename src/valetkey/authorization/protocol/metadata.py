@@ -10,6 +10,7 @@ _ENDPOINTS: Mapping[str, str] = MappingProxyType(
     {
         "authorization_endpoint": "/oauth/authorize",
         "token_endpoint": "/oauth/token",
+        "device_authorization_endpoint": "/oauth/device-authorization",
         "userinfo_endpoint": "/oauth/userinfo",
         "jwks_uri": "/oauth/jwks",
         "registration_endpoint": "/oauth/register",

@@ -66,7 +66,12 @@ def asking_app(client: Client, asked: AuthorizationRequest, *, signed_in: bool) 
 
     Before a user has signed in, only a verified app shows its logo and its links.
     """
-    place = origin(asked.returns.redirect_uri)
+    return shown_app(client, asked.returns.redirect_uri, signed_in=signed_in)
+
+
+def shown_app(client: Client, redirect_uri: str, *, signed_in: bool) -> AskingApp:
+    """The same for an answer that goes to this redirect URI; "" for an app that has none."""
+    place = origin(redirect_uri) if redirect_uri else ""
     is_shown = signed_in or client.verified_at is not None
     return AskingApp(
         name=client.name or client.id,

@@ -40,6 +40,7 @@ from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
 from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
+from valetkey.authorization.storage.tokens.device_codes import DeviceCodes
 from valetkey.authorization.storage.tokens.endings import Endings
 from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
@@ -209,6 +210,11 @@ class Transaction(Struct, frozen=True):
     def access_tokens(self) -> AccessTokens:
         """Access tokens by reference."""
         return AccessTokens(self.db)
+
+    @property
+    def device_codes(self) -> DeviceCodes:
+        """Device codes."""
+        return DeviceCodes(self.db)
 
     @property
     def vouchers(self) -> Vouchers:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.authorization.pages.examples.account import account_examples
+from tests.authorization.pages.examples.account import account_examples, ago
 from tests.authorization.pages.examples.developer import developer_examples
 from tests.authorization.pages.examples.federation import federation_examples
 from tests.authorization.pages.examples.insight import insight_examples
@@ -20,6 +20,11 @@ from valetkey.authorization.site.consent.consent import (
     ClaimLine,
     ConsentPage,
     ScopeLine,
+)
+from valetkey.authorization.site.device.device import (
+    ConfirmDevicePage,
+    DeviceDecidedPage,
+    EnterCodePage,
 )
 from valetkey.authorization.site.errors.explanation import (
     QueryStringPage,
@@ -92,6 +97,22 @@ def consent(app: AskingApp = PRINTER, person: SignedInPerson = ADA, **more: obje
     )
 
 
+def device(app: AskingApp = PRINTER, **more: object) -> ConfirmDevicePage:
+    """The page of a device's code as it is most of the time, changed by `more`."""
+    said = {"scopes": scopes(3, required=1), "lasts": 15_552_000, "changes": (), **more}
+    return ConfirmDevicePage(
+        action="/device/BCDF-GHJK",
+        csrf="csrf-value",
+        code="BCDF-GHJK",
+        app=app,
+        person=ADA,
+        asked=ago(40),
+        asked_from="2001:db8:85a3:8d3:1319:8a2e:370:7348",
+        account_url="/account/apps",
+        **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    )
+
+
 def _explanation(code: ErrorCode, reference: str = "") -> PageContext:
     page = explanation_of(code, reference)
     assert page is not None
@@ -134,6 +155,17 @@ EXAMPLES: Mapping[str, PageContext] = {
     "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
     "consent_rtl": consent(RTL, SignedInPerson("noor", "نور الهدى", "noor@example.com")),
     "consent_hostile": consent(HOSTILE, SignedInPerson("<i>", "\u2069<script>", '"@example.com')),
+    "device": EnterCodePage("/device", "csrf-value", 600),
+    "device_wrong": EnterCodePage("/device", "csrf-value", 600, "BCDF-GHJ?"),
+    "device_odd": EnterCodePage("/device", "csrf-value", 600, '"><script>'),
+    "device_confirm": device(),
+    "device_not_compared": device(not_compared=True),
+    "device_nothing": device(scopes=scopes(3, chosen=False), nothing_chosen=True),
+    "device_confirm_long": device(LONG),
+    "device_confirm_rtl": device(RTL),
+    "device_confirm_hostile": device(HOSTILE),
+    "device_allowed": DeviceDecidedPage(PRINTER.name, allowed=True),
+    "device_denied": DeviceDecidedPage(HOSTILE.name, allowed=False),
     "home_nobody": HomePage("/oauth/sign-in"),
     "sign_out": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA),
     "sign_out_app": SignOutPage(

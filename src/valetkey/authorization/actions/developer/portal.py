@@ -36,6 +36,7 @@ _CHOSEN_GRANTS = frozenset(
         GrantTypeName.AUTHORIZATION_CODE,
         GrantTypeName.REFRESH_TOKEN,
         GrantTypeName.CLIENT_CREDENTIALS,
+        GrantTypeName.DEVICE_CODE,
     }
 )
 """Grant types that the form of an app can choose."""

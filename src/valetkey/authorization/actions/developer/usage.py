@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of
@@ -42,6 +43,7 @@ _ERRORS = "errors."
 _ISSUED: Mapping[str, str] = MappingProxyType(
     {
         "code.redeemed": "authorization_code",
+        "device_code.redeemed": GrantTypeName.DEVICE_CODE.value,
         "refresh_token.used": "refresh_token",
         "refresh_token.repeated": "refresh_token",
     }

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.consents import remember_consent
 from valetkey.authorization.authentication.session import Present, SignedIn, find_still_present
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.authorize.server import Server
@@ -20,7 +21,6 @@ from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
     ConsentDenied,
-    ConsentGiven,
 )
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import Client, GrantTypeName
@@ -183,7 +183,11 @@ def _answer(
         return ClientError(asked, _NONCE_USED)
     consent_id = "" if present.consent is None else present.consent.id
     if step.asked:
-        consent_id = _remember(tx, client, present, asked, step, drawn, now)
+        uid = present.signed_in.user.uid
+        given = Consent(
+            uid, client.id, step.scope, client.appearance, now, step.claims, drawn.consent_id
+        )
+        consent_id = remember_consent(tx, present.consent, given, asked.scope, asked.single_claims)
     # A claim is given by a scope or by itself, and in both ways only where it was allowed.
     claims = asked.claims.only(step.claims.union(claims_of_scope(step.scope)))
     return _issue(
@@ -268,29 +272,6 @@ def _mark(
     now: Instant,
 ) -> bool:
     return tx.vouchers.issue(Voucher(kind, mark, client_id, "", "", expires_at, now))
-
-
-def _remember(
-    tx: Transaction,
-    client: Client,
-    present: Present,
-    asked: AuthorizationRequest,
-    step: Respond,
-    drawn: FlowSecrets,
-    now: Instant,
-) -> str:
-    uid, before = present.signed_in.user.uid, present.consent
-    scope, claims = step.scope, step.claims
-    # The newest word counts: what was asked for and not ticked is no longer allowed, and what was
-    # allowed to an app that looked different is asked again.
-    if before is not None and before.appearance == client.appearance:
-        scope = (before.scope - asked.scope) | scope
-        claims = before.claims.difference(asked.single_claims).union(claims)
-    consent = Consent(uid, client.id, scope, client.appearance, now, claims, drawn.consent_id)
-    consent_id = tx.consents.put(consent)
-    event = ConsentGiven(uid, client.id, str(step.scope), tuple(sorted(step.claims)))
-    tx.events.add(event, now)
-    return consent_id
 
 
 def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Issued:

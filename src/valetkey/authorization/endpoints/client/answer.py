@@ -68,4 +68,4 @@ class ClientRefusal:
             headers.append(("www-authenticate", 'Bearer error="invalid_token"'))
         if refusal.retry_after:
             headers.append(("retry-after", str(refusal.retry_after)))
-        return json_response(body, STATUS[refusal.code], tuple(headers))
+        return json_response(body, refusal.status or STATUS[refusal.code], tuple(headers))

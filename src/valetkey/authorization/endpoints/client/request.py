@@ -11,6 +11,7 @@ from valetkey.authorization.client_authentication.authenticate import (
 )
 from valetkey.authorization.client_authentication.client_secret import read_basic
 from valetkey.authorization.client_authentication.method import Authenticated, Presented
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -116,6 +117,21 @@ def require_query_allowed(asked: ClientRequest, proven: Authenticated) -> None:
                 "parameters in the query string",
             )
         )
+
+
+def require_registered(client: Client, grant_type: str) -> None:
+    """Refuse a client that may not use this grant type."""
+    if client.may_use(grant_type):
+        return
+    raise Refused(
+        Refusal(
+            ErrorCode.UNAUTHORIZED_CLIENT,
+            "this client is not registered for this grant type",
+            "grant_type.not_registered",
+            ", ".join(sorted(client.grant_types)),
+            grant_type,
+        )
+    )
 
 
 def the_token(asked: ClientRequest) -> str:

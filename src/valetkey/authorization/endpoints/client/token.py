@@ -10,6 +10,7 @@ from valetkey.authorization.endpoints.client.request import (
     ClientRequest,
     ClientRequestAuthentication,
     require_query_allowed,
+    require_registered,
 )
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
@@ -61,7 +62,7 @@ class TokenEndpoint:
             proven = await self.door.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
-            _require_registered(grant_type, proven)
+            require_registered(proven.client, grant_type.name)
             return await self._answer(request, asked, proven, grant_type)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
@@ -72,7 +73,7 @@ class TokenEndpoint:
         granted = await self._redeem(request, asked, proven, grant_type)
         if granted is None:
             proven = await self.door.prove_again(request, asked)
-            _require_registered(grant_type, proven)
+            require_registered(proven.client, grant_type.name)
             granted = await self._redeem(request, asked, proven, grant_type)
         client = proven.client
         if granted is None:
@@ -142,18 +143,3 @@ class TokenEndpoint:
             ("deprecation", _FORBIDDEN_SINCE),
             ("link", f'<{page}>; rel="deprecation"; type="text/html"'),
         )
-
-
-def _require_registered(grant_type: GrantType, proven: Authenticated) -> None:
-    client = proven.client
-    if client.may_use(grant_type.name):
-        return
-    raise Refused(
-        Refusal(
-            ErrorCode.UNAUTHORIZED_CLIENT,
-            "this client is not registered for this grant type",
-            "grant_type.not_registered",
-            ", ".join(sorted(client.grant_types)),
-            grant_type.name,
-        )
-    )

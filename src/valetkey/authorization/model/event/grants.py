@@ -70,6 +70,44 @@ class CodeSpoiled(ByClient):
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceCodeIssued(ByClient):
+    """A device asked for authorization and shows a user code."""
+
+    client_id: str
+    grant_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCodeAllowed(ByUser):
+    """A user entered the code of a device and allowed its client this scope."""
+
+    uid: int
+    client_id: str
+    grant_id: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCodeRedeemed(ByClient):
+    """A device code was redeemed: the grant began and its first access token was issued."""
+
+    uid: int
+    client_id: str
+    grant_id: str
+    token_id: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCodeSpoiled(ByClient):
+    """An allowed device code was redeemed after what it depends on had ended; the code is void."""
+
+    client_id: str
+    grant_id: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
 class AccessTokenIssued(ByClient):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 

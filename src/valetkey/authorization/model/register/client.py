@@ -64,6 +64,7 @@ class GrantTypeName(StrEnum):
     PASSWORD = "password"
     CLIENT_CREDENTIALS = "client_credentials"
     REFRESH_TOKEN = "refresh_token"
+    DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 @dataclass(frozen=True, slots=True)

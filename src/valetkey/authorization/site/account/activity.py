@@ -81,6 +81,7 @@ _TOLD = {
         "consent.denied",
         "consent.withdrawn",
         "code.redeemed",
+        "device_code.redeemed",
         "grant.revoked",
     ),
     Kind.ACCOUNT: (
@@ -111,6 +112,7 @@ NOT_TOLD: Mapping[str, str] = MappingProxyType(
     {
         "access_token.issued": "each sign-in of an app gives one; code.redeemed tells of it",
         "code.issued": "code.redeemed tells of it a moment later",
+        "device_code.allowed": "consent.given tells of it at the same moment",
         "refresh_token.used": "apps do so every hour; the page of the app says when last",
         "identity.confirmed": "they did so a moment ago, on the way to what is told",
         "logout_token.delivered": "between the server and an app; session.ended tells of it",

@@ -16,7 +16,8 @@ from valetkey.authorization.endpoints.authorize.pending import (
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import APPS, CONSENT, SIGN_IN, SWITCH_ACCOUNT
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
-from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
@@ -196,7 +197,7 @@ class ConsentEndpoint:
             ),
             lasts=self._lasts(pending),
             account_url=APPS,
-            changes=_changes(pending),
+            changes=changes_since(_before(pending), pending.client),
             nothing_chosen=nothing_chosen,
         )
         return self.renderer.page(
@@ -220,12 +221,16 @@ def _about(pending: Pending, signed_in: SignedIn) -> tuple[str, str]:
     return pending.interaction.id, signed_in.session.id
 
 
-def _changes(pending: Pending) -> tuple[Change, ...]:
-    person = pending.known.person
-    if person is None or person.consent is None:
+def _before(pending: Pending) -> Consent | None:
+    return None if pending.known.person is None else pending.known.person.consent
+
+
+def changes_since(consent: Consent | None, client: Client) -> tuple[Change, ...]:
+    """Return how the app's appearance differs from the one that the user consented to."""
+    if consent is None:
         return ()
-    before = person.consent.appearance.split("\n")
-    after = pending.client.appearance.split("\n")
+    before = consent.appearance.split("\n")
+    after = client.appearance.split("\n")
     if before == after or len(before) != len(after):
         return ()
     changes: list[Change] = []

@@ -21,6 +21,14 @@ curl https://auth.example/oauth/register \\
     -d '{"redirect_uris": ["https://app.example/cb"]}'""",
 )
 
+_POLL = Example(
+    "A device that polls",
+    """\
+curl https://auth.example/oauth/token -d client_id="$CLIENT_ID" \\
+    -d device_code="$DEVICE_CODE" \\
+    -d grant_type=urn:ietf:params:oauth:grant-type:device_code""",
+)
+
 TOKEN: Mapping[ErrorCode, ErrorText] = MappingProxyType(
     {
         ErrorCode.INVALID_CLIENT: ErrorText(
@@ -108,11 +116,29 @@ curl -u "$CLIENT_ID:$CLIENT_SECRET" -d token="$REFRESH_TOKEN" \\
             ),
             *rfc(7009, "2.2.1"),
         ),
+        ErrorCode.AUTHORIZATION_PENDING: ErrorText(
+            "The user has not yet entered the code of the device.",
+            ("The device polls while the user signs in: this is not a failure.",),
+            (developer("Poll again after `interval` seconds, until there is another answer."),),
+            _POLL,
+            *rfc(8628, "3.5"),
+        ),
+        ErrorCode.EXPIRED_TOKEN: ErrorText(
+            "The code of the device has expired.",
+            ("The user did not enter the code, or did not allow the app, in time.",),
+            (
+                developer("Stop polling, and request a new code when the user wants to."),
+                visitor("Start again on the device for a new code."),
+            ),
+            _POLL,
+            *rfc(8628, "3.5"),
+        ),
         ErrorCode.SLOW_DOWN: ErrorText(
             "Too many attempts in a short time.",
             (
                 "A secret or password was wrong several times in a row.",
                 "The app asks for tokens much more often than they expire.",
+                "A device polls sooner than after `interval` seconds; it must add 5 from then on.",
                 "Many people or programs share one address.",
             ),
             (

@@ -1,7 +1,7 @@
 """/account/security/authenticator: set up an authenticator app, or remove it."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from valetkey.authorization.actions.account.factors import (
     FreshCodes,
@@ -14,6 +14,7 @@ from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.email.notices import Notices, WayIn
 from valetkey.authorization.layout.addresses import SECURITY
+from valetkey.authorization.layout.qr_code import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.account.security.recent_proof import (
@@ -33,13 +34,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import later, minutes
-from valetkey.kernel.runtime import lazily
 from valetkey.kernel.secret import fresh_id
-
-if TYPE_CHECKING:
-    import segno
-else:
-    segno = lazily("segno")
 
 NEW = "/account/security/authenticator/new"
 REMOVE = "/account/security/authenticator/remove"
@@ -179,19 +174,3 @@ class AuthenticatorApp:
             wrong=wrong,
         )
         return Show(context, _BAD_REQUEST if wrong else 200)
-
-
-def qr_code(text: str) -> tuple[str, int]:
-    """The QR code of a text: its dark squares as the `d` of an SVG path, and its width."""
-    code = segno.make(text, error="m", micro=False)
-    runs: list[str] = []
-    for y, row in enumerate(code.matrix_iter(border=4)):
-        start = None
-        for x, dark in enumerate((*row, 0)):
-            if dark and start is None:
-                start = x
-            elif not dark and start is not None:
-                runs.append(f"M{start} {y}h{x - start}v1h-{x - start}z")
-                start = None
-    width, _ = code.symbol_size(border=4)
-    return "".join(runs), int(width)

@@ -69,6 +69,7 @@ class AppForm:
     scopes: tuple[ScopeBox, ...] = ()
     #: Grant types that this server lets an app of the portal have.
     may_stay_connected: bool = True
+    may_use_devices: bool = False
     may_act_alone: bool = True
     faults: Mapping[str, str] = field(default_factory=dict[str, str])
     #: The redirect URIs were checked, and nothing was saved.
@@ -97,6 +98,11 @@ class AppForm:
     def acts_alone(self) -> bool:
         """Whether it also asks for tokens of its own, without a user."""
         return GrantTypeName.CLIENT_CREDENTIALS in self.app.grant_types
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether it also runs on devices without a browser, which show a code."""
+        return GrantTypeName.DEVICE_CODE in self.app.grant_types
 
     @property
     def is_wrong(self) -> bool:
@@ -131,6 +137,8 @@ class AppForms:
         grants = {GrantTypeName.AUTHORIZATION_CODE.value}
         if _flag(form, "stays_connected"):
             grants.add(GrantTypeName.REFRESH_TOKEN.value)
+        if _flag(form, "on_devices"):
+            grants.add(GrantTypeName.DEVICE_CODE.value)
         if kind is AppKind.SERVER and _flag(form, "acts_alone"):
             grants.add(GrantTypeName.CLIENT_CREDENTIALS.value)
         return self.portal.edited(before, values, grants)
@@ -165,6 +173,7 @@ class AppForms:
             redirect_uris=tuple(rows),
             scopes=tuple(self._boxes(app, before)),
             may_stay_connected=GrantTypeName.REFRESH_TOKEN in allowed,
+            may_use_devices=GrantTypeName.DEVICE_CODE in allowed,
             may_act_alone=GrantTypeName.CLIENT_CREDENTIALS in allowed,
             faults={name: text for name, text in told.items() if "/" not in name},
             checked=checked and not any(name.startswith("redirect_uris") for name in told),

@@ -1,0 +1,33 @@
+"""Consents that users give: stored so that they need not be asked again."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.event.grants import ConsentGiven
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.scope import Scope
+
+
+def remember_consent(
+    tx: Transaction,
+    before: Consent | None,
+    given: Consent,
+    asked: Scope,
+    asked_claims: Collection[str] = (),
+) -> str:
+    """Store what the user allowed just now, of what was asked; return the id of the consent.
+
+    What was asked for and not ticked is no longer allowed. What was allowed to an app that looked
+    different is asked again.
+    """
+    scope, claims = given.scope, given.claims
+    if before is not None and before.appearance == given.appearance:
+        scope = (before.scope - asked) | scope
+        claims = before.claims.difference(asked_claims).union(claims)
+    consent_id = tx.consents.put(replace(given, scope=scope, claims=claims))
+    allowed = tuple(sorted(given.claims))
+    tx.events.add(
+        ConsentGiven(given.uid, given.client_id, str(given.scope), allowed), given.given_at
+    )
+    return consent_id

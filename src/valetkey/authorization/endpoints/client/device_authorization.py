@@ -1,0 +1,146 @@
+"""POST /oauth/device-authorization: begin a device authorization (RFC 8628 section 3.1)."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from valetkey.authorization.client_authentication.method import not_proven
+from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, NOT_STORED, ClientRefusal
+from valetkey.authorization.endpoints.client.request import (
+    ClientRequest,
+    ClientRequestAuthentication,
+    require_query_allowed,
+    require_registered,
+)
+from valetkey.authorization.grant_types.device_code import DEVICE_CODE
+from valetkey.authorization.grant_types.grant_type import outside_scope, unknown_target
+from valetkey.authorization.layout.addresses import DEVICE
+from valetkey.authorization.model.device_code import (
+    DeviceCode,
+    fresh_user_code,
+    shown_user_code,
+)
+from valetkey.authorization.model.event.actor import by_client
+from valetkey.authorization.model.event.grants import DeviceCodeIssued
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.protocol.liveness import liveness_of, require_live
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.config.sections.device import DeviceSettings
+from valetkey.kernel.moment import later
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+from valetkey.web.client_address import neighbourhood
+from valetkey.web.exchange import Request, Response, json_response
+
+USER_CODE = "user_code"
+"""The purpose under which user codes are fingerprinted."""
+
+_DRAWS = 3
+"""A user code is in use already with a probability below 10^-6 as long as 20,000 are open."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAuthorizationEndpoint:
+    """Issues device codes to clients that have the grant type."""
+
+    issuer: str
+    store: Store
+    door: ClientRequestAuthentication
+    policy: TokenPolicy
+    settings: DeviceSettings
+    fingerprints: FingerprintKey
+    runtime: Runtime
+    refuse: ClientRefusal
+
+    async def __call__(self, request: Request) -> Response:
+        """Return the device code, the user code and where users enter it (section 3.2)."""
+        client_id = None
+        try:
+            asked = self.door.read(request)
+            proven = await self.door.prove(request, asked)
+            client_id = proven.client.id
+            require_query_allowed(asked, proven)
+            require_registered(proven.client, GrantTypeName.DEVICE_CODE)
+            scope = self._scope(asked, proven.client)
+            if problem := unknown_target(asked.parameters, self.policy):
+                raise Refused(problem)
+            device_code, user_code = await self._issue(request, proven.client, scope)
+        except Refused as refused:
+            return self.refuse(request, refused.refusal, client_id)
+        shown = shown_user_code(user_code)
+        body: dict[str, object] = {
+            "device_code": device_code.reveal(),
+            "user_code": shown,
+            "verification_uri": f"{self.issuer}{DEVICE}",
+            "verification_uri_complete": f"{self.issuer}{DEVICE}/{shown}",
+            "expires_in": self.settings.code_lifetime,
+            "interval": self.settings.interval,
+        }
+        return json_response(body, 200, (*NOT_STORED, *ANY_ORIGIN))
+
+    def _scope(self, asked: ClientRequest, client: Client) -> Scope:
+        allowed = client.scope - self.policy.own_scope
+        wanted = Scope.parse(asked.parameters.get("scope") or "")
+        if OPENID in wanted:
+            # OpenID Connect Core section 3.1.2.1: unknown names are ignored.
+            wanted = wanted & allowed
+        scope = wanted or (client.default_scope & allowed) or allowed
+        if not scope or not scope <= allowed:
+            raise Refused(outside_scope(allowed))
+        return scope
+
+    async def _issue(self, request: Request, client: Client, scope: Scope) -> tuple[Secret, str]:
+        random, now, key = self.runtime.random, request.at, self.fingerprints
+        for _ in range(_DRAWS):
+            device_code = fresh_secret(Prefix.DEVICE_CODE, random)
+            user_code = fresh_user_code(random)
+            code = DeviceCode(
+                fingerprint=key.of(DEVICE_CODE, device_code.reveal()),
+                user_code=key.of(USER_CODE, user_code),
+                client_id=client.id,
+                client_generation=client.generation,
+                scope=scope,
+                address=request.address,
+                grant_id=fresh_id("gr", random),
+                created_at=now,
+                expires_at=later(now, self.settings.code_lifetime),
+                poll_interval=self.settings.interval,
+            )
+            if await self.store.write(partial(self._store, code), done_by=by_client(client.id)):
+                return device_code, user_code
+        raise Refused(_too_many(self.settings.interval, "user codes in use"))
+
+    def _store(self, code: DeviceCode, tx: Transaction) -> bool:
+        now = code.created_at
+        place = self.fingerprints.of("throttle", neighbourhood(code.address))
+        for bucket, most in (
+            (f"device_codes_from:{place}", self.settings.codes_per_address),
+            (f"device_codes_of:{code.client_id}", self.settings.codes_per_client),
+        ):
+            if wait := tx.throttles.take(bucket, Limit(most, self.settings.code_lifetime), now):
+                raise Refused(_too_many(wait, f"more than {most}"))
+        # The client may have been disabled since authentication.
+        client = tx.clients.find(code.client_id)
+        if client is None:
+            raise Refused(not_proven("unknown"))
+        if problem := require_live(liveness_of(client), now):
+            raise Refused(problem)
+        if not tx.device_codes.issue(replace(code, client_generation=client.generation)):
+            return False
+        tx.events.add(DeviceCodeIssued(code.client_id, code.grant_id), now)
+        return True
+
+
+def _too_many(wait: int, received: str) -> Refusal:
+    return Refusal(
+        ErrorCode.SLOW_DOWN,
+        "too many device codes were requested; try again later",
+        "device_authorization.throttled",
+        "fewer device codes",
+        received,
+        retry_after=wait,
+    )

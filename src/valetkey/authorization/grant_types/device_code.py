@@ -1,0 +1,133 @@
+"""The device code, polled until the user decided in a browser (RFC 8628 sections 3.4 and 3.5)."""
+
+from dataclasses import replace
+
+from valetkey.authorization.grant_types.authorization_code import begin_grant, still_allowed
+from valetkey.authorization.grant_types.grant_type import GrantType, TokenRequest, wrong_target
+from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.device_code import DeviceCode, DeviceCodeState
+from valetkey.authorization.model.event.grants import DeviceCodeRedeemed, DeviceCodeSpoiled
+from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Granted
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.secret import Prefix, well_formed
+
+DEVICE_CODE = "device_code"
+"""The purpose under which device codes are fingerprinted."""
+
+
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+    """Redeem an allowed device code once; until then, tell the client to poll again.
+
+    Another client's code is unknown to this one. A code that was redeemed gives nothing again, and
+    its grant goes on: unlike an authorization code it never passes through a browser, so a second
+    use is a device that lost the response.
+    """
+    text = request.the(DEVICE_CODE)
+    if not well_formed(Prefix.DEVICE_CODE, text):
+        return _unknown("malformed")
+    code = tx.device_codes.find(request.fingerprints.of(DEVICE_CODE, text))
+    if code is None:
+        return _unknown("unknown")
+    if code.client_id != request.client.id:
+        return _unknown("another client's")
+    if problem := wrong_target(request) or _client_ended(code, request):
+        return problem
+    if code.state is not DeviceCodeState.ALLOWED or code.expires_at <= request.now:
+        return _not_allowed(tx, code, request)
+    return _exchange(tx, code, request)
+
+
+def _exchange(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Granted | Refusal:
+    allowed = CodePayload.decode(code.payload)
+    tx.users.hold(allowed.uid)
+    if not tx.device_codes.redeem(code.fingerprint, request.now):
+        return _not_allowed(tx, replace(code, state=DeviceCodeState.REDEEMED), request)
+    presence = tx.presences.find_by_id(allowed.session_id, code.client_id)
+    # A session that was deleted has ended; a disabled account is reported first.
+    user = tx.users.find(allowed.uid) if presence is None else presence.user
+    problem = still_allowed(allowed, request, presence, user)
+    if problem or user is None:
+        refusal = problem or _unknown("without user")
+        event = DeviceCodeSpoiled(code.client_id, code.grant_id, refusal.check)
+        tx.events.add(event, request.now)
+        return refusal
+    granted = begin_grant(tx, request, code.grant_id, allowed, user)
+    redeemed = DeviceCodeRedeemed(
+        user.uid, code.client_id, code.grant_id, granted.token_id, str(granted.scope)
+    )
+    tx.events.add(redeemed, request.now)
+    return granted
+
+
+def _client_ended(code: DeviceCode, request: TokenRequest) -> Refusal | None:
+    client = request.client
+    standing = Liveness(
+        client_disabled=client.disabled_at is not None,
+        grant_revoked=code.client_generation != client.generation,
+    )
+    return require_live(standing, request.now)
+
+
+def _not_allowed(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Refusal:
+    if code.state is DeviceCodeState.REDEEMED:
+        return Refusal(
+            ErrorCode.INVALID_GRANT,
+            "the device code was already used",
+            "device_code.used",
+            "a device code not used before",
+            "a used device code",
+        )
+    if code.state is DeviceCodeState.DENIED:
+        return Refusal(
+            ErrorCode.ACCESS_DENIED,
+            "the user denied the request",
+            "device_code.denied",
+            status=_BAD_REQUEST,
+        )
+    if code.expires_at <= request.now:
+        return Refusal(
+            ErrorCode.EXPIRED_TOKEN,
+            "the device code has expired; request a new one",
+            "device_code.expired",
+            f"before {code.expires_at}",
+            f"at {request.now}",
+        )
+    if tx.device_codes.poll(code.fingerprint, request.now):
+        return Refusal(
+            ErrorCode.AUTHORIZATION_PENDING,
+            "the user has not decided yet; poll again after the interval",
+            "device_code.pending",
+        )
+    return Refusal(
+        ErrorCode.SLOW_DOWN,
+        "the client polls too often; wait 5 seconds longer between requests from now on",
+        "device_code.slow_down",
+        f"{code.poll_interval} seconds between polls",
+        "fewer",
+        status=_BAD_REQUEST,
+    )
+
+
+def _unknown(received: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the device code is unknown or belongs to another client",
+        "device_code.unknown",
+        "a device code issued to this client",
+        received,
+    )
+
+
+_BAD_REQUEST = 400
+"""RFC 8628 section 3.5: errors as in RFC 6749 section 5.2."""
+
+GRANT_TYPE = GrantType(
+    GrantTypeName.DEVICE_CODE.value,
+    redeem,
+    rules=GrantTypeRules(issues_refresh_tokens=True),
+)

@@ -1,0 +1,386 @@
+"""/device: where users enter the code of a device and allow it (RFC 8628 section 3.3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from valetkey.authorization.actions.consents import remember_consent
+from valetkey.authorization.authentication.session import Present, find_still_present
+from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.client.device_authorization import USER_CODE
+from valetkey.authorization.layout.addresses import APPS, DEVICE
+from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
+from valetkey.authorization.layout.qr_code import qr_code
+from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.device_code import (
+    DeviceCode,
+    read_user_code,
+    shown_user_code,
+)
+from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.site.consent.consent import Change, ScopeLine, changes_since
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    SignedInRequest,
+    signed_in,
+)
+from valetkey.authorization.site.presentation import shown_app, shown_person
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.device import DeviceSettings
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.words import translatable
+from valetkey.web.client_address import neighbourhood
+from valetkey.web.exchange import Refuse, Request, Response
+from valetkey.web.router import Route
+
+ONE = f"{DEVICE}/{{user_code}}"
+
+_BAD_REQUEST = 400
+_TITLE = translatable("Connect a device")
+
+
+@dataclass(frozen=True, slots=True)
+class EnterCodePage:
+    """The context of enter.html: the form for the code. Posts `csrf` and `user_code`.
+
+    `code` is what was entered and is not valid, "" before.
+    """
+
+    template: ClassVar[str] = "device/enter.html"
+
+    action: str
+    csrf: str
+    #: Seconds that a code lasts.
+    lasts: int
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmDevicePage:
+    """The context of confirm.html: ask whether the app on the device may do what it wants.
+
+    Posts `csrf`, `decision=allow` or `decision=deny`, `shown=yes` if the user compared the code,
+    and `scope` once for each box left checked.
+    """
+
+    template: ClassVar[str] = "device/confirm.html"
+
+    action: str
+    csrf: str
+    code: str
+    app: AskingApp
+    person: SignedInPerson
+    scopes: tuple[ScopeLine, ...]
+    changes: tuple[Change, ...]
+    #: When and from which address the device asked.
+    asked: When
+    asked_from: str
+    #: Seconds the access can last at most.
+    lasts: int
+    account_url: str
+    #: The user pressed Allow with every box cleared.
+    nothing_chosen: bool = False
+    #: The user pressed Allow without comparing the code.
+    not_compared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDecidedPage:
+    """The context of decided.html: the device goes on by itself, or gets no access."""
+
+    template: ClassVar[str] = "device/decided.html"
+
+    app_name: str
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Entered:
+    """A valid code that a user entered, and the client that waits for the decision."""
+
+    code: DeviceCode
+    client: Client
+
+    @property
+    def scope(self) -> Scope:
+        """What can be allowed: the client's registered scope may have shrunk since."""
+        return self.code.scope & self.client.scope
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePages:
+    """The pages of device authorization.
+
+    A code that is entered counts as a guess until it turns out to be valid: per user, per address
+    and for the whole server, whatever page it is entered on.
+    """
+
+    server: Server
+    settings: DeviceSettings
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """Enter the code; confirm it."""
+        confirm = Act(self.decide, multiple=("scope",))
+        return (
+            Page(DEVICE, signed_in, self.enter, Act(self.entered), title=_TITLE),
+            Page(ONE, signed_in, self.confirm, confirm, title=_TITLE),
+        )
+
+    def routes(self, refuse: Refuse) -> tuple[Route, ...]:
+        """The QR code of `verification_uri_complete`, for devices that cannot draw one."""
+        return (Route(f"{ONE}/qr.svg", {"GET": self.picture}, refuse),)
+
+    async def enter(self, request: SignedInRequest) -> Outcome:
+        """The form for the code."""
+        return self._enter(request)
+
+    async def entered(self, request: SignedInRequest) -> Outcome:
+        """Go on to the code that was entered."""
+        typed = (request.form.get("user_code") or "").strip()
+        code = read_user_code(typed)
+        if code is None:
+            return self._enter(request, typed or "-")
+        return SeeOther(f"{DEVICE}/{shown_user_code(code)}", request.headers)
+
+    async def confirm(self, request: SignedInRequest) -> Outcome:
+        """Show what waits for this code."""
+        found = await self._find(request)
+        return found if isinstance(found, Show) else await self._ask(request, found)
+
+    async def decide(self, request: SignedInRequest) -> Outcome:
+        """Allow or deny what waits for this code."""
+        found = await self._find(request)
+        if isinstance(found, Show):
+            return found
+        form = request.form
+        name = found.client.name or found.client.id
+        match form.get("decision"):
+            case "deny":
+                await self.server.store.write(
+                    partial(self._deny, found, request), done_by=request.actor
+                )
+                return Show(DeviceDecidedPage(name, allowed=False))
+            case "allow":
+                pass
+            case _:
+                raise Refused(_NO_DECISION)
+        if form.get("shown") != "yes":
+            return await self._ask(request, found, not_compared=True)
+        chosen = Scope(form.all("scope")) | found.client.required_scope | Scope.of(OPENID)
+        scope = found.scope & chosen
+        if not scope:
+            return await self._ask(request, found, nothing_chosen=True)
+        consent_id = fresh_id("co", self.server.random)
+        await self.server.store.write(
+            partial(self._allow, found, request, scope, consent_id), done_by=request.actor
+        )
+        return Show(DeviceDecidedPage(name, allowed=True))
+
+    async def picture(self, request: Request) -> Response:
+        """The QR code of a user code as SVG. Says nothing about whether the code is valid."""
+        code = read_user_code(request.arguments["user_code"])
+        if code is None:
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such code", "device.picture"))
+        squares, size = qr_code(f"{self.server.issuer}{DEVICE}/{shown_user_code(code)}")
+        svg = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}">'
+            f'<path fill="#fff" d="M0 0h{size}v{size}H0z"/><path d="{squares}"/></svg>'
+        )
+        headers = (
+            ("content-type", "image/svg+xml"),
+            # Pages of devices with a browser show it.
+            ("cross-origin-resource-policy", "cross-origin"),
+        )
+        return Response(200, svg.encode(), headers)
+
+    def _enter(self, request: SignedInRequest, wrong: str = "") -> Show:
+        page = EnterCodePage(DEVICE, request.csrf, self.settings.code_lifetime, wrong)
+        return Show(page, _BAD_REQUEST if wrong else 200)
+
+    async def _ask(
+        self,
+        request: SignedInRequest,
+        found: _Entered,
+        *,
+        nothing_chosen: bool = False,
+        not_compared: bool = False,
+    ) -> Show:
+        client, uid, policy = found.client, request.user.uid, self.server.policy
+        before = await self.server.store.read(lambda tx: tx.consents.find(uid, client.id))
+        required = client.required_scope | Scope.of(OPENID)
+        refreshes = client.may_use(GrantTypeName.REFRESH_TOKEN)
+        place = client.redirect_uris[0] if client.redirect_uris else ""
+        page = ConfirmDevicePage(
+            action=request.request.path,
+            csrf=request.csrf,
+            code=_shown(request),
+            app=shown_app(client, place, signed_in=True),
+            person=shown_person(request.signed_in),
+            scopes=tuple(
+                ScopeLine(name, self.server.scopes[name], name in required, not nothing_chosen)
+                for name in found.scope
+            ),
+            changes=changes_since(before, client),
+            asked=When(found.code.created_at, request.now),
+            asked_from=found.code.address,
+            lasts=policy.refresh_token_lifetime if refreshes else policy.lifetime_of(client),
+            account_url=APPS,
+            nothing_chosen=nothing_chosen,
+            not_compared=not_compared,
+        )
+        return Show(page, _BAD_REQUEST if nothing_chosen or not_compared else 200)
+
+    async def _find(self, request: SignedInRequest) -> _Entered | Show:
+        """What waits for the code in the address; the form for another code if it is not valid.
+
+        Refused with `slow_down` after too many codes that are not valid.
+        """
+        code = read_user_code(request.arguments["user_code"])
+        if code is None:
+            return self._enter(request, request.arguments["user_code"])
+        found = await self.server.store.write(partial(self._look_up, code, request))
+        if isinstance(found, int):
+            raise Refused(
+                Refusal(
+                    ErrorCode.SLOW_DOWN,
+                    "too many codes were entered that are not valid; try again later",
+                    "device.throttled",
+                    retry_after=found,
+                )
+            )
+        if found is None:
+            self.server.decisions.put(_NOT_VALID, endpoint=DEVICE, at=request.now)
+            return self._enter(request, shown_user_code(code))
+        return found
+
+    def _look_up(
+        self, code: str, request: SignedInRequest, tx: Transaction
+    ) -> _Entered | int | None:
+        """Return what waits for a code, None if it is not valid, or the seconds to wait."""
+        key, now, settings = self.server.keyring.fingerprint_key, request.now, self.settings
+        place = key.of("throttle", neighbourhood(request.request.address))
+        taken: list[str] = []
+        for bucket, most in (
+            (f"user_codes_by:{request.user.uid}", settings.wrong_codes),
+            (f"user_codes_from:{place}", settings.wrong_codes),
+            ("user_codes", settings.wrong_codes_everywhere),
+        ):
+            if wait := tx.throttles.take(bucket, Limit(most, settings.code_lifetime), now):
+                _give_back(tx, taken)
+                return wait
+            taken.append(bucket)
+        found = tx.device_codes.find_by_user_code(key.of(USER_CODE, code))
+        client = None if found is None else tx.clients.find(found.client_id)
+        if found is None or client is None or not _waits(found, client, request):
+            return None
+        _give_back(tx, taken)
+        return _Entered(found, client)
+
+    def _deny(self, found: _Entered, request: SignedInRequest, tx: Transaction) -> None:
+        if not tx.device_codes.deny(found.code.fingerprint, request.now):
+            raise Refused(_TOO_LATE)
+        tx.events.add(ConsentDenied(request.user.uid, found.client.id), request.now)
+
+    def _allow(
+        self,
+        found: _Entered,
+        request: SignedInRequest,
+        scope: Scope,
+        consent_id: str,
+        tx: Transaction,
+    ) -> None:
+        uid, now = request.user.uid, request.now
+        tx.users.hold(uid)
+        client = tx.clients.find(found.client.id)
+        if client is None or not _waits(found.code, client, request) or not scope <= client.scope:
+            raise Refused(_TOO_LATE)
+        present = find_still_present(tx, request.session.id, client.id, self.server.sessions, now)
+        if present is None or not _told(tx, present, client, scope, request):
+            raise Refused(_SIGNED_OUT)
+        given = Consent(uid, client.id, scope, client.appearance, now, id=consent_id)
+        payload = CodePayload(
+            uid=uid,
+            scope=str(scope),
+            redirect_uri="",
+            redirect_uri_given=False,
+            code_challenge="",
+            nonce="",
+            session_id=present.signed_in.session.id,
+            auth_time=present.signed_in.session.auth_time,
+            methods=present.signed_in.session.methods,
+            client_generation=client.generation,
+            user_generation=present.signed_in.user.generation,
+            consent_id=remember_consent(tx, present.consent, given, found.code.scope),
+        )
+        if not tx.device_codes.allow(found.code.fingerprint, payload.encode(), now):
+            raise Refused(_TOO_LATE)
+        if client.self_registered:
+            tx.registrations.note_use(client.id, now)
+        tx.events.add(DeviceCodeAllowed(uid, client.id, found.code.grant_id, str(scope)), now)
+
+
+def _waits(code: DeviceCode, client: Client, request: SignedInRequest) -> bool:
+    """Whether the client may still be given what it asked for with this code."""
+    return (
+        code.is_pending(request.now)
+        and client.disabled_at is None
+        and client.generation == code.client_generation
+        and client.may_use(GrantTypeName.DEVICE_CODE)
+        and bool(code.scope & client.scope)
+    )
+
+
+def _told(
+    tx: Transaction, present: Present, client: Client, scope: Scope, request: SignedInRequest
+) -> bool:
+    """Record that the client is told of the session, if it is; False if the session ended."""
+    if OPENID not in scope or present.told:
+        return True
+    return tx.participants.add(present.signed_in.session.id, client.id, request.now)
+
+
+def _shown(request: SignedInRequest) -> str:
+    return shown_user_code(read_user_code(request.arguments["user_code"]) or "")
+
+
+def _give_back(tx: Transaction, buckets: Sequence[str]) -> None:
+    for bucket in buckets:
+        tx.throttles.give_back(bucket)
+
+
+_NOT_VALID = Refusal(
+    ErrorCode.NOT_FOUND,
+    "the code is unknown, has expired or was used",
+    "device.user_code",
+    "a code that a device shows",
+    "another code",
+)
+_NO_DECISION = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "the form was sent without a decision; go back and press Allow or Deny",
+    "device.decision",
+    "allow or deny",
+    "something else",
+)
+_TOO_LATE = Refusal(
+    ErrorCode.CONFLICT,
+    "the code has expired or was used meanwhile; start again on the device",
+    "device.too_late",
+)
+_SIGNED_OUT = Refusal(
+    ErrorCode.CONFLICT,
+    "you were signed out meanwhile; sign in and enter the code again",
+    "device.signed_out",
+)

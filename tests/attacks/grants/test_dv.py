@@ -1,0 +1,308 @@
+"""DV: device codes and user codes: guessed, mixed up, raced, phished, outlived."""
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from tests.attacks.world import CODE_GRANT, PASSWORD, Answer, World
+from tests.attacks.world import world as begin
+from tests.conftest import ENGINES
+from tests.support import postgres
+from valetkey.authorization.model.device_code import ALPHABET
+from valetkey.authorization.operations.clients import DISABLE, ENABLE
+from valetkey.authorization.operations.users import DISABLE_USER
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.cli.register.operations import on_client, on_user
+from valetkey.kernel.moment import minutes, seconds
+from valetkey.testing.person import Page, Person
+
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+CROWD = 64
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """One authorization server on each engine, with the televisions tv1 and tv2."""
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
+        folder = tmp_path_factory.mktemp("dv")
+        found = stack.enter_context(begin(folder, url, resource=False))
+        for name in ("tv1", "tv2"):
+            found.servers.register_client(
+                ClientMetadata(
+                    name,
+                    type="public",
+                    grant_types=(DEVICE_CODE, "refresh_token"),
+                    scopes=("openid", "notes:read", "notes:write"),
+                ),
+                name,
+            )
+        yield found
+
+
+@pytest.fixture
+def dv(server: World) -> World:
+    """That server, after all limits and codes of the tests before have expired."""
+    server.servers.clock.forward(minutes(10))
+    return server
+
+
+def _begin(world: World, client_id: str = "tv1", **said: str) -> dict[str, str]:
+    answer = world.post("/oauth/device-authorization", {"client_id": client_id, **said})
+    answer.ok()
+    return answer.json
+
+
+def _poll(world: World, begun: dict[str, str], client_id: str = "tv1", **said: str) -> Answer:
+    form = {"grant_type": DEVICE_CODE, "client_id": client_id, **said}
+    form.setdefault("device_code", begun["device_code"])
+    return world.post("/oauth/token", form)
+
+
+def _enter(world: World, person: Person, code: str, user: str = "alice") -> Page:
+    page = person.open(f"{world.auth}/device")
+    if "username" in page.body:
+        page = person.sign_in(page, user, PASSWORD)
+    return person.submit(page, "continue", {"user_code": code})
+
+
+def _allow(person: Person, page: Page, *scopes: str) -> Page:
+    boxes: Sequence[str] = ("yes", *(scopes or ("notes:read", "notes:write")))
+    return person.submit(page, "allow", boxes=boxes)
+
+
+def _connect(world: World, begun: dict[str, str]) -> Page:
+    person = Person(world.auth)
+    page = _allow(person, _enter(world, person, begun["user_code"]))
+    assert "Device connected" in page.text
+    return page
+
+
+def test_dv_the_whole_way(dv: World) -> None:
+    begun = _begin(dv, scope="openid notes:read")
+    assert re.fullmatch(f"[{ALPHABET}]{{4}}-[{ALPHABET}]{{4}}", begun["user_code"])
+    assert begun["verification_uri"] == f"{dv.auth}/device"
+    assert begun["verification_uri_complete"] == f"{dv.auth}/device/{begun['user_code']}"
+    assert [str(begun[name]) for name in ("expires_in", "interval")] == ["600", "5"]
+    _poll(dv, begun).refused(400, "authorization_pending")
+    alice = Person(dv.auth)
+    page = _enter(dv, alice, begun["user_code"].replace("-", " ").lower())
+    for shown in ("tv1", "read your notes", begun["user_code"], "127.0.0.1", "started this"):
+        assert shown in page.text
+    page = alice.submit(page, "allow")
+    assert page.status == 400
+    assert "Compare the code" in page.text
+    page = _allow(alice, page, "notes:read")
+    assert page.status == 200
+    dv.servers.clock.forward(seconds(5))
+    answer = _poll(dv, begun)
+    answer.ok()
+    assert {"access_token", "refresh_token", "id_token", "uid"} <= answer.json.keys()
+    assert answer.json["scope"] == "openid notes:read"
+    _poll(dv, begun).refused(400, "invalid_grant")
+    refreshed = dv.post(
+        "/oauth/token",
+        {
+            "grant_type": "refresh_token",
+            "client_id": "tv1",
+            "refresh_token": answer.json["refresh_token"],
+        },
+    )
+    refreshed.ok()
+    for name in ("device_code.issued", "device_code.allowed", "device_code.redeemed"):
+        assert dv.events(name) > 0
+    assert "tv1" in alice.open(f"{dv.auth}/account/apps").text
+
+
+def test_dv_one_of_64_polls_gets_the_tokens(dv: World) -> None:
+    begun = _begin(dv)
+    _connect(dv, begun)
+    with ThreadPoolExecutor(CROWD) as crowd:
+        answers = list(crowd.map(lambda _: _poll(dv, begun), range(CROWD)))
+    won = [each for each in answers if each.status == 200]
+    assert len(won) == 1
+    assert {each.json["error"] for each in answers if each.status != 200} == {"invalid_grant"}
+    # A device that lost the response loses no more than that.
+    assert dv.introspect(won[0].json["access_token"], "web1")["active"] is False
+    form = {"client_id": "tv1", "refresh_token": won[0].json["refresh_token"]}
+    dv.post("/oauth/token", {"grant_type": "refresh_token", **form}).ok()
+
+
+def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: World) -> None:
+    begun = _begin(dv)
+    people = [Person(dv.auth) for _ in range(4)]
+    pages = [_enter(dv, each, begun["user_code"]) for each in people]
+
+    def act(number: int) -> str:
+        if number < len(people):
+            button = "allow" if number % 2 else "deny"
+            page = people[number].submit(
+                pages[number], button, boxes=("yes", "notes:read", "notes:write")
+            )
+            return f"{button} {page.status}"
+        dv.servers.clock.forward(seconds(1))
+        return _poll(dv, begun).json.get("error", "tokens")
+
+    with ThreadPoolExecutor(16) as crowd:
+        told = list(crowd.map(act, range(16)))
+    assert len([each for each in told if each.endswith(" 200")]) == 1
+    last = _poll(dv, begun).json["error"] if "tokens" in told else ""
+    last = last or _poll(dv, begun).json.get("error", "tokens")
+    allowed = "allow 200" in told
+    assert last in ({"tokens", "invalid_grant"} if allowed else {"access_denied"})
+    assert told.count("tokens") + (last == "tokens") == (1 if allowed else 0)
+
+
+def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: World) -> None:
+    begun = _begin(dv)
+    _poll(dv, begun).refused(400, "authorization_pending")
+    _poll(dv, begun).refused(400, "slow_down")
+    dv.servers.clock.forward(seconds(5))
+    _poll(dv, begun).refused(400, "slow_down")
+    dv.servers.clock.forward(seconds(15))
+    _poll(dv, begun).refused(400, "authorization_pending")
+    dv.servers.clock.forward(seconds(10))
+    _poll(dv, begun).refused(400, "slow_down")
+
+
+def test_dv_denied_and_expired(dv: World) -> None:
+    denied, late, never = _begin(dv), _begin(dv), _begin(dv)
+    mallory = Person(dv.auth)
+    page = _enter(dv, mallory, denied["user_code"], "mallory")
+    assert "gets no access" in mallory.deny(page).text
+    _poll(dv, denied).refused(400, "access_denied")
+    assert mallory.submit(page, "allow", boxes=("yes", "notes:read")).status == 400
+    _poll(dv, denied).refused(400, "access_denied")
+    _connect(dv, late)
+    alice = Person(dv.auth)
+    page = _enter(dv, alice, never["user_code"])
+    dv.servers.clock.forward(minutes(10))
+    for begun in (late, never):
+        _poll(dv, begun).refused(400, "expired_token")
+    assert "not valid" in _allow(alice, page).text
+    assert "not valid" in _enter(dv, alice, never["user_code"]).text
+
+
+@pytest.mark.parametrize(
+    ("client_id", "said", "status", "code"),
+    [
+        ("tv2", {}, 400, "invalid_grant"),
+        ("tv1", {"device_code": "vk_dc_x"}, 400, "invalid_grant"),
+        ("tv1", {"device_code": "BCDF-GHJK"}, 400, "invalid_grant"),
+        ("tv1", {"device_code": ""}, 400, "invalid_request"),
+        ("tv1", {"resource": "https://other.example"}, 400, "invalid_target"),
+        ("tv1", {"client_secret": "x"}, 401, "invalid_client"),
+        ("nobody", {}, 401, "invalid_client"),
+        ("nat1", {}, 400, "unauthorized_client"),
+    ],
+)
+def test_dv_mixed_up_polls_change_nothing(
+    dv: World, client_id: str, said: dict[str, str], status: int, code: str
+) -> None:
+    begun = _begin(dv)
+    with dv.nothing_changes():
+        _poll(dv, begun, client_id, **said).refused(status, code)
+
+
+def test_dv_codes_at_the_wrong_endpoint(dv: World) -> None:
+    begun, code = _begin(dv), dv.code("nat1", redirect_uri="http://127.0.0.1/cb")
+    with dv.nothing_changes():
+        _poll(dv, begun, device_code=code).refused(400, "invalid_grant")
+        dv.exchange(begun["device_code"], "nat1").refused(400, "invalid_grant")
+        assert dv.introspect(begun["device_code"])["active"] is False
+
+
+@pytest.mark.parametrize(
+    ("client_id", "said", "status", "code"),
+    [
+        ("tv1", {"scope": "read"}, 400, "invalid_scope"),
+        ("tv1", {"scope": "client:read"}, 400, "invalid_scope"),
+        ("tv1", {"scope": "  "}, 400, "invalid_scope"),
+        ("tv1", {"resource": "https://other.example"}, 400, "invalid_target"),
+        ("nobody", {}, 401, "invalid_client"),
+        ("nat1", {}, 400, "unauthorized_client"),
+        ("web1", {}, 401, "invalid_client"),
+    ],
+)
+def test_dv_refused_at_the_start(
+    dv: World, client_id: str, said: dict[str, str], status: int, code: str
+) -> None:
+    with dv.nothing_changes():
+        form = {"client_id": client_id, **said}
+        dv.post("/oauth/device-authorization", form).refused(status, code)
+
+
+@pytest.mark.parametrize("ends", ["client", "user", "session"])
+def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: World, ends: str) -> None:
+    settings, name, tv = dv.servers.settings, f"eve-{ends}", f"tv-{ends}"
+    dv.client(tv, secret=False, type="public", grant_types=(*CODE_GRANT, DEVICE_CODE))
+    dv.servers.register_user(name, PASSWORD)
+    waiting, begun = _begin(dv, tv), _begin(dv, tv)
+    eve = Person(dv.auth)
+    page = _enter(dv, eve, begun["user_code"], name)
+    assert "Device connected" in _allow(eve, page).text
+    match ends:
+        case "client":
+            on_client(settings, DISABLE, tv)
+            _poll(dv, begun, tv).refused(401, "invalid_client")
+            on_client(settings, ENABLE, tv)
+            _poll(dv, waiting, tv).refused(400, "invalid_grant")
+            assert "not valid" in _enter(dv, eve, waiting["user_code"], name).text
+        case "user":
+            on_user(settings, DISABLE_USER, name)
+        case _:
+            eve.submit(eve.open(f"{dv.auth}/oauth/sign-out"), "sign-out")
+    _poll(dv, begun, tv).refused(400, "invalid_grant")
+    _poll(dv, begun, tv).refused(400, "invalid_grant")
+
+
+def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: World) -> None:
+    begun, alice = _begin(dv), Person(dv.auth)
+    for typed in ("BCDF-GHJ", "BCDF-GHJA", "1234-5678", "ſſſſſſſſ", "\uff22" * 8, "", "../admin"):
+        assert "not valid" in _enter(dv, alice, typed).text
+    for _ in range(12):
+        assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
+    for number in range(10):
+        page = alice.open(f"{dv.auth}/device/BCDF-GHJ{ALPHABET[number]}")
+        assert (page.status, "not valid" in page.text) == (400, True)
+    # Mallory is at the same address.
+    for person, name in ((alice, "alice"), (Person(dv.auth), "mallory")):
+        assert _enter(dv, person, begun["user_code"], name).status == 429
+    dv.servers.clock.forward(minutes(2))
+    assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
+
+
+def test_dv_codes_are_limited_per_address(dv: World) -> None:
+    with ThreadPoolExecutor(CROWD) as crowd:
+        form = {"client_id": "tv1"}
+        answers = list(
+            crowd.map(lambda _: dv.post("/oauth/device-authorization", form), range(CROWD))
+        )
+    assert sorted(each.status for each in answers) == [200] * 30 + [429] * (CROWD - 30)
+
+
+def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: World) -> None:
+    begun, alice, mallory = _begin(dv), Person(dv.auth), Person(dv.auth)
+    page = _enter(dv, alice, begun["user_code"])
+    _enter(dv, mallory, begun["user_code"], "mallory")
+    with dv.nothing_changes():
+        assert _allow(mallory, page).status == 403
+        assert mallory.open(page.url, {"origin": "https://evil.example"}).status == 200
+        refused = alice.submit(page, "allow", headers={"origin": "https://evil.example"})
+        assert refused.status == 403
+    assert "Device connected" in _allow(alice, page).text
+
+
+def test_dv_07_a_link_asks_like_a_typed_code(dv: World) -> None:
+    begun, alice = _begin(dv), Person(dv.auth)
+    page = alice.sign_in(alice.open(begun["verification_uri_complete"]), "alice", PASSWORD)
+    assert "If somebody sent you this link" in page.text
+    _poll(dv, begun).refused(400, "authorization_pending")
+    picture = alice.open(begun["verification_uri_complete"] + "/qr.svg")
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert alice.open(f"{dv.auth}/device/x/qr.svg").status == 404
