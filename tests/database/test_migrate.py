@@ -125,8 +125,10 @@ def test_numbers_of_a_schema_are_consecutive(schema: str) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-_DELETES = {"0015_people.sql": {"team_invitations"}}
-"""Invitations of users who no longer own the app."""
+_DELETES = {
+    "0015_people.sql": {"team_invitations"},  # of users who no longer own the app
+    "0027_before_one_outbox.sql": {"mails", "deliveries"},  # moved into one table
+}
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values())
@@ -213,9 +215,14 @@ def _fill(ask: Ask, tables: dict[str, dict[str, str]]) -> None:
 
 def _insert(ask: Ask, table: str, columns: dict[str, str]) -> bool:
     for number in (1, 2):
-        values = [f"'{number}'" if kind == "text" else str(number) for kind in columns.values()]
+        values = {
+            column: f"'{number}'" if kind == "text" else str(number)
+            for column, kind in columns.items()
+        }
+        if table == "deliveries":
+            values["id"] = f"'lt_{number}'"  # never that of an email
         try:
-            ask(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(values)})")
+            ask(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(values.values())})")
         except (sqlite3.IntegrityError, psycopg.IntegrityError) as failed:
             # The schema's own row may have number 1 already; others wait for what they refer to.
             if "unique" not in str(failed).lower():

@@ -25,7 +25,7 @@ _SMALL = frozenset({"brand", "signing_keys", "invitations", "revision", "migrati
 # All rows are wanted, and it is an operator at the command line who wants them.
 _WHOLE = (
     "SELECT id, sealed FROM client_secrets WHERE sealed IS NOT NULL",
-    "SELECT count(*) FROM deliveries",
+    "SELECT count(*) FROM outbox",
 )
 
 # Runs while the servers are stopped, and has to touch every row.

@@ -3,7 +3,7 @@
 import ast
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 from valetkey.database.record import Record
@@ -40,10 +40,11 @@ def _of(path: Path, package: str) -> Iterator[Statement]:
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
             for sql in _texts(node.args[0], named):
                 yield Statement(place, package, sql)
-        elif isinstance(node, ast.Call) and (record := _record(path, node)):
+        elif isinstance(node, ast.Call):
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
-            for sql in _texts(node.args[1], named):
-                yield Statement(place, package, sql and record.statement(sql))
+            for record in _records(path, node):
+                for sql in _texts(node.args[1], named):
+                    yield Statement(place, package, sql and record.statement(sql))
 
 
 def _is_verb(function: ast.expr) -> bool:
@@ -59,17 +60,30 @@ def _is_connection(owner: ast.expr) -> bool:
     return name.lstrip("_") == "db"
 
 
-def _record(path: Path, call: ast.Call) -> Record[object] | None:
-    """The record whose columns the statement of this call leaves out, as the program has it."""
+def _records(path: Path, call: ast.Call) -> Iterator[Record[object]]:
+    """The records whose columns the statement of this call leaves out, as the program has them."""
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=verb), args=[db, _, *_]) if (
-            verb in _VERBS_OF_RECORDS and name.isupper() and _is_connection(db)
+        case ast.Call(func=ast.Attribute(value=owner, attr=verb), args=[db, _, *_]) if (
+            verb in _VERBS_OF_RECORDS and _is_connection(db)
         ):
             parts = path.relative_to(ROOT.parent).with_suffix("").parts
-            found: Record[object] = getattr(importlib.import_module(".".join(parts)), name)
-            return found
+            module = vars(importlib.import_module(".".join(parts)))
+            match owner:
+                case ast.Name(id=name) if isinstance(record := module.get(name), Record):
+                    yield record
+                case ast.Attribute(attr=field):
+                    # A field of a class, which says in its own subclasses what it is.
+                    yield from (
+                        each.default
+                        for found in module.values()
+                        if isinstance(found, type) and is_dataclass(found)
+                        for each in fields(found)
+                        if each.name == field and isinstance(each.default, Record)
+                    )
+                case _:
+                    pass
         case _:
-            return None
+            pass
 
 
 def _constants(tree: ast.AST) -> Mapping[str, list[ast.expr]]:

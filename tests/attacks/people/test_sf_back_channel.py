@@ -80,7 +80,7 @@ def _told(servers: Servers, address: str) -> None:
 
 def _attempts(servers: Servers) -> int:
     def work(tx: Transaction) -> int:
-        row = tx.db.row("SELECT attempts FROM deliveries")
+        row = tx.db.row("SELECT attempts FROM outbox")
         return 0 if row is None else int(row[0])
 
     return servers.write(work)

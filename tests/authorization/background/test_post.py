@@ -142,7 +142,7 @@ def test_a_letter_arrives_as_text_and_html_with_headers_that_say_who_wrote_it(
 def test_what_waits_can_be_read_by_nobody_who_reads_the_database(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         await it.post()
-        row = await it.foundation.store.read(lambda tx: tx.db.row("SELECT * FROM mails"))
+        row = await it.foundation.store.read(lambda tx: tx.db.row("SELECT * FROM outbox"))
         assert "vk_ln_secret" not in str(row)
         assert "ada@example.com" not in str(row)
 
@@ -329,7 +329,7 @@ def test_a_mailbox_keeps_letters_for_a_day_and_sends_none(tmp_path: Path) -> Non
         later = Instant(NOON + days(2))
         assert await store.read(lambda tx: tx.mails.kept(later, 9)) == []
         await sweep_all(store, later, SWEEPS)
-        row = await store.read(lambda tx: tx.db.row("SELECT count(*) FROM mails"))
+        row = await store.read(lambda tx: tx.db.row("SELECT count(*) FROM outbox"))
         assert row is not None
         assert row[0] == 0
 

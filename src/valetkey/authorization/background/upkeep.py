@@ -43,7 +43,7 @@ _GRANT_MEMORY = days(3)
 
 _IDLE_BUCKET = days(1)
 _GIVING_UP = days(1)
-"""How long undeliverable emails are kept: delivery gives up and reports it earlier."""
+"""How long undeliverable messages are kept: delivery gives up and reports it earlier."""
 
 _YEAR = days(365)
 _DECISIONS = 200_000
@@ -71,7 +71,8 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
     lambda tx, now: tx.invitations.sweep(now, BATCH),
-    lambda tx, now: tx.mails.sweep(Instant(now - _GIVING_UP), BATCH),
+    lambda tx, _: tx.outbox.adopt(BATCH),
+    lambda tx, now: tx.outbox.sweep(Instant(now - _GIVING_UP), BATCH),
     lambda tx, now: sweep_counts(tx, now, BATCH),
     lambda tx, now: sweep_people(tx, now, BATCH),
 )

@@ -15,8 +15,7 @@ from valetkey.authorization.storage.administration.event_search import EventSear
 from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.restoration import Restoration
 from valetkey.authorization.storage.grants import Grants
-from valetkey.authorization.storage.outbox.deliveries import Deliveries
-from valetkey.authorization.storage.outbox.mails import Mails
+from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
 from valetkey.authorization.storage.records import Decisions, Events, count
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
@@ -177,14 +176,19 @@ class Transaction(Struct, frozen=True):
         return Participants(self.db)
 
     @property
-    def deliveries(self) -> Deliveries:
-        """Queued notifications to apps."""
-        return Deliveries(self.db)
+    def outbox(self) -> Outbox:
+        """All queued messages."""
+        return Outbox(self.db)
 
     @property
-    def mails(self) -> Mails:
+    def deliveries(self) -> LogoutQueue:
+        """Queued logout tokens."""
+        return LogoutQueue(self.db)
+
+    @property
+    def mails(self) -> EmailQueue:
         """Queued emails."""
-        return Mails(self.db)
+        return EmailQueue(self.db)
 
     @property
     def consents(self) -> Consents:

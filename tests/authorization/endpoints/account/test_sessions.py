@@ -76,7 +76,7 @@ def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(database_url: s
         assert await is_in(third)
         assert await is_in(browser)
         assert await live(it, ALICE) == [lasting]
-        assert await it.count("deliveries") == 1
+        assert await it.count("outbox") == 1
         assert (await it.events()).count("session.ended") == 1
 
     run(database_url, story)

@@ -171,7 +171,7 @@ def test_who_is_nobody_gets_the_same_answer(tmp_path: Path, name: str) -> None:
         assert sum(one != other for one, other in same) <= 1
         assert len(await letters(it)) == 1
         # As much is written for nobody as for somebody.
-        rows = await it.read(lambda tx: tx.db.row("SELECT count(*) FROM mails"))
+        rows = await it.read(lambda tx: tx.db.row("SELECT count(*) FROM outbox"))
         assert rows is not None
         assert rows[0] == 2
 

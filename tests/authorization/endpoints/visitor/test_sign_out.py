@@ -306,7 +306,7 @@ def test_a_session_that_nobody_used_for_long_can_still_be_ended(sqlite_url: str)
         page = await browser.get("/oauth/sign-out")
         assert "alice" not in page.body.lower()
         await browser.submit(page, "sign-out")
-        assert await it.count("deliveries") == 1
+        assert await it.count("outbox") == 1
 
     run(sqlite_url, story)
 
@@ -320,7 +320,7 @@ def test_of_many_who_press_at_once_one_leaves_word(database_url: str) -> None:
         kept = dict(browser.cookies)
         answers = await asyncio.gather(*(it.browser(kept).post(action, fields) for _ in range(64)))
         assert {answer.status for answer in answers} <= {200, 303}
-        assert await it.count("deliveries") == 1
+        assert await it.count("outbox") == 1
         assert (await it.events()).count("session.ended") == 1
 
     run(database_url, story)

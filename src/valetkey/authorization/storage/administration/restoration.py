@@ -86,6 +86,7 @@ class Restoration(Struct, frozen=True):
         self.db.send("DELETE FROM remembered_devices")
         self.db.send("DELETE FROM administrations")
         self.db.send("DELETE FROM participants")
+        self.db.send("DELETE FROM outbox")
         self.db.send("DELETE FROM deliveries")
         self.db.send("DELETE FROM mails")
         self.db.send("DELETE FROM invitations")

@@ -11,7 +11,9 @@ KEPT = {
     "users": "its row is emptied; the number in it stays, and is nobody else's ever",
     "uids": "the number alone, so that it is never given again",
     "grants": "ended; what clients had, and of whom by number, until it would have expired",
-    "deliveries": "apps still have to hear that the sessions have ended; swept after that",
+    "outbox": "apps still have to hear that the sessions have ended; swept after that",
+    "deliveries": "empty: moved into `outbox`",
+    "mails": "empty: moved into `outbox`",
     "events": "the audit log names people by number alone; `log.keep_events` ends it",
     "account_removals": "that it was removed, and when",
 }
@@ -133,7 +135,10 @@ class AccountRemovals:
                 "DELETE FROM usage_people WHERE uid = :uid AND client_id IN"
                 " (SELECT client_id FROM usage_people WHERE uid = :uid LIMIT :limit)"
             ),
-            "DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE uid = :uid LIMIT :limit)",
+            (
+                "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox"
+                " WHERE uid = :uid AND queue = 'email' LIMIT :limit)"
+            ),
             (
                 "DELETE FROM administrations WHERE session_id IN (SELECT a.session_id"
                 " FROM administrations a JOIN sessions s ON s.id = a.session_id"

@@ -111,7 +111,7 @@ def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str)
         page = await after_password(it, browser)
         assert (await browser.submit(page, "with-recovery", recovery=codes[0])).status == 303
         rows = await it.store.read(
-            lambda tx: tx.db.rows("SELECT id, sealed FROM mails WHERE kind = 'recovery_code_used'")
+            lambda tx: tx.db.rows("SELECT id, sealed FROM outbox WHERE kind = 'recovery_code_used'")
         )
         assert len(rows) == 1
         plain = keyring.sealer.open(rows[0][1], f"mails.sealed:{rows[0][0]}")

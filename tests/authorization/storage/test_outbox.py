@@ -8,6 +8,7 @@ import pytest
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.delivery import Delivery, DeliveryKind
+from valetkey.authorization.model.email import EmailKind, QueuedEmail
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory
@@ -83,3 +84,30 @@ def test_a_delivery_is_finished_once(memory: Memory) -> None:
     assert sorted(told) == [False] * (THREADS - 1) + [True]
     assert memory.read(lambda tx: tx.deliveries.waiting()) == 0
     assert not memory.write(lambda tx: tx.deliveries.postpone(ONE, NOW))
+
+
+def test_what_the_version_before_queues_beside_is_moved_once(memory: Memory) -> None:
+    def queue(tx: Transaction) -> None:
+        tx.db.run(
+            "INSERT INTO mails (id, kind, uid, sealed, attempts, due_at, created_at, expires_at)"
+            " VALUES ('ml_1', 'test', 1001, 'sealed', 2, :now, :now, :until)",
+            now=NOW,
+            until=LATER,
+        )
+        tx.db.run(
+            "INSERT INTO deliveries (id, kind, client_id, session_id, uid, attempts, due_at,"
+            " created_at, expires_at)"
+            " VALUES ('lt_2', 'logout', 'printer', 'se_1', 1001, 0, :now, :now, :until)",
+            now=NOW,
+            until=Instant(NOW + 600),
+        )
+
+    memory.write(queue)
+    memory.contend(lambda tx, _: tx.outbox.adopt(10))
+    assert memory.write(lambda tx: tx.outbox.adopt(10)) == 0
+    mail = QueuedEmail("ml_1", EmailKind.TEST, Uid(1001), "sealed", 3, LATER, NOW, LATER)
+    assert memory.write(lambda tx: tx.mails.lease(NOW, LATER, 9)) == [mail]
+    leased = memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 9))
+    assert {each.id: each for each in leased} == {
+        id_: replace(ONE, id=id_, attempts=1, due_at=LATER) for id_ in ("lt_1", "lt_2")
+    }

@@ -1,1 +1,0 @@
-"""Queues of messages that are delivered at least once."""
