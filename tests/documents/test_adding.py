@@ -24,12 +24,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from valetkey.authorization.model.event.registry import EVENTS
-from valetkey.authorization.operations.table import OPERATIONS
-from valetkey.authorization.operations.user_access import VERIFY_EMAIL
-from valetkey.authorization.operations.user_records import UserChange
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.admin.confirm import Buttons
-from valetkey.cli.register.operations import on_user
+from valetkey.cli import options
+from valetkey.cli.main import run
 from valetkey.config.explain import explain
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
@@ -47,16 +45,19 @@ def ask(url, body=None):
 
 
 def operation(servers):
-    (row,) = [each for each in OPERATIONS if each.id == "change_user_email"]
     user = servers.register_user("ada", "correct horse battery staple")
     path = f"/admin/api/v1/users/{user.uid}/"
+    options.settings_of = lambda _: servers.settings
     described = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
-    on_user(servers.settings, row, "ada", body=UserChange(email="ada@lovelace.example"))
+    run(["user", "change", "ada", "--picture", "https://example.com/ada.png"])
+    clear = ["user", "clear-picture", "ada"]
     return {
-        "route": [ask(servers.auth_url + path + name, b"{}")[0] for name in ("email", "mail")],
-        "described": list(described["paths"]["/users/{uid}/email"]),
-        "button": Buttons.below("/users/{uid}").by_slug["email"].button.title,
-        "email": on_user(servers.settings, VERIFY_EMAIL, "ada")[0].email,
+        "route": [ask(servers.auth_url + path + name, b"{}")[0] for name in ("picture", "image")],
+        "described": list(described["paths"]["/users/{uid}/picture"]),
+        "button": Buttons.below("/users/{uid}").by_slug["clear-picture"].button.title,
+        "unasked": run(clear),
+        "command": run([*clear, "--yes"]),
+        "picture": servers.write(lambda tx: tx.users.find(user.uid).claims.picture),
         "events": servers.write(
             lambda tx: [[e.name, e.done_by.partition(" ")[0]] for e in tx.events.newest(9)]
         ),
@@ -147,9 +148,9 @@ def test_new_operation_is_a_route_a_button_and_a_command(seen: dict[str, object]
     assert isinstance(operation, dict)
     # POST is another method of the new route; there is none of the other name.
     assert operation["route"] == [405, 404]
-    assert operation["described"] == ["put"]
-    assert operation["button"] == "Change email address"
-    assert operation["email"] == "ada@lovelace.example"
+    assert operation["described"] == ["delete"]
+    assert operation["button"] == "Remove picture"
+    assert (operation["unasked"], operation["command"], operation["picture"]) == (2, 0, "")
     assert ["user.changed", "cli"] in operation["events"]
 
 

@@ -28,6 +28,16 @@ new = click.option(
 yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
+@click.command()
+@config_file
+@as_json
+def _every(**_: object) -> None: ...
+
+
+EVERY = _every.params
+"""The options that every derived command has."""
+
+
 def settings_of(config: Path | None) -> Settings:
     """The settings that a command works with. Raises Mistake with every problem."""
     return load(find_file(config), environment())

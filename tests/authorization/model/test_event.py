@@ -51,7 +51,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.client_credentials import END_SECRET
-from valetkey.authorization.operations.clients import UNVERIFY, VERIFY
+from valetkey.authorization.operations.client_state import UNVERIFY, VERIFY
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction

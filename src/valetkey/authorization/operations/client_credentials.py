@@ -19,6 +19,7 @@ from valetkey.authorization.operations.client_records import (
     shown,
 )
 from valetkey.authorization.operations.clients import ONE, registrar
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
@@ -35,6 +36,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
+_LEGACY_NAMES = tuple(each.value for each in LEGACY)
 _LIFETIMES = (
     ("86400", translatable("in a day")),
     ("604800", translatable("in a week")),
@@ -142,6 +144,8 @@ SECRET = Operation(
             fields=(Field("others_live", translatable("The existing secrets end"), _LIFETIMES),),
         ),
     ),
+    # `client secret` also makes secrets for files, and is written by hand.
+    commands=(),
 )
 END_SECRET = Operation(
     "end_client_secret",
@@ -209,6 +213,9 @@ ALLOW_GRANT = Operation(
             fixed={"grant_type": "password"},
         ),
     ),
+    commands=tuple(
+        Command(f"client allow-{name}", fixed={"grant_type": name}) for name in _LEGACY_NAMES
+    ),
 )
 END_GRANT = Operation(
     "end_legacy_grant",
@@ -238,6 +245,10 @@ END_GRANT = Operation(
             for_client=lambda it: GrantTypeName.PASSWORD in it.grant_types,
             fixed={"grant_type": "password"},
         ),
+    ),
+    commands=tuple(
+        Command(f"client allow-{name}", fixed={"grant_type": name}, off=True)
+        for name in _LEGACY_NAMES
     ),
 )
 CREDENTIALS = (SECRET, END_SECRET, ALLOW_GRANT, END_GRANT)

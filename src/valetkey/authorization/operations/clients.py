@@ -1,4 +1,4 @@
-"""Operations on clients: find, register, change, disable, verify, delete."""
+"""Operations on clients: find, register, change."""
 
 from collections.abc import Collection
 
@@ -6,15 +6,6 @@ from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import LEGACY, Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.registrations import adopt
-from valetkey.authorization.model.event.clients import (
-    ClientAdopted,
-    ClientDisabled,
-    ClientEnabled,
-    ClientRemoved,
-    ClientVerificationEnded,
-    ClientVerified,
-)
 from valetkey.authorization.model.register.client import BY_SECRET, Client, ClientType
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.operations.client_records import (
@@ -30,7 +21,6 @@ from valetkey.authorization.operations.client_records import (
     wanted_metadata,
 )
 from valetkey.authorization.operations.operation import (
-    Button,
     Call,
     InvalidInput,
     Operation,
@@ -41,13 +31,12 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.paging import PAGING, cursor, flag, limit_of, place_of
-from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.secret import Prefix, Secret
-from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Response
 
 _YES_NO = {"type": "boolean"}
@@ -157,183 +146,6 @@ def _legacy_faults(metadata: ClientMetadata, had: Collection[str]) -> Faults:
     return ()
 
 
-def delete_client(tx: Transaction, call: Call, client: Client) -> None:
-    """Delete the client and everything it holds, and dissolve its team."""
-    registrar(call).remove(tx, client, call.now, because="deleted")
-    tx.members.dissolve(client.id, call.now)
-
-
-def adopt_client(tx: Transaction, call: Call, client: Client) -> bool:
-    """Make a self-registered client the operator's own. False if it is."""
-    return adopt(tx, client.id, call.now)
-
-
-def disable_client(tx: Transaction, call: Call, client: Client) -> bool:
-    """Disable the client: everything it holds ends. False if it was disabled."""
-    return registrar(call).disable(tx, client, call.now)
-
-
-def enable_client(tx: Transaction, call: Call, client: Client) -> bool:
-    """Enable the client; what ended stays ended. False if it was enabled."""
-    return registrar(call).enable(tx, client, call.now)
-
-
-def verify_client(tx: Transaction, call: Call, client: Client) -> bool:
-    """Mark the client as verified. False if it was."""
-    if not tx.clients.verify(client.id, call.now):
-        return False
-    tx.events.add(ClientVerified(client.id), call.now)
-    return True
-
-
-def unverify_client(tx: Transaction, call: Call, client: Client) -> bool:
-    """Remove the verified mark. False if there was none."""
-    if not tx.clients.unverify(client.id):
-        return False
-    tx.events.add(ClientVerificationEnded(client.id, "administrator"), call.now)
-    return True
-
-
-VERIFY = Operation(
-    "verify_client",
-    "PUT",
-    f"{ONE}/verified",
-    Permission.CLIENTS,
-    "Mark a client as verified: users are told that you know who runs it",
-    on_client(verify_client),
-    gives=Done,
-    refuses=(404,),
-    event=ClientVerified,
-    buttons=(
-        Button(
-            "verify",
-            translatable("Mark as verified"),
-            translatable(
-                "Every user whom the app asks for access reads that you know who runs it. Look at "
-                "its redirect URIs first. The mark ends when somebody else changes the name, the "
-                "logo or a redirect URI."
-            ),
-            translatable("The app is verified."),
-            for_client=lambda it: it.verified_at is None,
-        ),
-    ),
-)
-UNVERIFY = Operation(
-    "unverify_client",
-    "DELETE",
-    f"{ONE}/verified",
-    Permission.CLIENTS,
-    "Remove the verified mark",
-    on_client(unverify_client),
-    gives=Done,
-    refuses=(404,),
-    event=ClientVerificationEnded,
-    buttons=(
-        Button(
-            "unverify",
-            translatable("Remove verified mark"),
-            translatable("Users are asked as before, without the mark."),
-            translatable("The verified mark is removed."),
-            for_client=lambda it: it.verified_at is not None,
-        ),
-    ),
-)
-ADOPT = Operation(
-    "adopt_client",
-    "POST",
-    f"{ONE}/adopt",
-    Permission.CLIENTS,
-    "Adopt a self-registered client as your own",
-    on_client(adopt_client),
-    gives=Done,
-    refuses=(404,),
-    event=ClientAdopted,
-    buttons=(
-        Button(
-            "adopt",
-            translatable("Adopt app"),
-            translatable(
-                "The app can no longer change its registration, neither with its token nor through "
-                "the API, and it stays when nobody uses it. Users are no longer told that it "
-                "registered itself."
-            ),
-            translatable("The app is your own."),
-            for_client=lambda it: it.self_registered,
-        ),
-    ),
-)
-DISABLE = Operation(
-    "disable_client",
-    "POST",
-    f"{ONE}/disable",
-    Permission.CLIENTS,
-    "Disable a client: everything it holds ends within seconds",
-    on_client(disable_client),
-    gives=Done,
-    refuses=(404,),
-    event=ClientDisabled,
-    buttons=(
-        Button(
-            "disable",
-            translatable("Disable app"),
-            translatable(
-                "Everything that the app holds stops working within seconds. Nothing is deleted. "
-                "If you enable it again, users have to be asked again."
-            ),
-            translatable("The app is disabled, and everything that it held has ended."),
-            for_client=lambda it: it.disabled_at is None,
-            ends=True,
-            danger=True,
-        ),
-    ),
-)
-ENABLE = Operation(
-    "enable_client",
-    "POST",
-    f"{ONE}/enable",
-    Permission.CLIENTS,
-    "Enable a client; what ended stays ended",
-    on_client(enable_client),
-    gives=Done,
-    refuses=(404,),
-    event=ClientEnabled,
-    buttons=(
-        Button(
-            "enable",
-            translatable("Enable app"),
-            translatable("The app can ask users for access again. What ended stays ended."),
-            translatable("The app is enabled."),
-            for_client=lambda it: it.disabled_at is not None,
-        ),
-    ),
-)
-DELETE = Operation(
-    "delete_client",
-    "DELETE",
-    ONE,
-    Permission.CLIENTS,
-    "Delete a client and everything it holds; its id is never given again",
-    on_client(delete_client),
-    status=204,
-    refuses=(404,),
-    event=ClientRemoved,
-    recent=True,
-    buttons=(
-        Button(
-            "delete",
-            translatable("Delete app"),
-            translatable(
-                "The app, its secrets, its team and everything that users allowed it are deleted. "
-                "Its client id is never given again. This cannot be undone."
-            ),
-            translatable("The app is deleted."),
-            for_client=lambda _: True,
-            ends=True,
-            danger=True,
-        ),
-    ),
-)
-
 CLIENTS = (
     Operation(
         "list_clients",
@@ -346,6 +158,7 @@ CLIENTS = (
         gives=ClientList,
         query=(*_FILTERS, *PAGING),
         lists=True,
+        commands=(),
     ),
     Operation(
         "register_client",
@@ -358,6 +171,7 @@ CLIENTS = (
         gives=ClientMade,
         status=201,
         tagged=True,
+        commands=(),
     ),
     Operation(
         "read_client",
@@ -369,6 +183,7 @@ CLIENTS = (
         gives=ClientRead,
         tagged=True,
         refuses=(404,),
+        commands=(),
     ),
     Operation(
         "change_client",
@@ -383,11 +198,6 @@ CLIENTS = (
         guarded=True,
         tagged=True,
         refuses=(404,),
+        commands=(),
     ),
-    VERIFY,
-    UNVERIFY,
-    ADOPT,
-    DISABLE,
-    ENABLE,
-    DELETE,
 )

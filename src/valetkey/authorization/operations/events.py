@@ -111,6 +111,7 @@ EVENTS = (
         gives=EventList,
         query=(*_FILTERS, *PAGING),
         lists=True,
+        commands=(),
     ),
     Operation(
         "export_events",
@@ -124,5 +125,6 @@ EVENTS = (
         recent=True,
         takes=CopyWanted,
         media=("application/x-ndjson", "text/csv"),
+        commands=(),
     ),
 )

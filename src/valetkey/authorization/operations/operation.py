@@ -26,6 +26,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
@@ -110,6 +111,8 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: object = None
     preconditions: Preconditions = NO_PRECONDITIONS
+    #: Only of a command that asks for a password.
+    password_hash: str | None = None
 
     def input(self, kind: type[T]) -> T:
         """Return the body as the type that the row takes."""
@@ -216,6 +219,7 @@ class Operation:
     event: type[Event] | None = None
     recent: bool = False
     buttons: Sequence[Button] = ()
+    commands: Sequence[Command] | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -230,10 +234,11 @@ def call_of(
     now: Instant,
     arguments: Mapping[str, str] = _NOTHING,
     body: object = None,
+    query: Mapping[str, str] = _NOTHING,
 ) -> Call:
     """Return a call by this actor, with random bytes drawn for it."""
     chance = services.random(CHANCE)
-    return Call(services, operation, actor, now, chance, arguments, body=body)
+    return Call(services, operation, actor, now, chance, arguments, query, body)
 
 
 def reads(function: Callable[[Transaction, Call], object]) -> Run:

@@ -1,9 +1,11 @@
 """What several shapes share."""
 
+import re
 from typing import Annotated
 
 import msgspec
 
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.kernel.preconditions import etag_of
 
 Moment = Annotated[
@@ -34,3 +36,23 @@ class Done(msgspec.Struct, frozen=True):
 def tag_of(value: object) -> str:
     """The ETag of a record as it is shown."""
     return etag_of(msgspec.json.encode(value))
+
+
+_WHERE = re.compile(r" - at `\$(.*)`$")
+_STEP = re.compile(r"\.([a-z_]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+def fault_of(error: msgspec.ValidationError) -> MetadataError:
+    """Return which field of an input is invalid, as in `redirect_uris/0`, and why."""
+    message = str(error)
+    where = _WHERE.search(message)
+    path = "" if where is None else where[1]
+    steps = [step[1] or step[2] or "" for step in _STEP.finditer(path)]
+    detail = message[: where.start()] if where else message
+    detail = detail.replace("Expected `str` matching regex", "must match")
+    missing = re.search(r"missing required field `([a-z_]+)`", detail)
+    if missing:
+        return MetadataError("/".join([*steps, missing[1]]), "is missing")
+    if "unknown field" in detail:
+        return MetadataError("/".join(steps), "has a member that is unknown")
+    return MetadataError("/".join(steps), detail)

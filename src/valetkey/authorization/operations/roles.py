@@ -10,6 +10,7 @@ from valetkey.authorization.model.event.roles import (
     DeveloperDismissed,
     RoleChanged,
 )
+from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
@@ -26,11 +27,11 @@ from valetkey.authorization.operations.user_records import (
     shown,
 )
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.portal import Registrants
+from valetkey.config.settings import Settings
 from valetkey.kernel.words import translatable
 
 NO_ROLE = "none"
-
-
 """How forms and commands write that a user has no role."""
 
 
@@ -80,6 +81,16 @@ GIVE_ROLE = Operation(
             fields=(Field("role", translatable("Role"), _ROLES),),
         ),
     ),
+    commands=(
+        Command(
+            "user role",
+            help="`none` takes the role. An owner may do everything; an administrator everything "
+            "but roles; support reads, and helps users back into their accounts; an auditor reads.",
+            example="administrator",
+            options=(Option("role", argument=True),),
+            done="The role of {username} is changed.",
+        ),
+    ),
 )
 
 
@@ -87,6 +98,11 @@ def list_roles(tx: Transaction, call: Call) -> Holders:
     """List the users with a role."""
     found = call.services.roles.holders(tx)
     return Holders([HolderShown(shown(each.user), each.protected) for each in found])
+
+
+def _in_vain(settings: Settings) -> str:
+    who = settings.portal.who
+    return "" if who is Registrants.INVITED else f'It has no effect while portal.who is "{who}".'
 
 
 def admit_developer(tx: Transaction, call: Call, user: User) -> bool:
@@ -114,6 +130,15 @@ ADMIT_DEVELOPER = Operation(
             translatable("The user gets the developer pages, where apps are registered."),
             translatable("The user can register apps."),
             for_user=lambda it: it.developer is False,
+        ),
+    ),
+    commands=(
+        Command(
+            "registration developer",
+            help='This is needed where portal.who is "invited".',
+            done="{username} may register applications.",
+            unchanged="{username} may register applications; nothing changed.",
+            remark=_in_vain,
         ),
     ),
 )
@@ -146,6 +171,15 @@ DISMISS_DEVELOPER = Operation(
             for_user=lambda it: bool(it.developer),
         ),
     ),
+    commands=(
+        Command(
+            "registration developer",
+            off=True,
+            done="{username} may not register applications.",
+            unchanged="{username} may not register applications; nothing changed.",
+            remark=_in_vain,
+        ),
+    ),
 )
 
 
@@ -161,5 +195,18 @@ ROLES = (
         "Users with a role",
         reads(list_roles),
         gives=Holders,
+        commands=(
+            Command(
+                "user roles",
+                columns=(
+                    ("ROLE", "role"),
+                    ("UID", "uid"),
+                    ("USERNAME", "username"),
+                    ("SECOND FACTOR", "protected"),
+                    ("DISABLED", "disabled_at"),
+                ),
+                empty="No roles assigned yet. Next: valetkey owner",
+            ),
+        ),
     ),
 )

@@ -1,18 +1,15 @@
-"""Operations on the server: overview, keys, settings, brand, registration, mail."""
+"""Operations on the server: overview, keys, settings, brand, mail."""
 
 from collections.abc import Callable, Mapping
 
 from msgspec import UnsetType
 
-from valetkey.authorization.actions.admin import brand, keys, mail, registration
+from valetkey.authorization.actions.admin import brand, keys, mail
 from valetkey.authorization.actions.admin.brand import brand_now
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.registration import (
-    FreshInvitation,
-    WantedInvitation,
-)
 from valetkey.authorization.model.server.brand import BrandField
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
     Call,
@@ -28,27 +25,19 @@ from valetkey.authorization.operations.server_records import (
     BrandChange,
     BrandShown,
     DayShown,
-    InvitationMade,
-    Invitations,
-    InvitationShown,
-    InvitationWanted,
     Keys,
     KeyShown,
     OverviewShown,
     PostShown,
-    RegistrationShown,
     RotationWanted,
     SettingShown,
     SettingsShown,
     TestSent,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.explain import explain
-from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.secret import Prefix
 
 
 def read_overview(tx: Transaction, call: Call) -> OverviewShown:
@@ -163,42 +152,6 @@ def _told_brand(fields: Mapping[BrandField, str]) -> Result:
     return Result(record, etag=tag_of(record))
 
 
-def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
-    """Read who may register apps."""
-    settings = call.services.settings
-    policy = settings.registration
-    return RegistrationShown(policy.mode.value, str(settings.portal.who), policy.unused_lifetime)
-
-
-def list_invitations(tx: Transaction, call: Call) -> Invitations:
-    """List the registration tokens that can still be used."""
-    return Invitations([_shown(each) for each in registration.live(tx, call.actor, call.now)])
-
-
-def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError, ...]:
-    """Issue a registration token."""
-    body = call.input(InvitationWanted)
-    fresh = FreshInvitation(call.new_id("in"), call.new_secret(Prefix.INVITATION))
-    wanted = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
-    key = call.services.fingerprints
-    made = registration.invite(tx, call.actor, key, wanted, fresh, call.now)
-    if isinstance(made, tuple):
-        return made
-    return InvitationMade(fresh.token.reveal(), _shown(made))
-
-
-def withdraw_invitation(tx: Transaction, call: Call) -> None:
-    """Withdraw a registration token."""
-    if not registration.withdraw(tx, call.actor, call.named("invitation_id"), call.now):
-        raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "there is no such invitation", "admin.invitation")
-        )
-
-
-def _shown(each: Invitation) -> InvitationShown:
-    return InvitationShown(each.id, each.note, each.uses_left, each.created_at, each.expires_at)
-
-
 def read_mail(tx: Transaction, call: Call) -> PostShown:
     """Read the state of mail delivery."""
     state = mail.look(tx, call.actor)
@@ -229,6 +182,7 @@ ROTATE_KEYS = Operation(
     takes=RotationWanted,
     gives=Keys,
     refuses=(409,),
+    commands=(),
 )
 
 WITHDRAW_KEY = Operation(
@@ -240,6 +194,52 @@ WITHDRAW_KEY = Operation(
     withdraw_key,
     gives=Done,
     refuses=(404,),
+    commands=(
+        Command(
+            help="The next key of its algorithm signs. KID is as `valetkey key list` shows it. "
+            "The servers may run. APIs that have cached the key forget it within five minutes.",
+            question="Refuse every token that this key has signed?",
+            done="It is withdrawn. Apps with a refresh token fetch new tokens by themselves.",
+            missing="there is no such signing key; see: valetkey key list",
+        ),
+    ),
+)
+
+READ_BRAND = Operation(
+    "read_brand",
+    "GET",
+    "/brand",
+    Permission.READ,
+    "Name, colour, logo and links",
+    reads(read_brand),
+    gives=BrandShown,
+    tagged=True,
+    commands=(),
+)
+
+CHANGE_BRAND = Operation(
+    "change_brand",
+    "PATCH",
+    "/brand",
+    Permission.SETTINGS,
+    "Change them; the pages follow within seconds",
+    unchecked_write(change_brand),
+    takes=BrandChange,
+    gives=BrandShown,
+    guarded=True,
+    tagged=True,
+    commands=(),
+)
+
+LIST_KEYS = Operation(
+    "list_keys",
+    "GET",
+    "/keys",
+    Permission.READ,
+    "Signing keys: next, current and retiring",
+    reads(list_keys),
+    gives=Keys,
+    commands=(),
 )
 
 SERVER = (
@@ -251,16 +251,9 @@ SERVER = (
         "Counts of users, clients and grants, and the last days",
         reads(read_overview),
         gives=OverviewShown,
+        commands=(),
     ),
-    Operation(
-        "list_keys",
-        "GET",
-        "/keys",
-        Permission.READ,
-        "Signing keys: next, current and retiring",
-        reads(list_keys),
-        gives=Keys,
-    ),
+    LIST_KEYS,
     ROTATE_KEYS,
     WITHDRAW_KEY,
     Operation(
@@ -271,68 +264,10 @@ SERVER = (
         "Every setting, where its value comes from, and why it exists",
         reads(read_settings),
         gives=SettingsShown,
+        commands=(),
     ),
-    Operation(
-        "read_brand",
-        "GET",
-        "/brand",
-        Permission.READ,
-        "Name, colour, logo and links",
-        reads(read_brand),
-        gives=BrandShown,
-        tagged=True,
-    ),
-    Operation(
-        "change_brand",
-        "PATCH",
-        "/brand",
-        Permission.SETTINGS,
-        "Change them; the pages follow within seconds",
-        unchecked_write(change_brand),
-        takes=BrandChange,
-        gives=BrandShown,
-        guarded=True,
-        tagged=True,
-    ),
-    Operation(
-        "read_registration",
-        "GET",
-        "/registration",
-        Permission.READ,
-        "Who may register apps",
-        reads(read_registration),
-        gives=RegistrationShown,
-    ),
-    Operation(
-        "list_invitations",
-        "GET",
-        "/invitations",
-        Permission.READ,
-        "Registration tokens",
-        reads(list_invitations),
-        gives=Invitations,
-    ),
-    Operation(
-        "invite",
-        "POST",
-        "/invitations",
-        Permission.CLIENTS,
-        "Issue a registration token, shown this once",
-        unchecked_write(invite),
-        takes=InvitationWanted,
-        gives=InvitationMade,
-        status=201,
-    ),
-    Operation(
-        "withdraw_invitation",
-        "DELETE",
-        "/invitations/{invitation_id}",
-        Permission.CLIENTS,
-        "Withdraw a registration token",
-        writes(withdraw_invitation),
-        status=204,
-        refuses=(404,),
-    ),
+    READ_BRAND,
+    CHANGE_BRAND,
     Operation(
         "read_mail",
         "GET",
@@ -341,6 +276,7 @@ SERVER = (
         "State of mail delivery",
         reads(read_mail),
         gives=PostShown,
+        commands=(),
     ),
     Operation(
         "test_mail",
@@ -350,5 +286,6 @@ SERVER = (
         "Send a test email to the user of this token",
         writes(test_mail),
         gives=TestSent,
+        commands=(),
     ),
 )

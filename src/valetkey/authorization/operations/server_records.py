@@ -142,10 +142,15 @@ class Invitations(msgspec.Struct, frozen=True):
 
 
 class InvitationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One more; the note is what you will know it by."""
+    """A new registration token."""
 
-    note: Name | Literal[""] = ""
-    uses: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    note: (
+        Annotated[Name, msgspec.Meta(description="A note to identify the invitation.")]
+        | Literal[""]
+    ) = ""
+    uses: Annotated[
+        int, msgspec.Meta(ge=1, le=1_000_000, description="How many applications it registers.")
+    ] = 1
     lifetime: Annotated[int, msgspec.Meta(ge=1, le=315_360_000)] = 604_800
 
 

@@ -1,22 +1,27 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
+from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
 from valetkey.authorization.operations.events import EVENTS
 from valetkey.authorization.operations.operation import Operation
+from valetkey.authorization.operations.registration import REGISTRATION
 from valetkey.authorization.operations.roles import ROLES
 from valetkey.authorization.operations.server import SERVER
-from valetkey.authorization.operations.tokens import TOKENS
+from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.user_access import USER_ACCESS
-from valetkey.authorization.operations.users import USERS
+from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *USER_ACCESS, *ROLES),
-    "clients": (*CLIENTS, *CREDENTIALS),
+    "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "events": EVENTS,
-    "server": SERVER,
+    "server": (*SERVER, *REGISTRATION),
     "tokens": TOKENS,
 }
 """By the tag of the OpenAPI document."""
+
+LOCAL = (SET_PASSWORD, MAKE_USER_TOKEN)
+"""Operations that only the command line has: no request may ask for them."""
 
 OPERATIONS = tuple(operation for area in AREAS.values() for operation in area)

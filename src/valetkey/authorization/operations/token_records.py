@@ -6,6 +6,7 @@ import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.operations.records import Moment, Name, Seconds
 from valetkey.kernel.moment import Instant
 
@@ -32,11 +33,25 @@ class TokenList(msgspec.Struct, frozen=True):
 
 
 class TokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token to be made. It never allows more than the token that asks for it."""
+    """A new token. It never allows more than the token that asks for it."""
 
-    name: Name
-    permissions: Annotated[list[Permission], msgspec.Meta(min_length=1, max_length=7)]
+    name: Annotated[Name, msgspec.Meta(description="What it is for.")]
+    permissions: Annotated[
+        list[Permission],
+        msgspec.Meta(min_length=1, max_length=7, description="What it may do, once for each."),
+    ]
     lifetime: Seconds
+
+
+class UserTokenWanted(TokenWanted, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new token in the name of a user with a role."""
+
+    uid: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, le=LARGEST_UID, description="The user in whose name it works; needs a role."
+        ),
+    ]
 
 
 class TokenMade(msgspec.Struct, frozen=True):

@@ -3,6 +3,8 @@
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Call,
     Operation,
@@ -22,6 +24,7 @@ from valetkey.authorization.operations.token_records import (
     TokenList,
     TokenMade,
     TokenWanted,
+    UserTokenWanted,
     token_shown,
 )
 from valetkey.authorization.storage.administration.client_search import Cursor
@@ -53,12 +56,21 @@ def list_tokens(tx: Transaction, call: Call) -> Result:
 
 def make_token(tx: Transaction, call: Call) -> TokenMade | Faults:
     """Issue another token for the user whose token calls."""
-    body = call.input(TokenWanted)
     if not isinstance(call.actor, Program):
         raise _no_such_token()
+    return _issue(tx, call, call.input(TokenWanted), call.actor.uid)
+
+
+def make_user_token(tx: Transaction, call: Call) -> TokenMade | Faults:
+    """Issue a token in the name of a user with a role."""
+    wanted = call.input(UserTokenWanted)
+    return _issue(tx, call, wanted, Uid(wanted.uid))
+
+
+def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> TokenMade | Faults:
     fresh = FreshToken(call.new_id("at"), call.new_secret(Prefix.API_TOKEN))
     names = tuple(each.value for each in body.permissions)
-    wanted = WantedToken(body.name, names, Lifetime(body.lifetime), call.actor.uid)
+    wanted = WantedToken(body.name, names, Lifetime(body.lifetime), maker)
     key = call.services.fingerprints
     made = api_tokens.issue(tx, call.actor, key, wanted, fresh, call.now)
     if isinstance(made, tuple):
@@ -76,6 +88,29 @@ def _no_such_token() -> Refused:
     return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such token that works", "admin.token"))
 
 
+MAKE_USER_TOKEN = Operation(
+    "make_user_token",
+    "POST",
+    "/tokens",
+    Permission.KEYS,
+    "Make a token in the name of a user",
+    unchecked_write(make_user_token),
+    takes=UserTokenWanted,
+    gives=TokenMade,
+    commands=(
+        Command(
+            "admin-token create",
+            example='--for ada --name "Nightly report" --permission read',
+            options=(
+                Option("uid", "--for", "The user in whose name it works; needs a role.", user=True),
+                Option("lifetime", "--days", "For how many days.", unit=86_400, default=90),
+            ),
+            done="{token}",
+            note="Good until {expires_at}. It is shown only now.",
+        ),
+    ),
+)
+
 TOKENS = (
     Operation(
         "read_own_token",
@@ -85,6 +120,7 @@ TOKENS = (
         "The token that asks, and what it may do now",
         reads(read_own_token),
         gives=Own,
+        commands=(),
     ),
     Operation(
         "list_tokens",
@@ -96,6 +132,21 @@ TOKENS = (
         gives=TokenList,
         query=PAGING,
         lists=True,
+        commands=(
+            Command(
+                columns=(
+                    ("ID", "id"),
+                    ("NAME", "name"),
+                    ("UID", "uid"),
+                    ("PERMISSIONS", "permissions"),
+                    ("EXPIRES", "expires_at"),
+                    ("LAST USED", "last_used_at"),
+                    ("ENDED", "ended_at"),
+                    ("WORKS", "works"),
+                ),
+                empty="There are none. Next: valetkey admin-token create --help",
+            ),
+        ),
     ),
     Operation(
         "make_token",
@@ -109,6 +160,7 @@ TOKENS = (
         gives=TokenMade,
         status=201,
         refuses=(409,),
+        commands=(),
     ),
     Operation(
         "end_token",
@@ -119,5 +171,12 @@ TOKENS = (
         writes(end_token),
         status=204,
         refuses=(404,),
+        commands=(
+            Command(
+                help="Programs that use it stop working at once.",
+                done="It has ended.",
+                missing="there is no such token that works; see: valetkey admin-token list",
+            ),
+        ),
     ),
 )

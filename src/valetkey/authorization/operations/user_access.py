@@ -15,6 +15,7 @@ from valetkey.authorization.model.event.people import (
     UserChanged,
 )
 from valetkey.authorization.model.event.sessions import SessionEnded
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
@@ -47,6 +48,11 @@ SIGN_OUT = Operation(
     "End every session of a user",
     on_user(sign_out_user),
     gives=SessionsEnded,
+    commands=(
+        Command(
+            done="{username} is signed out. Sessions ended: {ended}", renamed={"ended": "sessions"}
+        ),
+    ),
     refuses=(404,),
     event=SessionEnded,
     buttons=(
@@ -209,6 +215,7 @@ END_APP = Operation(
             carries=("app", "client_id"),
         ),
     ),
+    commands=(Command(confirms=False),),
 )
 
 

@@ -1,6 +1,7 @@
 """People, as the admin API shows and takes them; no password, nothing that signs in."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated
 
 import msgspec
@@ -8,21 +9,68 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.search import Dossier
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import LARGEST_UID, User
 from valetkey.authorization.operations.records import NO_CONTROLS, Moment
 
 _Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 _Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
 _Email = Annotated[str, msgspec.Meta(pattern=r"^[!-?A-~]+@[!-?A-~]+$", max_length=200)]
+_Uid = Annotated[
+    int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random without it.")
+]
 
 
-class UserShown(msgspec.Struct, frozen=True):
+def _text(description: str, longest: int = 2_000) -> msgspec.Meta:
+    return msgspec.Meta(pattern=NO_CONTROLS, max_length=longest, description=description)
+
+
+class PostalAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A postal address (OpenID Connect Core section 5.1.1)."""
+
+    formatted: (
+        Annotated[str, msgspec.Meta(max_length=1_000, description="The address as on an envelope.")]
+        | UnsetType
+    ) = UNSET
+    street_address: Annotated[str, msgspec.Meta(max_length=1_000)] | UnsetType = UNSET
+    locality: _Name | UnsetType = UNSET
+    region: _Name | UnsetType = UNSET
+    postal_code: _Name | UnsetType = UNSET
+    country: _Name | UnsetType = UNSET
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The standard claims of a user (OpenID Connect Core section 5.1); "" for absent ones."""
+
+    given_name: _Name | UnsetType = UNSET
+    family_name: _Name | UnsetType = UNSET
+    middle_name: _Name | UnsetType = UNSET
+    nickname: _Name | UnsetType = UNSET
+    profile: Annotated[str, _text("URL of the user's profile page.")] | UnsetType = UNSET
+    picture: Annotated[str, _text("URL of a picture of the user.")] | UnsetType = UNSET
+    website: Annotated[str, _text("URL of the user's own website.")] | UnsetType = UNSET
+    gender: _Name | UnsetType = UNSET
+    birthdate: Annotated[str, _text("YYYY-MM-DD, YYYY, or 0000-MM-DD.", 10)] | UnsetType = UNSET
+    zoneinfo: Annotated[str, _text("Time zone, such as Europe/London.")] | UnsetType = UNSET
+    locale: Annotated[str, _text("Language, such as en-GB.")] | UnsetType = UNSET
+    phone_number: Annotated[str, _text("In E.164 format, such as +442079460000.")] | UnsetType = (
+        UNSET
+    )
+    phone_number_verified: (
+        Annotated[bool, msgspec.Meta(description="Whether the phone number is the user's.")]
+        | UnsetType
+    ) = UNSET
+    address: PostalAddress | UnsetType = UNSET
+
+
+class UserShown(Profile, frozen=True, kw_only=True):
     """An account."""
 
     uid: int
     username: str
     email: str
+    email_verified: bool
     email_verified_at: Moment | None
     name: str
     role: Role | None
@@ -82,22 +130,32 @@ class UserAnswer(msgspec.Struct, frozen=True):
     record: UserShown
 
 
-class UserWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An account to be made. It has no password: they choose one by a mailed link."""
+_EmailVerified = Annotated[bool, msgspec.Meta(description="Whether the address is the user's.")]
+
+
+class UserWanted(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new account. Through the API it has no password: the user sets one by email."""
 
     username: _Username
-    email: _Email
-    name: _Name = ""
-    email_verified: bool = True
+    email: Annotated[_Email, msgspec.Meta(description="Signs in as well as the username does.")]
+    name: Annotated[_Name, msgspec.Meta(description="The full name.")] = ""
+    email_verified: _EmailVerified | UnsetType = UNSET
+    uid: _Uid | UnsetType = UNSET
 
 
-class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an account shall have; what is not said stays as it is."""
+class UserChange(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an account is to have; fields that are absent stay as they are."""
 
     username: _Username | UnsetType = UNSET
     email: _Email | UnsetType = UNSET
-    name: _Name | UnsetType = UNSET
-    email_verified: bool | UnsetType = UNSET
+    name: Annotated[_Name, msgspec.Meta(description="The full name.")] | UnsetType = UNSET
+    email_verified: _EmailVerified | UnsetType = UNSET
+
+
+class EmailChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another email address; it is not verified until the user confirms it."""
+
+    email: _Email
 
 
 class RoleWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,23 +201,27 @@ class UserState:
 
 
 def shown(user: User) -> UserShown:
-    """As the API shows it."""
+    """Return the user as the API shows it."""
+    claims = asdict(user.claims)
     return UserShown(
-        user.uid,
-        user.username,
-        user.email,
-        user.email_verified_at,
-        user.name,
-        user.role,
-        user.develops,
-        user.created_at,
-        user.changed_at,
-        user.disabled_at,
+        **{name: value for name, value in claims.items() if name != "address"},
+        address=PostalAddress(**{name: part for name, part in claims["address"].items() if part}),
+        uid=user.uid,
+        username=user.username,
+        email=user.email,
+        email_verified=user.email_verified_at is not None,
+        email_verified_at=user.email_verified_at,
+        name=user.name,
+        role=user.role,
+        develops=user.develops,
+        created_at=user.created_at,
+        changed_at=user.changed_at,
+        disabled_at=user.disabled_at,
     )
 
 
 def read(dossier: Dossier) -> UserRead:
-    """The same with what hangs on it."""
+    """Return the user with factors, sessions and connected apps."""
     return UserRead(
         shown(dossier.user),
         [
@@ -177,8 +239,15 @@ def read(dossier: Dossier) -> UserRead:
     )
 
 
+def wanted_record(wanted: UserWanted) -> UserRecord:
+    """Return the record of a new account. Its address counts as verified unless said otherwise."""
+    verified = True if isinstance(wanted.email_verified, UnsetType) else wanted.email_verified
+    claims = changed_claims(StandardClaims.NOTHING, _said(wanted))
+    return UserRecord(wanted.username, wanted.email, wanted.name, verified, claims)
+
+
 def changed_record(user: User, change: UserChange) -> UserRecord:
-    """What the account is to be; another address is not verified unless that is said."""
+    """Return what the account is to be; a new address is unverified unless said otherwise."""
 
     def told(value: str | UnsetType, before: str) -> str:
         return before if isinstance(value, UnsetType) else value
@@ -192,5 +261,25 @@ def changed_record(user: User, change: UserChange) -> UserRecord:
         email,
         told(change.name, user.name),
         verified,
-        user.claims,
+        changed_claims(user.claims, _said(change)),
     )
+
+
+def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> StandardClaims:
+    """Return the claims with those of `said` in place, unchecked; an address by its parts.
+
+    A new phone number counts as verified only where that is said as well.
+    """
+    names = {each.name for each in fields(StandardClaims)}
+    told = {name: value for name, value in said.items() if name in names}
+    parts = msgspec.convert(told.pop("address", {}), dict[str, str])
+    address = asdict(before.address) | parts
+    after = msgspec.convert({**asdict(before), **told, "address": address}, StandardClaims)
+    if "phone_number_verified" in told or after.phone_number == before.phone_number:
+        return after
+    return replace(after, phone_number_verified=False)
+
+
+def _said(profile: Profile) -> Mapping[str, object]:
+    said: dict[str, object] = msgspec.to_builtins(profile)
+    return said

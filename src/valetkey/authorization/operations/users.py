@@ -2,18 +2,23 @@
 
 from dataclasses import replace
 
+from msgspec import UnsetType
+
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_people, look_at
-from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.people import (
+    PasswordChanged,
+    UserChanged,
     UserDisabled,
     UserEnabled,
     UserRemoved,
 )
+from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Field,
     Operation,
     Parameter,
     Result,
@@ -24,6 +29,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.paging import PAGING, limit_of
 from valetkey.authorization.operations.records import Done, tag_of
 from valetkey.authorization.operations.user_records import (
+    EmailChange,
     UserAnswer,
     UserChange,
     UserList,
@@ -32,6 +38,7 @@ from valetkey.authorization.operations.user_records import (
     changed_record,
     read,
     shown,
+    wanted_record,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.people import Filter
@@ -54,6 +61,7 @@ _QUERY = (
 
 
 _ONE = "/users/{uid}"
+_ADDRESS = (Option("address.formatted", "--formatted-address"),)
 
 
 def list_users(tx: Transaction, call: Call) -> Result:
@@ -72,17 +80,84 @@ def read_user(tx: Transaction, call: Call) -> Result:
 
 
 def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
-    """Create an account without a password."""
+    """Create an account; only commands give it a password."""
     wanted = call.input(UserWanted)
-    record = UserRecord(wanted.username, wanted.email, wanted.name, wanted.email_verified)
-    return _answer(call.services.accounts.register(tx, record, call.now))
+    uid = None if isinstance(wanted.uid, UnsetType) else wanted.uid
+    made = call.services.accounts.register(
+        tx, wanted_record(wanted), call.now, uid=uid, password_hash=call.password_hash
+    )
+    return _answer(made)
 
 
 def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
-    """Change user name, email address or name, if the user is still as the caller saw it."""
+    """Change what an account says about its user, if it is still as the caller saw it."""
     call.preconditions.check(tag_of(shown(user)))
     record = changed_record(user, call.input(UserChange))
     return _answer(call.services.accounts.change(tx, user, record, call.now))
+
+
+def change_email(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
+    """Change the email address. The old one is told, with a link that undoes the change."""
+    record = changed_record(user, UserChange(email=call.input(EmailChange).email))
+    return _answer(call.services.accounts.change(tx, user, record, call.now))
+
+
+CHANGE_EMAIL = Operation(
+    "change_user_email",
+    "PUT",
+    f"{_ONE}/email",
+    Permission.PEOPLE,
+    "Change the email address of a user",
+    on_user(change_email),
+    description="The old address is notified and can undo the change for a week.",
+    takes=EmailChange,
+    gives=UserAnswer,
+    refuses=(404,),
+    event=UserChanged,
+    recent=True,
+    buttons=(
+        Button(
+            "email",
+            translatable("Change email address"),
+            translatable(
+                "The old address is notified, with a link that undoes the change for a week. The "
+                "new address counts as unverified until the user confirms it."
+            ),
+            translatable("The email address is changed, and the old address was notified."),
+            for_user=lambda _: True,
+            fields=(Field("email", translatable("Email address")),),
+        ),
+    ),
+    commands=(Command(options=(Option("email", argument=True),), example="ada@lovelace.example"),),
+)
+
+
+def set_password(tx: Transaction, call: Call, user: User) -> bool:
+    """Set the password whose hash the call carries; sessions and grants end."""
+    if call.password_hash is None:
+        raise TypeError("no password was given")
+    call.services.accounts.set_password(tx, user, call.password_hash, call.now)
+    return True
+
+
+SET_PASSWORD = Operation(
+    "set_user_password",
+    "PUT",
+    f"{_ONE}/password",
+    Permission.PEOPLE,
+    "Set a user's password; sessions and app access end",
+    on_user(set_password),
+    gives=Done,
+    event=PasswordChanged,
+    commands=(
+        Command(
+            "user password",
+            example="--generate-password",
+            sets_password=True,
+            done="{username} has another password, and is signed out everywhere.",
+        ),
+    ),
+)
 
 
 def _answer(made: User | tuple[MetadataError, ...]) -> Result | tuple[MetadataError, ...]:
@@ -198,18 +273,41 @@ USERS = (
         gives=UserList,
         query=_QUERY,
         lists=True,
+        commands=(
+            Command(
+                columns=(
+                    ("UID", "uid"),
+                    ("USERNAME", "username"),
+                    ("EMAIL", "email"),
+                    ("NAME", "name"),
+                    ("ROLE", "role"),
+                    ("CREATED", "created_at"),
+                    ("DISABLED", "disabled_at"),
+                ),
+                empty="There are no accounts yet. Next: valetkey user create --help",
+            ),
+        ),
     ),
     Operation(
         "make_user",
         "POST",
         "/users",
         Permission.PEOPLE,
-        "Create an account, without a password",
+        "Create an account",
         writes(create_user),
         takes=UserWanted,
         gives=UserAnswer,
         status=201,
         tagged=True,
+        commands=(
+            Command(
+                help="The password is typed, read from a pipe, or made and printed once.",
+                example="ada --email ada@example.com --generate-password",
+                options=(Option("username", argument=True), *_ADDRESS),
+                sets_password=True,
+                done="{username} has an account; uid {uid}",
+            ),
+        ),
     ),
     Operation(
         "read_user",
@@ -227,14 +325,23 @@ USERS = (
         "PATCH",
         _ONE,
         Permission.PEOPLE,
-        "Change user name, email address or name",
+        "Change what an account says about its user",
         on_user(change_user),
+        description="Fields that are absent stay as they are.",
         takes=UserChange,
         gives=UserAnswer,
         guarded=True,
         tagged=True,
         refuses=(404, 409),
+        commands=(
+            Command(
+                help="Options that are absent change nothing; an empty text removes a claim.",
+                example="--given-name Ada --phone-number +442079460000",
+                options=_ADDRESS,
+            ),
+        ),
     ),
+    CHANGE_EMAIL,
     DISABLE_USER,
     ENABLE_USER,
     DELETE_USER,

@@ -13,10 +13,10 @@ from valetkey.authorization.authentication.password import (
 )
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.operations.user_records import changed_claims
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
-from valetkey.cli.register.people import claims_said
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
@@ -101,7 +101,7 @@ def _missing(user: WantedUser, made: User) -> tuple[str, ...]:
 
 def _claims(wanted: Wanted, before: StandardClaims) -> StandardClaims:
     """Return the claims of the file; claims that it does not name are kept."""
-    after = claims_said(wanted.given, before)
+    after = changed_claims(before, {**wanted.given, "address": {}})
     if "address" not in wanted.given:
         return after
     return replace(after, address=Address(**cast("Mapping[str, str]", wanted.given["address"])))

@@ -4,51 +4,45 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.actions.admin.clients import LEGACY, Held
-from valetkey.authorization.actions.admin.clients import look as held
+from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.developer.team import give_owner
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
     Client,
-    GrantTypeName,
 )
-from valetkey.authorization.operations.client_credentials import ALLOW_GRANT, END_GRANT, SECRET
+from valetkey.authorization.operations.client_credentials import SECRET
 from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
-from valetkey.authorization.operations.clients import DELETE, DISABLE, ENABLE, UNVERIFY, VERIFY
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register import clients, operations
+from valetkey.cli.operations.command import group
+from valetkey.cli.operations.perform import perform
+from valetkey.cli.register import clients
 from valetkey.cli.register.keeper import (
-    confirm,
     done,
     every_client,
-    found_user,
     fresh_client_secret,
     refused,
     registrar,
     require_sector,
     the_client,
-    the_same,
 )
 from valetkey.cli.register.metadata import metadata_options, with_options
 from valetkey.cli.register.store import Opened, with_store
-from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 
-
-@click.group()
-def command() -> None:
-    """Register, show, change and switch off applications.
+command = group(
+    "client",
+    """Register, show, change and disable applications.
 
     Works with the servers running or stopped; a change counts everywhere within seconds.
 
     Example: valetkey client create --name "Notes Printer" --redirect-uri https://app.example/cb
-    """
+    """,
+)
 
 
 @command.command()
@@ -189,43 +183,6 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("client_id")
-@options.yes
-@options.config_file
-def disable(client_id: str, yes: bool, config: Path | None) -> None:
-    """Switch an application off: everything it holds ends within seconds.
-
-    Example: valetkey client disable printer
-    """
-    settings = options.settings_of(config)
-
-    async def look(opened: Opened) -> tuple[Client, int]:
-        def count(tx: Transaction) -> tuple[Client, int]:
-            client = the_client(tx, client_id)
-            return client, tx.grants.reach(client.id, opened.now).authorizations
-
-        return await opened.store.scan(count)
-
-    client, grants = with_store(settings, look)
-    holds = f"{grants} authorization{'' if grants == 1 else 's'}"
-    confirm(f"Switch {client.name} off? It loses {holds}.", yes=yes)
-    _, changed = operations.on_client(settings, DISABLE, client_id)
-    say.line(f"{client_id} is off; it lost {holds}" if changed else f"{client_id} was off already")
-
-
-@command.command()
-@click.argument("client_id")
-@options.config_file
-def enable(client_id: str, config: Path | None) -> None:
-    """Switch an application on again. What had ended stays ended.
-
-    Example: valetkey client enable printer
-    """
-    _, changed = operations.on_client(options.settings_of(config), ENABLE, client_id)
-    say.line(f"{client_id} is on" if changed else f"{client_id} was on already")
-
-
-@command.command()
 @click.argument("client_id", default="")
 @click.option("--generate", is_flag=True, help="Only print a good secret, for a file of yours.")
 @click.option(
@@ -251,114 +208,16 @@ def secret(
         return
     live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
 
-    wanted = SecretWanted(others_live=live)
-    _, value = operations.on_client(options.settings_of(config), SECRET, client_id, body=wanted)
-    issued = value.client_secret if isinstance(value, SecretMade) else ""
+    async def work(opened: Opened) -> str:
+        client = await opened.store.read(lambda tx: the_client(tx, client_id))
+        wanted = SecretWanted(others_live=live)
+        value = await perform(opened, SECRET, {"client_id": client.id}, wanted)
+        return value.client_secret if isinstance(value, SecretMade) else ""
+
+    issued = with_store(options.settings_of(config), work)
     if as_json:
         say.as_json({"client_id": client_id, "client_secret": issued})
         return
     say.line(f"client_secret: {issued}")
     ends = f"end in {others_live}" if live else "have ended"
     say.note(f"The secret is shown only now. The others {ends}.")
-
-
-@command.command()
-@click.argument("client_id")
-@click.argument("user")
-@options.config_file
-def owner(client_id: str, user: str, config: Path | None) -> None:
-    """Make somebody an owner of an application, who looks after it in the developer portal.
-
-    Example: valetkey client owner printer ada
-    """
-
-    async def work(opened: Opened) -> bool:
-        found = await found_user(opened, user)
-
-        def deed(tx: Transaction) -> bool:
-            uid = the_same(tx, found).uid
-            return give_owner(tx, the_client(tx, client_id).id, uid, opened.now)
-
-        return await opened.store.write(deed)
-
-    given = with_store(options.settings_of(config), work)
-    say.line(f"{user} owns {client_id}" if given else f"{user} owned {client_id} already")
-
-
-_off = click.option("--off", is_flag=True, help="Turn it off instead.")
-
-
-@command.command()
-@click.argument("client_id")
-@click.option("--off", is_flag=True, help="Take the mark away instead.")
-@options.config_file
-def verify(client_id: str, off: bool, config: Path | None) -> None:
-    """Let people read that you know who is behind an application.
-
-    The mark goes away when somebody else changes its name, its logo or where it sends people.
-
-    Example: valetkey client verify printer
-    """
-    operation = UNVERIFY if off else VERIFY
-    _, changed = operations.on_client(options.settings_of(config), operation, client_id)
-    state = "not verified" if off else "verified"
-    say.line(f"{client_id} is {state}" if changed else f"{client_id} was {state} already")
-
-
-@command.command()
-@click.argument("client_id")
-@options.yes
-@options.config_file
-def delete(client_id: str, yes: bool, config: Path | None) -> None:
-    """Delete an application and everything it holds; its id is never given again.
-
-    Example: valetkey client delete printer
-    """
-    settings = options.settings_of(config)
-
-    async def look(opened: Opened) -> Held:
-        return await opened.store.scan(lambda tx: held(tx, opened.operator, client_id, opened.now))
-
-    found = with_store(settings, look)
-    people = f"{found.people} {'person' if found.people == 1 else 'people'}"
-    confirm(f"Delete {found.client.name}? It stops working for {people}.", yes=yes)
-    operations.on_client(settings, DELETE, client_id)
-    say.line(f"{client_id} is deleted")
-
-
-@command.command("allow-implicit")
-@click.argument("client_id")
-@_off
-@options.yes
-@options.config_file
-def allow_implicit(client_id: str, off: bool, yes: bool, config: Path | None) -> None:
-    """Turn the implicit grant on for an application, knowing what it costs.
-
-    Example: valetkey client allow-implicit old-viewer
-    """
-    _turn(GrantTypeName.IMPLICIT, client_id, options.settings_of(config), off=off, yes=yes)
-
-
-@command.command("allow-password")
-@click.argument("client_id")
-@_off
-@options.yes
-@options.config_file
-def allow_password(client_id: str, off: bool, yes: bool, config: Path | None) -> None:
-    """Turn the password grant on for an application of your own, knowing what it costs.
-
-    Example: valetkey client allow-password own-app
-    """
-    _turn(GrantTypeName.PASSWORD, client_id, options.settings_of(config), off=off, yes=yes)
-
-
-def _turn(
-    grant_type: GrantTypeName, client_id: str, settings: Settings, *, off: bool, yes: bool
-) -> None:
-    if not off:
-        say.note(clients.COSTS[grant_type])
-        confirm(f"Turn the {grant_type} grant on for {client_id}?", yes=yes)
-    operation, path = END_GRANT if off else ALLOW_GRANT, {"grant_type": grant_type.value}
-    _, value = operations.on_client(settings, operation, client_id, path)
-    names: list[str] = getattr(value, "grant_types", [])
-    say.line(f"{client_id} has the grant types {', '.join(names)}")

@@ -4,14 +4,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import click
 
-from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.operations.server import LIST_KEYS, ROTATE_KEYS
+from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.cli import options, say
+from valetkey.cli.operations.command import group
+from valetkey.cli.operations.outputs import Members, flat, tell_list
+from valetkey.cli.operations.perform import perform
 from valetkey.cli.register import keys
 from valetkey.cli.register.keeper import confirm
-from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.paths import credential_path, database_file, keyring_path
@@ -22,14 +26,23 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
 
 _LARGEST = 65_536
+_COLUMNS = (
+    ("ALGORITHM", "algorithm"),
+    ("KEY ID", "kid"),
+    ("STATE", "state"),
+    ("SIGNS FROM", "activates_at"),
+    ("UNTIL", "retires_at"),
+    ("PUBLISHED UNTIL", "removed_at"),
+)
 
 
-@click.group()
-def command() -> None:
+command = group(
+    "key",
     """Show, rotate, back up and restore keys. Signing keys also rotate by themselves.
 
     Example: valetkey key list
-    """
+    """,
+)
 
 
 @command.command("list")
@@ -42,36 +55,22 @@ def list_(config: Path | None, as_json: bool) -> None:
     """
     settings = options.settings_of(config)
 
-    async def work(opened: Opened) -> tuple[Opened, Sequence[SigningKeyRecord]]:
-        return opened, await opened.store.read(lambda tx: tx.signing_keys.all(opened.now))
+    async def work(opened: Opened) -> tuple[Sequence[Members], Sequence[int]]:
+        found = cast("Sequence[Members]", flat(await perform(opened, LIST_KEYS))["items"])
+        return keys.by_algorithm(found), [key.version for key in opened.keyring.sealer.keys]
 
-    opened, found = with_store(settings, work)
-    records = keys.by_algorithm(found)
-    versions = [key.version for key in opened.keyring.sealer.keys]
+    records, versions = with_store(settings, work)
     if as_json:
         say.as_json(
             {
-                "signing_keys": [_json(record, opened) for record in records],
+                "signing_keys": records,
                 "keyring": {"file": _keyring_file(settings), "sealing_versions": versions},
                 "credential": {"file": _credential_file(settings)},
             }
         )
         return
     if records:
-        say.table(
-            ("ALGORITHM", "KEY ID", "STATE", "SIGNS FROM", "UNTIL", "PUBLISHED UNTIL"),
-            [
-                (
-                    record.algorithm,
-                    record.kid,
-                    record.state(opened.now),
-                    shown(record.activates_at),
-                    shown(record.retires_at),
-                    shown(record.removed_at),
-                )
-                for record in records
-            ],
-        )
+        tell_list(records, _COLUMNS, "")
     else:
         say.line("There are no signing keys yet; `valetkey serve` makes the first.")
     say.line()
@@ -121,42 +120,10 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
         if kind == "credential":
             path = await keys.rotate_credential(opened)
             return f"{path} holds a new credential. Next: restart the resource server within a day."
-        await opened.foundation.keys.rotate(
-            opened.now, at_once=at_once, algorithm=only, done_by=opened.operator.done_by
-        )
+        await perform(opened, ROTATE_KEYS, body=RotationWanted(algorithm=only, at_once=at_once))
         return "Signing keys are rotated; see: valetkey key list"
 
     say.line(with_store(settings, work))
-
-
-# One name in sixty-four begins with a hyphen.
-@command.command(context_settings={"ignore_unknown_options": True})
-@click.argument("kid")
-@options.yes
-@options.config_file
-def withdraw(kid: str, yes: bool, config: Path | None) -> int:
-    """Take back a signing key that leaked: everything it signed is refused, the next one signs.
-
-    The next one of its algorithm, that is; the others stay as they are.
-
-    KID is as `valetkey key list` shows it. The servers may run. APIs that have cached the key
-    forget it within five minutes.
-
-    Example: valetkey key withdraw aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg
-    """
-    settings = options.settings_of(config)
-    confirm("Refuse every token that this key has signed?", yes=yes)
-
-    async def work(opened: Opened) -> bool:
-        return await opened.foundation.keys.withdraw(
-            kid, opened.now, done_by=opened.operator.done_by
-        )
-
-    if not with_store(settings, work):
-        say.error("there is no such signing key; see: valetkey key list")
-        return Exit.FAILED
-    say.line("It is withdrawn. Apps with a refresh token fetch new access tokens by themselves.")
-    return Exit.OK
 
 
 @command.command()
@@ -269,15 +236,3 @@ def _keyring_file(settings: Settings) -> str | None:
 def _credential_file(settings: Settings) -> str | None:
     given = settings.resource.credential_text is not None
     return None if given else str(credential_path(settings))
-
-
-def _json(record: SigningKeyRecord, opened: Opened) -> dict[str, object]:
-    return {
-        "kid": record.kid,
-        "algorithm": record.algorithm,
-        "state": record.state(opened.now).value,
-        "created_at": record.created_at,
-        "activates_at": record.activates_at,
-        "retires_at": record.retires_at,
-        "removed_at": record.removed_at,
-    }

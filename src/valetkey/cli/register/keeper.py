@@ -123,6 +123,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
+        say.note(question)
         raise Mistake("nothing was changed: say --yes where nobody can be asked")
     if not click.confirm(question, default=False, err=True):
         say.note("Nothing was changed.")

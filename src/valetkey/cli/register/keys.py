@@ -1,14 +1,13 @@
 """Keys as the command line changes them: the keyring, what it seals, and the credential."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
 from valetkey.authorization.model.event.keys import KeyringRotated
-from valetkey.authorization.model.server.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place as secret_place
 from valetkey.authorization.tokens.signing_keys import place
@@ -45,10 +44,10 @@ class Backup:
         return self.keyring.text() + line
 
 
-def by_algorithm(records: Sequence[SigningKeyRecord]) -> Sequence[SigningKeyRecord]:
-    """The keys of each algorithm together, the usual algorithm first, the earliest key first."""
+def by_algorithm(records: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+    """Return the keys of each algorithm together, the usual algorithm first, the earliest first."""
     order = [each.value for each in Algorithm]
-    return sorted(records, key=lambda record: order.index(record.algorithm))
+    return sorted(records, key=lambda record: order.index(str(record["algorithm"])))
 
 
 async def opens_all(opened: Opened) -> tuple[int, int]:

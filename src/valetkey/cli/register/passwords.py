@@ -1,6 +1,7 @@
 """Passwords at the command line: typed twice, read from a pipe, or made; never an argument."""
 
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -14,8 +15,23 @@ _BYTES = 15  # 120 random bits in twenty characters
 _MOST_BYTES = 4_096
 
 
-def obtain(*, from_stdin: bool, generate: bool) -> Secret:
-    """A password in the way the operator chose. Raises Mistake for one that will not do."""
+@click.command()
+@click.option(
+    "--password-stdin", "from_stdin", is_flag=True, help="Read the password from standard input."
+)
+@click.option(
+    "--generate-password", "generate", is_flag=True, help="Make a password and print it once."
+)
+def _asks(**_: object) -> None: ...
+
+
+OPTIONS = _asks.params
+"""The options of commands that set a password; `obtain` reads them."""
+
+
+def obtain(given: Mapping[str, object]) -> Secret:
+    """Return the password that the options ask for. Raises Mistake for an invalid one."""
+    from_stdin, generate = given["from_stdin"], given["generate"]
     if from_stdin and generate:
         raise Mistake("choose one of --password-stdin and --generate-password")
     if generate:

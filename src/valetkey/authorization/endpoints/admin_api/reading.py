@@ -7,15 +7,14 @@ from typing import cast
 import msgspec
 
 from valetkey.authorization.operations.operation import InvalidInput, Operation, Parameter
+from valetkey.authorization.operations.records import fault_of
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import read_query
 from valetkey.web.json_body import read_json
 
-_WHERE = re.compile(r" - at `\$(.*)`$")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
-_STEP = re.compile(r"\.([a-z_]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 def read_body(operation: Operation, request: Request) -> object:
@@ -29,7 +28,7 @@ def read_body(operation: Operation, request: Request) -> object:
     try:
         return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidInput([_fault(str(error))]) from None
+        raise InvalidInput([fault_of(error)]) from None
 
 
 def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
@@ -81,16 +80,3 @@ def _wrong_text(parameter: Parameter, value: str) -> str:
     if pattern is not None and re.fullmatch(pattern.removeprefix("^"), value) is None:
         return "as its description says"
     return ""
-
-
-def _fault(message: str) -> MetadataError:
-    where = _WHERE.search(message)
-    path = "" if where is None else where[1]
-    steps = [step[1] or step[2] or "" for step in _STEP.finditer(path)]
-    detail = message[: where.start()] if where else message
-    missing = re.search(r"missing required field `([a-z_]+)`", detail)
-    if missing:
-        return MetadataError("/".join([*steps, missing[1]]), "is missing")
-    if "unknown field" in detail:
-        return MetadataError("/".join(steps), "has a member that is unknown")
-    return MetadataError("/".join(steps), detail)

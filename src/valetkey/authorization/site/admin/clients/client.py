@@ -15,7 +15,7 @@ from valetkey.authorization.model.register.fields import LISTS, Kind
 from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
 from valetkey.authorization.operations.client_records import SecretMade
-from valetkey.authorization.operations.clients import DELETE
+from valetkey.authorization.operations.client_state import DELETE
 from valetkey.authorization.operations.operation import InvalidInput, Result, Services
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (

@@ -14,7 +14,7 @@ from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.operations.operation import InvalidInput, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.operations.users import DELETE_USER
@@ -35,6 +35,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
+from valetkey.web.form import Form
 
 USER = "/admin/users/{uid}"
 ACT = "/admin/users/{uid}/{act}"
@@ -93,6 +94,7 @@ class UserPage:
     events_url: str = ""
 
 
+_BAD_REQUEST = 400
 _NEWS = minutes(5)
 _BUTTONS = Buttons.below("/users/{uid}")
 
@@ -132,8 +134,11 @@ class UserPages:
 
     async def ask(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page."""
+        return await self._ask(request, request.query)
+
+    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
         confirmed, uid = _BUTTONS.of(request.request), _uid(request)
-        actor, now, query = request.actor, request.now, request.query
+        actor, now = request.actor, request.now
 
         def look(tx: Transaction) -> ConfirmPage:
             user = tx.users.find(uid)
@@ -143,35 +148,39 @@ class UserPages:
             apps = connected_apps(tx, uid, now)
             facts = [f"uid {uid}", user.username, user.email]
             if confirmed.button.carries is not None:
-                wanted = query.get(confirmed.button.carries[0]) or ""
+                wanted = form.get(confirmed.button.carries[0]) or ""
                 app = next((each for each in apps if each.client.id == wanted), None)
                 if app is None:
                     raise nothing_here()
                 facts.append(app.name)
-            role = query.get("role") or ""
+            role = form.get("role") or ""
             chosen = role if role in set(Role) else (user.role.value if user.role else NO_ROLE)
             return confirmed.page(
                 request,
-                query,
+                form,
                 here="users",
                 back=user_address(uid),
                 name=user.name or user.username,
                 facts=tuple(facts),
-                values={"role": chosen},
+                values={"role": chosen, "email": form.get("email") or user.email},
                 ends=Ends(
                     sessions=len(tx.sessions.live_of(uid, now)),
                     apps=len(apps),
                     orphans=len(self.services.removal.hindrances(tx, user)),
                 ),
+                fault=fault,
             )
 
-        return Show(await self.services.store.scan(look))
+        return Show(await self.services.store.scan(look), _BAD_REQUEST if fault else 200)
 
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation."""
         confirmed, uid = _BUTTONS.of(request.request), _uid(request)
         call = confirmed.call(self.services, request, {"uid": str(uid)})
-        await confirmed.operation.run(call)
+        try:
+            await confirmed.operation.run(call)
+        except InvalidInput as invalid:
+            return await self._ask(request, request.form, invalid.faults[0].detail)
         if confirmed.operation is DELETE_USER:
             return SeeOther(f"{USERS}?deleted={uid}")
         return SeeOther(f"{user_address(uid)}?done={confirmed.button.slug}")

@@ -1,0 +1,262 @@
+"""Operations on a registered client: owners, verified mark, adopt, disable, delete."""
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.developer.team import give_owner
+from valetkey.authorization.actions.registrations import adopt
+from valetkey.authorization.model.event.clients import (
+    ClientAdopted,
+    ClientDisabled,
+    ClientEnabled,
+    ClientRemoved,
+    ClientVerificationEnded,
+    ClientVerified,
+)
+from valetkey.authorization.model.event.portal import TeamMemberAdded
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.operations.clients import ONE, registrar
+from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.operation import Button, Call, Operation, on_client
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
+
+
+def verify_client(tx: Transaction, call: Call, client: Client) -> bool:
+    """Mark the client as verified. False if it was."""
+    if not tx.clients.verify(client.id, call.now):
+        return False
+    tx.events.add(ClientVerified(client.id), call.now)
+    return True
+
+
+VERIFY = Operation(
+    "verify_client",
+    "PUT",
+    f"{ONE}/verified",
+    Permission.CLIENTS,
+    "Mark a client as verified: users are told that you know who runs it",
+    on_client(verify_client),
+    gives=Done,
+    refuses=(404,),
+    event=ClientVerified,
+    buttons=(
+        Button(
+            "verify",
+            translatable("Mark as verified"),
+            translatable(
+                "Every user whom the app asks for access reads that you know who runs it. Look at "
+                "its redirect URIs first. The mark ends when somebody else changes the name, the "
+                "logo or a redirect URI."
+            ),
+            translatable("The app is verified."),
+            for_client=lambda it: it.verified_at is None,
+        ),
+    ),
+    commands=(
+        Command(
+            help="The mark ends when somebody else changes its name, logo or redirect URIs.",
+            done="{client_id} is verified.",
+            unchanged="{client_id} was verified already.",
+        ),
+    ),
+)
+
+
+def unverify_client(tx: Transaction, call: Call, client: Client) -> bool:
+    """Remove the verified mark. False if there was none."""
+    if not tx.clients.unverify(client.id):
+        return False
+    tx.events.add(ClientVerificationEnded(client.id, "administrator"), call.now)
+    return True
+
+
+UNVERIFY = Operation(
+    "unverify_client",
+    "DELETE",
+    f"{ONE}/verified",
+    Permission.CLIENTS,
+    "Remove the verified mark",
+    on_client(unverify_client),
+    gives=Done,
+    refuses=(404,),
+    event=ClientVerificationEnded,
+    buttons=(
+        Button(
+            "unverify",
+            translatable("Remove verified mark"),
+            translatable("Users are asked as before, without the mark."),
+            translatable("The verified mark is removed."),
+            for_client=lambda it: it.verified_at is not None,
+        ),
+    ),
+    commands=(
+        Command(
+            "client verify",
+            off=True,
+            done="{client_id} is not verified.",
+            unchanged="{client_id} was not verified already.",
+        ),
+    ),
+)
+
+
+def add_owner(tx: Transaction, call: Call, client: Client) -> bool:
+    """Make a user an owner of the client in the developer portal. False if the user is one."""
+    if tx.users.find(call.uid) is None or tx.account_removals.is_done(call.uid):
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such user", "admin.user"))
+    return give_owner(tx, client.id, call.uid, call.now)
+
+
+ADD_OWNER = Operation(
+    "add_client_owner",
+    "PUT",
+    f"{ONE}/owners/{{uid}}",
+    Permission.CLIENTS,
+    "Make a user an owner of a client, who manages it in the developer portal",
+    on_client(add_owner),
+    gives=Done,
+    refuses=(404,),
+    event=TeamMemberAdded,
+    commands=(
+        Command(
+            "client owner",
+            done="{username} owns {client_id}.",
+            unchanged="{username} owned {client_id} already.",
+        ),
+    ),
+)
+
+
+def adopt_client(tx: Transaction, call: Call, client: Client) -> bool:
+    """Make a self-registered client the operator's own. False if it is."""
+    return adopt(tx, client.id, call.now)
+
+
+ADOPT = Operation(
+    "adopt_client",
+    "POST",
+    f"{ONE}/adopt",
+    Permission.CLIENTS,
+    "Adopt a self-registered client as your own",
+    on_client(adopt_client),
+    gives=Done,
+    refuses=(404,),
+    event=ClientAdopted,
+    buttons=(
+        Button(
+            "adopt",
+            translatable("Adopt app"),
+            translatable(
+                "The app can no longer change its registration, neither with its token nor through "
+                "the API, and it stays when nobody uses it. Users are no longer told that it "
+                "registered itself."
+            ),
+            translatable("The app is your own."),
+            for_client=lambda it: it.self_registered,
+        ),
+    ),
+    commands=(
+        Command(
+            "registration adopt",
+            help="Users are no longer told that nobody has checked it, it stays when nobody uses "
+            "it, and only you and the owners that you give it change its registration.",
+        ),
+    ),
+)
+
+
+def disable_client(tx: Transaction, call: Call, client: Client) -> bool:
+    """Disable the client: everything it holds ends. False if it was disabled."""
+    return registrar(call).disable(tx, client, call.now)
+
+
+DISABLE = Operation(
+    "disable_client",
+    "POST",
+    f"{ONE}/disable",
+    Permission.CLIENTS,
+    "Disable a client: everything it holds ends within seconds",
+    on_client(disable_client),
+    gives=Done,
+    refuses=(404,),
+    event=ClientDisabled,
+    buttons=(
+        Button(
+            "disable",
+            translatable("Disable app"),
+            translatable(
+                "Everything that the app holds stops working within seconds. Nothing is deleted. "
+                "If you enable it again, users have to be asked again."
+            ),
+            translatable("The app is disabled, and everything that it held has ended."),
+            for_client=lambda it: it.disabled_at is None,
+            ends=True,
+            danger=True,
+        ),
+    ),
+)
+
+
+def enable_client(tx: Transaction, call: Call, client: Client) -> bool:
+    """Enable the client; what ended stays ended. False if it was enabled."""
+    return registrar(call).enable(tx, client, call.now)
+
+
+ENABLE = Operation(
+    "enable_client",
+    "POST",
+    f"{ONE}/enable",
+    Permission.CLIENTS,
+    "Enable a client; what ended stays ended",
+    on_client(enable_client),
+    gives=Done,
+    refuses=(404,),
+    event=ClientEnabled,
+    buttons=(
+        Button(
+            "enable",
+            translatable("Enable app"),
+            translatable("The app can ask users for access again. What ended stays ended."),
+            translatable("The app is enabled."),
+            for_client=lambda it: it.disabled_at is not None,
+        ),
+    ),
+)
+
+
+def delete_client(tx: Transaction, call: Call, client: Client) -> None:
+    """Delete the client and everything it holds, and dissolve its team."""
+    registrar(call).remove(tx, client, call.now, because="deleted")
+    tx.members.dissolve(client.id, call.now)
+
+
+DELETE = Operation(
+    "delete_client",
+    "DELETE",
+    ONE,
+    Permission.CLIENTS,
+    "Delete a client and everything it holds; its id is never given again",
+    on_client(delete_client),
+    status=204,
+    refuses=(404,),
+    event=ClientRemoved,
+    recent=True,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete app"),
+            translatable(
+                "The app, its secrets, its team and everything that users allowed it are deleted. "
+                "Its client id is never given again. This cannot be undone."
+            ),
+            translatable("The app is deleted."),
+            for_client=lambda _: True,
+            ends=True,
+            danger=True,
+        ),
+    ),
+)
+
+
+CLIENT_STATE = (VERIFY, UNVERIFY, ADD_OWNER, ADOPT, DISABLE, ENABLE, DELETE)

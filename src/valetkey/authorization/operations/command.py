@@ -1,0 +1,62 @@
+"""The command of an operation: what its row says where the derived command does not fit.
+
+Name, arguments, options, help, confirmation and output derive from the row; a `Command` overrides
+what scripts rely on, or what reads better at a terminal.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from valetkey.config.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a command spells one field of the input; `address.formatted` is a field of a field.
+
+    `name` is the option, such as `--days`; "" for the field's own name. An `argument` stands
+    without a name. A number is given in `unit` seconds, and so is `default`. A `user` is named as
+    everywhere on the command line, and becomes a uid.
+    """
+
+    field: str
+    name: str = ""
+    help: str = ""
+    argument: bool = False
+    unit: int = 1
+    default: int | None = None
+    user: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that runs an operation. Empty texts are derived from the row.
+
+    `name` includes the group: `client verify`. Where two rows have the same name, one is `off`: it
+    runs with `--off`. `fixed` are arguments of the path that the command itself decides. `question`
+    is asked first; without one, the text of a button that is marked as dangerous, unless `confirms`
+    is False. `done` and `unchanged` may name arguments, fields of the input and of the result in
+    braces, and so may `note`, which goes to standard error, as does a `remark` about the settings.
+    `columns` are heading and field of the table of a list, `empty` stands where it has no rows.
+    `renamed` are members of the JSON output that have another name than in the API.
+    `sets_password` asks for a password, whose hash the call carries. `missing` explains a 404 of
+    the operation itself; the exit code is 1 then.
+    """
+
+    name: str = ""
+    help: str = ""
+    example: str = ""
+    options: Sequence[Option] = ()
+    off: bool = False
+    fixed: Mapping[str, str] = field(default_factory=dict[str, str])
+    question: str = ""
+    confirms: bool = True
+    done: str = ""
+    unchanged: str = ""
+    columns: Sequence[tuple[str, str]] = ()
+    empty: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    sets_password: bool = False
+    missing: str = ""
+    note: str = ""
+    remark: Callable[[Settings], str] | None = None

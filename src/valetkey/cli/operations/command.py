@@ -1,0 +1,299 @@
+"""The commands of the operations: `group` collects those that the table has for one group."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import click
+
+from valetkey.authorization.actions.admin.clients import look as look_at_client
+from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.operation import Button, Operation
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.table import LOCAL, OPERATIONS
+from valetkey.cli import options, say
+from valetkey.cli.operations.inputs import Input, query_option
+from valetkey.cli.operations.outputs import cell, flat, tell_list, tell_record
+from valetkey.cli.operations.perform import perform
+from valetkey.cli.register import passwords
+from valetkey.cli.register.keeper import confirm, found_user, the_client, the_user
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.say import Exit
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.runtime import SYSTEM
+
+_GROUPS = {"roles": "user", "invitations": "registration", "tokens": "admin-token"}
+"""The group of the paths that begin with another word than its plural."""
+
+_VERBS = {"read": "show", "make": "create", "register": "create"}
+_USER = "USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone."
+_EXAMPLES = {
+    "uid": "ada",
+    "client_id": "printer",
+    "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
+    "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
+    "invitation_id": "in_3q2-7wEjRWeJ1xDVZnQ0tA",
+}
+
+
+def group(name: str, help: str, *others: click.Command) -> click.Group:
+    """Return the group with its derived commands and `others`, which are written by hand."""
+    made = click.Group(name, help=help)
+    for below, variants in _commands().items():
+        if below.partition(" ")[0] == name:
+            made.add_command(_Derived(below, tuple(variants)).command())
+    for other in others:
+        made.add_command(other)
+    return made
+
+
+def names() -> Mapping[str, Sequence[Operation]]:
+    """Return every derived command, and the operations that it runs."""
+    return {name: [each.operation for each in found] for name, found in _commands().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """A command of one row."""
+
+    operation: Operation
+    command: Command
+
+    @property
+    def button(self) -> Button | None:
+        """The console's button for the same, whose texts the command uses."""
+        fixed = self.command.fixed
+        return next((each for each in self.operation.buttons if each.fixed == fixed), None)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the operator has to agree first."""
+        button = self.button
+        is_danger = button is not None and button.danger
+        return self.command.confirms and bool(self.command.question or is_danger)
+
+
+def _commands() -> dict[str, list[_Variant]]:
+    found: dict[str, list[_Variant]] = {}
+    for operation in (*OPERATIONS, *LOCAL):
+        own = (Command(),) if operation.commands is None else operation.commands
+        for command in own:
+            variants = found.setdefault(command.name or _name(operation), [])
+            # The one without --off first: it describes the command.
+            variants.insert(len(variants) if command.off else 0, _Variant(operation, command))
+    return found
+
+
+def _name(operation: Operation) -> str:
+    plural = operation.path.split("/")[1]
+    group = _GROUPS.get(plural, plural.removesuffix("s"))
+    nouns = {plural, plural.removesuffix("s"), group}
+    words = [_VERBS.get(word, word) for word in operation.id.split("_") if word not in nouns]
+    return f"{group} {'-'.join(words)}"
+
+
+@dataclass(slots=True)
+class _About:
+    """What a call is about: its path, what texts may name, and what ends with it."""
+
+    path: dict[str, str]
+    named: dict[str, object]
+    ends: str = ""
+    body: dict[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    name: str
+    variants: tuple[_Variant, ...]
+
+    @property
+    def first(self) -> _Variant:
+        return self.variants[0]
+
+    def command(self) -> click.Command:
+        parameters = [*self._parameters(), *options.EVERY]
+        return click.Command(
+            self.name.rpartition(" ")[2],
+            params=parameters,
+            callback=self._run,
+            help=self._help(),
+            # A key id may begin with a hyphen.
+            context_settings={"ignore_unknown_options": "kid" in self._arguments()},
+        )
+
+    def _input(self) -> Input:
+        return Input(self.first.operation.takes, self.first.command.options)
+
+    def _arguments(self) -> list[str]:
+        fixed = self.first.command.fixed
+        return [name for name in self.first.operation.arguments if name not in fixed]
+
+    def _parameters(self) -> Iterator[click.Parameter]:
+        for name in self._arguments():
+            yield click.Argument([name], metavar="USER" if name == "uid" else None)
+        yield from self._input().parameters()
+        for parameter in self.first.operation.query:
+            if parameter.name not in {"limit", "after"}:
+                yield query_option(parameter)
+        if self.first.command.sets_password:
+            yield from passwords.OPTIONS
+        if len(self.variants) > 1:
+            yield click.Option(
+                ["--off"], is_flag=True, help=f"{self.variants[1].operation.summary}."
+            )
+        if any(each.asks for each in self.variants):
+            yield click.Option(["--yes"], is_flag=True, help="Do not ask.")
+
+    def _help(self) -> str:
+        command, operation = self.first.command, self.first.operation
+        paragraphs = [f"{operation.summary}.", command.help or operation.description]
+        if "uid" in self._arguments():
+            paragraphs.append(_USER)
+        words = [self.name, *(_EXAMPLES.get(each, each.upper()) for each in self._arguments())]
+        example = " ".join((*words, *([command.example] if command.example else [])))
+        return "\n\n".join(each for each in (*paragraphs, f"Example: valetkey {example}") if each)
+
+    def _run(self, **given: object) -> int:
+        settings = options.settings_of(cast("Path | None", given["config"]))
+        variant = self.variants[1 if given.get("off") else 0]
+        found_input = self._input()
+        users = found_input.users(given)
+        if not users:
+            found_input.value(given)
+        secret = passwords.obtain(given) if variant.command.sets_password else None
+
+        async def work(opened: Opened) -> tuple[_About, object]:
+            about = await self._about(opened, variant, given)
+            said = {**given}
+            for dest, user in users.items():
+                said[dest] = (await found_user(opened, user)).uid
+            body = found_input.value(said)
+            about.body = flat(body)
+            if variant.asks:
+                confirm(_question(variant, about), yes=bool(given.get("yes")))
+                # The answer may have taken a while.
+                opened = replace(opened, now=SYSTEM.now())
+            hashed = None if secret is None else passwords.hashed(opened, secret)
+            query = {
+                name.removeprefix("query_"): str(value)
+                for name, value in given.items()
+                if name.startswith("query_") and value is not None
+            }
+            return about, await perform(
+                opened,
+                variant.operation,
+                about.path,
+                body,
+                query=query,
+                password_hash=hashed,
+                named=found_input.named,
+            )
+
+        try:
+            about, value = with_store(settings, work)
+        except Refused as refused:
+            if not variant.command.missing or refused.refusal.code is not ErrorCode.NOT_FOUND:
+                raise
+            say.error(variant.command.missing)
+            return Exit.FAILED
+        generated = secret.reveal() if secret is not None and given["generate"] else ""
+        _tell(variant, about, value, generated, json=bool(given["as_json"]))
+        if variant.command.remark is not None and (remark := variant.command.remark(settings)):
+            say.note(remark)
+        return Exit.OK
+
+    async def _about(
+        self, opened: Opened, variant: _Variant, given: Mapping[str, object]
+    ) -> _About:
+        path = {**variant.command.fixed}
+        path |= {name: str(given[name]) for name in self._arguments()}
+        about = _About(path, {**path})
+        ends = variant.button is not None and variant.button.ends and variant.asks
+        if "client_id" in path:
+            await _find_client(opened, about, ends=ends)
+        if "uid" in path:
+            await _find_user(opened, about, reads=variant.operation.method == "GET", ends=ends)
+        return about
+
+
+async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
+    """Find the client of the path, and on request what it holds. Raises Mistake."""
+    client = await opened.store.read(lambda tx: the_client(tx, about.path["client_id"]))
+    about.named["name"] = client.name
+    if ends:
+        held = await opened.store.scan(
+            lambda tx: look_at_client(tx, opened.operator, client.id, opened.now)
+        )
+        about.ends = f"Users: {held.people}, authorizations: {held.authorizations}."
+
+
+async def _find_user(opened: Opened, about: _About, *, reads: bool, ends: bool) -> None:
+    """Find the user of the path, and on request what ends with the account. Raises Mistake."""
+    said = about.path["uid"]
+    if reads:
+        user = await opened.store.read(lambda tx: the_user(tx, said))
+    else:
+        user = await found_user(opened, said)
+    about.path["uid"] = str(user.uid)
+    about.named |= {"uid": user.uid, "username": user.username, "name": user.username}
+    if ends:
+        apps, orphans = await opened.store.scan(
+            lambda tx: (
+                tx.connected.count_grants(user.uid, opened.now),
+                [each.id for each in opened.foundation.services.removal.hindrances(tx, user)],
+            )
+        )
+        left = f" Apps without another owner: {', '.join(orphans)}." if orphans else ""
+        about.ends = f"Connected apps: {apps}.{left}"
+
+
+def _question(variant: _Variant, about: _About) -> str:
+    button = variant.button
+    if variant.command.question or button is None:
+        return variant.command.question
+    words = (f"{button.title}: {about.named['name']}.", button.text, about.ends, "Continue?")
+    return " ".join(word for word in words if word)
+
+
+def _tell(variant: _Variant, about: _About, value: object, generated: str, *, json: bool) -> None:
+    """Print what the operation gave; `generated` is the password that was made, or ""."""
+    items: Sequence[object] | None = getattr(value, "items", None)
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+    if items is not None:
+        found = [flat(each) for each in items]
+        if json:
+            say.as_json(found)
+        else:
+            tell_list(found, variant.command.columns, variant.command.empty or "There are none.")
+    elif json:
+        told = _members(variant, about, value) | ({"password": generated} if generated else {})
+        say.as_json({variant.command.renamed.get(name, name): each for name, each in told.items()})
+    else:
+        _tell_people(variant, about, value)
+        if generated:
+            say.line(f"password: {generated}")
+            say.note("The password is shown only now.")
+
+
+def _members(variant: _Variant, about: _About, value: object) -> dict[str, object]:
+    arguments = {name: about.named[name] for name in variant.operation.arguments}
+    return {**arguments, **(about.body if isinstance(value, Done) else {}), **flat(value)}
+
+
+def _tell_people(variant: _Variant, about: _About, value: object) -> None:
+    command, members = variant.command, flat(value)
+    named = {name: cell(name, each) for name, each in (about.named | about.body | members).items()}
+    if isinstance(value, Done) and not value.changed:
+        say.line(command.unchanged.format(**named) or "Nothing changed: it was so already.")
+        return
+    done = command.done.format(**named) or (variant.button.done if variant.button else "")
+    has_more = bool(members) and not command.done and not isinstance(value, Done)
+    if done or not has_more:
+        say.line(done or "Done.")
+    if has_more:
+        tell_record(members)
+    if command.note:
+        say.note(command.note.format(**named))

@@ -1,0 +1,210 @@
+"""The input of an operation as arguments and options of its command."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import click
+import msgspec
+from msgspec import inspect
+
+from valetkey.authorization.operations.command import Option
+from valetkey.authorization.operations.operation import Parameter
+from valetkey.authorization.operations.records import fault_of
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.cli.register.keeper import refused
+from valetkey.kernel.refusal import Mistake
+
+_NONE = "none"
+_DAY = 86_400
+_UNITS = {1: "seconds", _DAY: "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A field that is one option, by its path in the input."""
+
+    path: tuple[str, ...]
+    field: inspect.Field
+    option: Option
+
+    @property
+    def dest(self) -> str:
+        """The name under which click passes the value on."""
+        return "_".join(("input", *self.path))
+
+    @property
+    def flag(self) -> str:
+        """The option, or the name of the argument."""
+        if self.option.argument:
+            return self.path[-1]
+        if self.option.name:
+            return self.option.name
+        name = self.path[-1].replace("_", "-")
+        is_list = isinstance(_bare(self.field.type)[0], inspect.ListType)
+        return f"--{name.removesuffix('s') if is_list else name}"
+
+    def parameter(self) -> click.Parameter:
+        """Return the argument or option of the field's type, with its bounds."""
+        kind, nullable, text = _bare(self.field.type)
+        if self.option.argument:
+            return click.Argument(
+                [self.dest], type=_click(kind, nullable), metavar=self.flag.upper()
+            )
+        more: dict[str, Any] = {"help": self.option.help or text, "required": self.field.required}
+        names = [self.flag, self.dest]
+        if isinstance(kind, inspect.BoolType):
+            if self.field.default is not False:
+                names[0] += "/" + self._opposite()
+            return click.Option(names, is_flag=True, default=None, **more)
+        if isinstance(kind, inspect.ListType):
+            return click.Option(names, multiple=True, type=_click(kind.item_type), **more)
+        if self.option.unit != 1 and isinstance(kind, inspect.IntType):
+            most = None if kind.le is None else int(kind.le) // self.option.unit
+            more |= {"type": click.IntRange(1, most), "required": False}
+        else:
+            more["type"] = click.STRING if self.option.user else _click(kind, nullable)
+        if self.option.default is not None:
+            more |= {"default": self.option.default, "show_default": True, "required": False}
+        elif isinstance(self.field.default, int):
+            more["show_default"] = str(self.field.default)
+        return click.Option(names, **more)
+
+    def value(self, said: object) -> object:
+        """Return what was said as the input takes it."""
+        kind, nullable, _ = _bare(self.field.type)
+        if isinstance(kind, inspect.ListType):
+            return [each for each in cast("tuple[object, ...]", said) if each != ""]
+        if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(said, str):
+            return msgspec.json.decode(said)
+        if nullable and said == _NONE:
+            return None
+        return said * self.option.unit if isinstance(said, int) and self.option.unit > 1 else said
+
+    def _opposite(self) -> str:
+        if self.flag.endswith("-verified"):
+            return f"{self.flag.removesuffix('verified')}unverified"
+        return f"--no-{self.flag.removeprefix('--')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The arguments and options that stand for the fields of one type."""
+
+    kind: type[msgspec.Struct] | None
+    options: Sequence[Option] = ()
+
+    def parameters(self) -> list[click.Parameter]:
+        """Return them: arguments first."""
+        made = [leaf.parameter() for leaf in self._leaves()]
+        return sorted(made, key=lambda each: isinstance(each, click.Option))
+
+    def users(self, given: Mapping[str, object]) -> Mapping[str, str]:
+        """Return the parameters that name a user, and whom they name."""
+        leaves = [each for each in self._leaves() if each.option.user]
+        return {each.dest: str(given[each.dest]) for each in leaves if given[each.dest] is not None}
+
+    def value(self, given: Mapping[str, object]) -> Any:
+        """Return the input; None where there is none. Raises Mistake with every invalid field."""
+        if self.kind is None:
+            return None
+        values: dict[str, Any] = {}
+        leaves = list(self._leaves())
+        for leaf in leaves:
+            said = given[leaf.dest]
+            if said is None or said == ():
+                continue
+            *above, name = leaf.path
+            place = values
+            for each in above:
+                place = place.setdefault(each, {})
+            try:
+                place[name] = leaf.value(said)
+            except msgspec.DecodeError:
+                raise Mistake(f"{leaf.flag}: JSON") from None
+        return self._converted(values)
+
+    def named(self, fault: MetadataError) -> MetadataError:
+        """Return the fault with the option in place of its field."""
+        path = tuple(step for step in fault.field.split("/") if not step.isdigit())
+        for leaf in self._leaves():
+            if leaf.path == path:
+                return MetadataError(leaf.flag, fault.detail)
+        return fault
+
+    def _converted(self, values: dict[str, Any]) -> Any:
+        if self.kind is None:
+            return None
+        faults: dict[str, str] = {}
+        while True:
+            try:
+                made = msgspec.convert(values, type=self.kind)
+            except msgspec.ValidationError as error:
+                fault = fault_of(error)
+                faults.setdefault(self.named(fault).field, fault.detail)
+                # The rest is judged without it, so that everything is told at once.
+                if values.pop(fault.field.partition("/")[0], None) is not None:
+                    continue
+            else:
+                if not faults:
+                    return made
+            raise refused(MetadataError(*each) for each in faults.items())
+
+    def _leaves(self) -> Iterator[_Leaf]:
+        if self.kind is not None:
+            yield from self._below(inspect.type_info(self.kind), ())
+
+    def _below(self, kind: inspect.Type, above: tuple[str, ...]) -> Iterator[_Leaf]:
+        for field in kind.fields if isinstance(kind, inspect.StructType) else ():
+            path = (*above, field.name)
+            bare = _bare(field.type)[0]
+            if isinstance(bare, inspect.StructType):
+                yield from self._below(bare, path)
+                continue
+            dotted = ".".join(path)
+            option = next((each for each in self.options if each.field == dotted), Option(dotted))
+            yield _Leaf(path, field, option)
+
+
+def query_option(parameter: Parameter) -> click.Option:
+    """Return the option of a query parameter, with its bounds."""
+    schema = parameter.schema
+    kind: click.ParamType[Any] = click.STRING
+    if schema.get("type") == "integer":
+        kind = click.IntRange(cast("int", schema["minimum"]), cast("int", schema["maximum"]))
+    elif schema.get("type") == "boolean":
+        kind = click.Choice(["true", "false"])
+    elif "enum" in schema:
+        kind = click.Choice(cast("list[str]", schema["enum"]))
+    name = parameter.name.replace("_", "-")
+    return click.Option(
+        [f"--{name}", f"query_{parameter.name}"], type=kind, help=parameter.description
+    )
+
+
+def _bare(kind: inspect.Type) -> tuple[inspect.Type, bool, str]:
+    """Return the type without null, whether null is allowed, and its description."""
+    text = ""
+    if isinstance(kind, inspect.Metadata):
+        text = str((kind.extra_json_schema or {}).get("description", ""))
+        kind = kind.type
+    if not isinstance(kind, inspect.UnionType):
+        return kind, False, text
+    others = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+    inner, _, more = _bare(others[0])
+    return inner, len(others) < len(kind.types), text or more
+
+
+def _click(kind: inspect.Type, nullable: bool = False) -> "click.ParamType[Any]":
+    kind = _bare(kind)[0]
+    none = [_NONE] if nullable else []
+    if isinstance(kind, inspect.EnumType):
+        return click.Choice([*(str(each.value) for each in kind.cls), *none])
+    if isinstance(kind, inspect.LiteralType):
+        return click.Choice([*(str(each) for each in kind.values), *none])
+    if isinstance(kind, inspect.IntType):
+        low, high = kind.ge, kind.le
+        return click.IntRange(
+            None if low is None else int(low), None if high is None else int(high)
+        )
+    return click.STRING

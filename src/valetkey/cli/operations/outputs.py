@@ -1,0 +1,64 @@
+"""The result of an operation as text, and as JSON for scripts."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import msgspec
+
+from valetkey.cli import say
+from valetkey.cli.register.moments import shown
+
+Members = Mapping[str, object]
+
+
+def flat(value: object) -> dict[str, object]:
+    """Return the members of a result; those of its `record` stand among them."""
+    if not isinstance(value, msgspec.Struct):
+        return {}
+    members: dict[str, object] = msgspec.to_builtins(value)
+    record = cast("Members", members.pop("record", {}))
+    return {**record, **members}
+
+
+def tell_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], empty: str) -> None:
+    """Print the items as a table; without columns, with every field that is one value."""
+    if not items:
+        say.note(empty)
+        return
+    plain = [name for name, value in items[0].items() if not isinstance(value, Mapping)]
+    chosen = columns or [(name.upper().replace("_", " "), name) for name in plain]
+    rows = [[cell(name, each.get(name)) for _, name in chosen] for each in items]
+    say.table([head for head, _ in chosen], rows)
+
+
+def tell_record(members: Members) -> None:
+    """Print what is not empty, one field a line; lists of records as tables below."""
+    pairs: list[tuple[str, str]] = []
+    tables: dict[str, list[Members]] = {}
+    for name, value in members.items():
+        if isinstance(value, Mapping):
+            inner = cast("Members", value)
+            pairs += [(each, cell(each, inner[each])) for each in inner if inner[each] != ""]
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            tables[name] = cast("list[Members]", value)
+        elif text := cell(name, value):
+            pairs.append((name, text))
+    if pairs:
+        say.fields(pairs)
+    for name, rows in tables.items():
+        say.line()
+        say.line(say.strong(name))
+        tell_list(rows, (), "")
+
+
+def cell(name: str, value: object) -> str:
+    """Return a member of a result as text: instants by their names, "" for null."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and (name.endswith("_at") or name == "since"):
+        return shown(value)
+    if isinstance(value, list):
+        return ", ".join(cell("", each) for each in cast("list[object]", value))
+    return ", ".join(str(value).split("\n"))
