@@ -11,11 +11,11 @@ from tests.attacks.world import CODE_GRANT, PASSWORD, Answer, World
 from tests.attacks.world import world as begin
 from tests.conftest import ENGINES
 from tests.support import postgres
+from tests.support.operations import run_operation
 from valetkey.authorization.model.device_code import ALPHABET
-from valetkey.authorization.operations.clients import DISABLE, ENABLE
+from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.cli.register.operations import on_client, on_user
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.testing.person import Page, Person
 
@@ -241,20 +241,20 @@ def test_dv_refused_at_the_start(
 def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: World, ends: str) -> None:
     settings, name, tv = dv.servers.settings, f"eve-{ends}", f"tv-{ends}"
     dv.client(tv, secret=False, type="public", grant_types=(*CODE_GRANT, DEVICE_CODE))
-    dv.servers.register_user(name, PASSWORD)
+    uid = dv.servers.register_user(name, PASSWORD).uid
     waiting, begun = _begin(dv, tv), _begin(dv, tv)
     eve = Person(dv.auth)
     page = _enter(dv, eve, begun["user_code"], name)
     assert "Device connected" in _allow(eve, page).text
     match ends:
         case "client":
-            on_client(settings, DISABLE, tv)
+            run_operation(settings, DISABLE, client_id=tv)
             _poll(dv, begun, tv).refused(401, "invalid_client")
-            on_client(settings, ENABLE, tv)
+            run_operation(settings, ENABLE, client_id=tv)
             _poll(dv, waiting, tv).refused(400, "invalid_grant")
             assert "not valid" in _enter(dv, eve, waiting["user_code"], name).text
         case "user":
-            on_user(settings, DISABLE_USER, name)
+            run_operation(settings, DISABLE_USER, uid=uid)
         case _:
             eve.submit(eve.open(f"{dv.auth}/oauth/sign-out"), "sign-out")
     _poll(dv, begun, tv).refused(400, "invalid_grant")
