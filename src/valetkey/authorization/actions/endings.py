@@ -110,11 +110,8 @@ def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
         for each in clients:
             tx.events.add(ConsentWithdrawn(uid, each), now)
         return len(clients)
-    wrote = write_ended_sessions(tx, uid, now, ending.because)
-    if ending.kind is EndedKind.USER:
-        grants = tx.endings.grants_of_user(uid, BATCH)
-        wrote = max(wrote, revoke_ended(tx, grants, now, ending.because))
-    return wrote
+    of_user = tx.endings.grants_of_user(uid, BATCH) if ending.kind is EndedKind.USER else ()
+    return write_ended_sessions(tx, uid, now, ending.because, others=of_user)
 
 
 def delete_clients(tx: Transaction, removed: Sequence[str], now: Instant) -> int:

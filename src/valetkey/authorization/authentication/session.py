@@ -278,16 +278,22 @@ def _end_grants_of_sessions(
         tx.endings.add(Ending(EndedKind.SESSIONS, str(uid), because, tx.done_by or SYSTEM), now)
 
 
-def write_ended_sessions(tx: Transaction, uid: Uid, now: Instant, because: str) -> int:
-    """Write a batch of sessions that ended with their generation, and their grants.
+def write_ended_sessions(
+    tx: Transaction, uid: Uid, now: Instant, because: str, *, others: Sequence[EndedGrant] = ()
+) -> int:
+    """Write a batch of sessions that ended with their generation, their grants, and `others`.
 
-    Returns the larger of the two counts.
+    Returns the largest of the three counts.
     """
     sessions = tx.sessions.outdated_of(uid, now, BATCH)
     for session in sessions:
         close_session(tx, session, now, because)
-    grants = tx.endings.grants_of_sessions(uid, BATCH)
-    return max(len(sessions), revoke_ended(tx, grants, now, "session_ended"))
+    bound = tx.endings.grants_of_sessions(uid, BATCH)
+    reasons = dict.fromkeys(others, because) | dict.fromkeys(bound, "session_ended")
+    # By id, whatever the reason: a transaction that ends some of them for its own would deadlock.
+    for grant in sorted(reasons, key=lambda each: each.id):
+        revoke_ended(tx, (grant,), now, reasons[grant])
+    return max(len(sessions), len(bound), len(others))
 
 
 def revoke_ended(tx: Transaction, grants: Sequence[EndedGrant], now: Instant, because: str) -> int:
