@@ -14,12 +14,12 @@ from tests.sdk.issuer import SECRET, Clock, Issuer
 from tests.support.wait import until_found
 from valetkey.config.settings import ResourceSettings, Settings, Source
 from valetkey.database.connect import connect
+from valetkey.database.decisions import Decisions
 from valetkey.database.migrate import migrate
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import CLIENT_ID, build, prepare
-from valetkey.resource.storage.decisions import Decisions
 
 
 def test_notes_go_on_while_the_issuer_is_away(tmp_path: Path) -> None:

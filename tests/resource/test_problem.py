@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from tests.resource.api import Answer, Api, api, send
+from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.problem import Problems
-from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.sdk.challenge import Challenge
 from valetkey.web.exchange import Request
 

@@ -13,6 +13,7 @@ _VERBS = frozenset({"rows", "row", "once", "run", "send"})
 _VERBS_OF_RECORDS = frozenset({"find", "all", "run", "send"})
 # The layers that hand on statements or make their own tables, and keep none of the program's.
 _NOT_SEARCHED = frozenset({"database", "testing"})
+_SHARED_STORES = frozenset({"decisions.py"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def statements() -> Iterator[Statement]:
     """All that is handed to a connection, which the program calls `db` wherever it has one."""
     for path in sorted(ROOT.rglob("*.py")):
         package = path.relative_to(ROOT).parts[0]
-        if package not in _NOT_SEARCHED:
+        if package not in _NOT_SEARCHED or path.name in _SHARED_STORES:
             yield from _of(path, package)
 
 

@@ -13,6 +13,7 @@ from valetkey.config.paths import (
     monitoring_token,
 )
 from valetkey.config.settings import Settings
+from valetkey.database.decisions import DecisionQueue
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.probe import Readiness
 from valetkey.database.watch import Watch
@@ -36,7 +37,6 @@ from valetkey.resource.requests.paging import Pages
 from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
-from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
 from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving

@@ -15,7 +15,6 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.register.client import ClientSecret
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.grants import Reach, Rotation
@@ -24,6 +23,7 @@ from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevocationRecord, RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint

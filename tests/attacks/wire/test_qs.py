@@ -9,8 +9,8 @@ import requests
 from tests.attacks.raw import only, request, say
 from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, basic, secret_of
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.config.load import Mistakes, load
+from valetkey.database.decisions import Decision
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.refusal import Mistake
 

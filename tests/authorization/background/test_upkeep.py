@@ -10,7 +10,7 @@ from tests.support.wait import until_found
 from valetkey.authorization.background import upkeep as module
 from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Upkeep, sweep_all
 from valetkey.authorization.model.device_code import DeviceCode
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.revocations import RevokedKind

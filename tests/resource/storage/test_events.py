@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from valetkey.database.decisions import DecisionQueue
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.storage.decisions import DecisionQueue
 from valetkey.resource.storage.events import (
     FIRST,
     EventRecord,

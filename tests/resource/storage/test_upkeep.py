@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 from valetkey.database.connect import connect
+from valetkey.database.decisions import DecisionQueue, Decisions
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.storage.decisions import DecisionQueue, Decisions
 from valetkey.resource.storage.kept import KEY_SET, Kept
 from valetkey.resource.storage.upkeep import Upkeep, forgiving
 

@@ -27,7 +27,6 @@ from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.membership import Membership, TeamRole
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AccountSettings, SignUp
@@ -38,6 +37,7 @@ from valetkey.config.sections.federation import (
 )
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.settings import AuthorizationSettings
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.runtime import SYSTEM

@@ -46,7 +46,7 @@ from valetkey.authorization.site.errors.refuse import (
     RefuseWithPage,
     is_page,
 )
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import endings_path
 from valetkey.config.settings import Settings

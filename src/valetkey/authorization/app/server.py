@@ -10,7 +10,7 @@ from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.config.settings import Settings
 from valetkey.web import log

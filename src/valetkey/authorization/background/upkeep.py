@@ -14,10 +14,10 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.actions.endings import work_off
 from valetkey.authorization.background.outcome import written_or
-from valetkey.authorization.model.server.decision import Decision
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.runtime import Runtime
 

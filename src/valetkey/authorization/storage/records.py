@@ -1,9 +1,7 @@
-"""Stores of events (what happened) and decisions (why a request was refused)."""
+"""Store of events: what happened, who did it, and when."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from dataclasses import field as made
 
 import msgspec
 from msgspec import Struct, field
@@ -17,29 +15,11 @@ from valetkey.authorization.model.event.sessions import (
     SessionStarted,
     SignInFailed,
 )
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.database.engine import Connection
-from valetkey.database.record import Column, Record
+from valetkey.database.record import Record
 from valetkey.kernel import metrics
-from valetkey.kernel.moment import Instant, days, hours, later
-from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.secret import fresh_reference, ordered_id
-from valetkey.web.rate_limit import Buckets
-
-DECISION_LIFETIME = days(7)
-"""How long a decision record is kept."""
-
-_QUEUED = 10_000
-_CLAIMED = (60, hours(2))
-_PROVEN = (500, hours(1))
-"""Capacity and refill time of a client's bucket of records; `_CLAIMED` is for unproven requests.
-
-Separate, because anyone can cause refusals by naming a client: they must not crowd out the refusals
-of the client's own requests.
-"""
-
-_LONGEST = 1_000
-
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import ordered_id
 
 _SIGN_INS = (SessionStarted, SessionRenewed, IdentityConfirmed)
 
@@ -210,146 +190,6 @@ class Events(Struct, frozen=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """Decision records, found by the reference in the error response."""
-
-    db: Connection
-
-    def add(self, decision: Decision) -> None:
-        """Insert the record; it is kept until it expires."""
-        _DECISIONS.send(
-            self.db,
-            "INSERT INTO decisions (*) VALUES (*) ON CONFLICT (reference) DO NOTHING",
-            decision,
-        )
-
-    def find(self, reference: str) -> Decision | None:
-        """Return the record of a reference."""
-        return _DECISIONS.find(
-            self.db,
-            "SELECT * FROM decisions WHERE reference = :reference",
-            reference=reference,
-        )
-
-    def of_client(
-        self, client_id: str, before: Instant, before_reference: str, limit: int, code: str = ""
-    ) -> Sequence[Decision]:
-        """Return at most `limit` records of one client, newest first, before a position.
-
-        With a `code` only those of that error.
-        """
-        return _DECISIONS.all(
-            self.db,
-            "SELECT * FROM decisions WHERE client_id = :client_id AND (at < :before"
-            " OR (at = :before AND reference < :before_reference)) AND (:code = '' OR code = :code)"
-            " ORDER BY at DESC, reference DESC LIMIT :limit",
-            client_id=client_id,
-            before=before,
-            before_reference=before_reference,
-            code=code,
-            limit=limit,
-        )
-
-    def sweep_beyond(self, keep: int, limit: int) -> int:
-        """Delete at most `limit` of the records that name a client, beyond the newest `keep`."""
-        return self.db.run(
-            "DELETE FROM decisions WHERE reference IN"
-            " (SELECT reference FROM decisions WHERE client_id IS NOT NULL"
-            " ORDER BY at DESC LIMIT :limit OFFSET :keep)",
-            keep=keep,
-            limit=limit,
-        )
-
-    def sweep_nobodys(self, keep: int, limit: int) -> int:
-        """Delete at most `limit` of the records that name no client, beyond the newest `keep`.
-
-        Anybody can cause such refusals: they are bounded separately, so that they do not displace
-        the records that an app's developer may want to read.
-        """
-        return self.db.run(
-            "DELETE FROM decisions WHERE reference IN"
-            " (SELECT reference FROM decisions WHERE client_id IS NULL"
-            " ORDER BY at DESC LIMIT :limit OFFSET :keep)",
-            keep=keep,
-            limit=limit,
-        )
-
-    def sweep(self, now: Instant, limit: int) -> int:
-        """Delete at most `limit` records that expired."""
-        return self.db.run(
-            "DELETE FROM decisions WHERE reference IN"
-            " (SELECT reference FROM decisions WHERE expires_at <= :now"
-            " ORDER BY expires_at LIMIT :limit)",
-            now=now,
-            limit=limit,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionQueue:
-    """Decisions waiting to be written: an error response does not wait for the disk.
-
-    At most 10,000 wait; under a flood of refusals the oldest records are dropped, and responses are
-    unaffected. Each client gets as many records as its developers can read; records beyond that
-    name no client: only the operator finds them, by their reference.
-    """
-
-    random: Callable[[int], bytes]
-    waiting: deque[Decision] = made(default_factory=lambda: deque(maxlen=_QUEUED))
-    claimed: Buckets = made(default_factory=lambda: Buckets(*_CLAIMED))
-    proven: Buckets = made(default_factory=lambda: Buckets(*_PROVEN))
-
-    def put(
-        self,
-        refusal: Refusal,
-        *,
-        endpoint: str,
-        at: Instant,
-        client_id: str | None = None,
-        proven: bool = False,
-    ) -> str:
-        """Queue the record and return its reference, such as VK-7F3K-9QXM-2RTD.
-
-        `client_id`, or else the refusal's `about`, is the client of the record; `proven` says that
-        this client was authenticated as the sender of the request.
-        """
-        whose = client_id or refusal.about
-        metrics.REFUSALS.add(_kept(refusal.check))
-        # Records without a client are counted too: timing must not reveal whether a client exists.
-        full = (self.proven if proven else self.claimed).take(whose, at)
-        reference = fresh_reference(self.random)
-        self.waiting.append(
-            Decision(
-                reference=reference,
-                at=at,
-                endpoint=_kept(endpoint),
-                code=refusal.code.value,
-                check=_kept(refusal.check),
-                description=_kept(refusal.description),
-                expected=_kept(refusal.expected),
-                received=_kept(refusal.received),
-                client_id=None if full else whose or None,
-                expires_at=later(at, DECISION_LIFETIME),
-            )
-        )
-        return reference
-
-    def drain(self, most: int = _QUEUED) -> Sequence[Decision]:
-        """Remove and return at most `most` queued records, oldest first."""
-        return [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
-
-    def give_back(self, decisions: Sequence[Decision]) -> None:
-        """Queue records again, the newest first as far as there is room."""
-        room = _QUEUED - len(self.waiting)
-        self.waiting.extendleft(tuple(reversed(decisions))[:room])
-
-
-def _kept(text: str) -> str:
-    # Short, and without characters that a database refuses: one such record would block all others.
-    return text[:_LONGEST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-
-
 def _event(
     id: str,
     at: Instant,
@@ -365,4 +205,3 @@ def _event(
 
 
 EVENTS = Record(_event, "events")
-_DECISIONS = Record(Decision, "decisions", check=Column("checked"))

@@ -14,9 +14,10 @@ from valetkey.authorization.storage.administration.client_search import ClientSe
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.restoration import Restoration
+from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
-from valetkey.authorization.storage.records import Decisions, Events, count
+from valetkey.authorization.storage.records import Events, count
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents

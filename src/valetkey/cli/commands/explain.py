@@ -8,17 +8,16 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.storage.records import Decisions
 from valetkey.cli import options, say
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import is_begun, open_database
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.settings import Settings
+from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
-from valetkey.resource.storage.decisions import Decisions as ResourceDecisions
 
 _REFERENCE = re.compile(
     r"VK-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})"
@@ -96,8 +95,7 @@ async def _find(settings: Settings, reference: str) -> _Decision | None:
 
 
 def _look(db: Connection, server: str, reference: str, url: str) -> _Decision | None:
-    decisions = Decisions(db) if server == "authorization" else ResourceDecisions(db)
-    found = decisions.find(reference)
+    found = Decisions(db).find(reference)
     if found is None:
         return None
     return _Decision(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
@@ -93,12 +94,7 @@ class Sweep:
 
     def decisions(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` decision records that are a week old."""
-        return self.db.run(
-            "DELETE FROM decisions WHERE reference IN"
-            " (SELECT reference FROM decisions WHERE expires_at <= :now LIMIT :limit)",
-            now=now,
-            limit=limit,
-        )
+        return Decisions(self.db).sweep(now, limit)
 
     def everything(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` rows of each table; return how many were deleted."""

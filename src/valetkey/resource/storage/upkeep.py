@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from valetkey.database.decisions import Decision, DecisionQueue, Decisions
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.runtime import Runtime
-from valetkey.resource.storage.decisions import Decision, DecisionQueue, Decisions
 from valetkey.resource.storage.events import Events
 from valetkey.resource.storage.kept import Sweep
 
@@ -46,7 +46,7 @@ class Upkeep:
 
     async def write_decisions(self) -> None:
         """Write queued records. Raises what `Engine.write` raises; that batch is then lost."""
-        while taken := self.decisions.take():
+        while taken := self.decisions.drain(_BATCH):
             await self.engine.write(_adding(taken))
 
     async def sweep(self) -> None:
@@ -76,7 +76,7 @@ def forgiving(
     return keep
 
 
-def _adding(taken: tuple[Decision, ...]) -> Callable[[Connection], None]:
+def _adding(taken: Sequence[Decision]) -> Callable[[Connection], None]:
     def work(db: Connection) -> None:
         for decision in taken:
             Decisions(db).add(decision)

@@ -36,7 +36,7 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.event.sessions import SessionStarted, SignInFailed
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.register.usage import day_of
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect

@@ -8,7 +8,7 @@ from tests.authorization.endpoints.visitor.world import ISSUER, World, run
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web.exchange import Request

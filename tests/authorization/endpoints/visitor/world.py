@@ -39,7 +39,7 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.id_token import IdTokens

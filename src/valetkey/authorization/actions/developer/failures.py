@@ -8,9 +8,8 @@ from valetkey.authorization.actions.clients import Faults, Registrar, metadata_o
 from valetkey.authorization.actions.developer.usage import usage_of
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.server.decision import Decision
-from valetkey.authorization.storage.records import DECISION_LIFETIME
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.decisions import DECISION_LIFETIME, Decision
 from valetkey.kernel.moment import Instant
 
 _REFERENCE = re.compile(r"VK-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}")

@@ -8,10 +8,10 @@ from types import MappingProxyType
 import msgspec
 
 from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, minutes
 
 LAG = minutes(2)

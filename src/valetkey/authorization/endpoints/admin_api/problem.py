@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
 from valetkey.web.exchange import Refuse, Request, Response
 

@@ -9,7 +9,7 @@ from valetkey.authorization.operations.operation import PREFIX, Operation, Servi
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.presentation import Renderer
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.router import Body, Route

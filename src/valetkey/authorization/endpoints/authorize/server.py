@@ -22,7 +22,7 @@ from valetkey.authorization.protocol.authorization_response import (
     redirect_to,
 )
 from valetkey.authorization.protocol.response_type import ResponseMode
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects

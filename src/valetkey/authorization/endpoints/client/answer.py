@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from valetkey.authorization.protocol.authorization_response import explained_at
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 

@@ -10,7 +10,7 @@ from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.site.errors.text import Mender
 from valetkey.authorization.site.errors.texts import TEXTS
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
 from valetkey.web.elsewhere import WRONG_HOST
 from valetkey.web.exchange import Request, Response, html_response

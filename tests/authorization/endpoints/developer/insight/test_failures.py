@@ -13,7 +13,7 @@ from tests.authorization.endpoints.visitor.browser import Answer, usual
 from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
 from valetkey.authorization.background.upkeep import Upkeep
 from valetkey.authorization.site.developer.monitoring.failures import SHOWN
-from valetkey.authorization.storage.records import DecisionQueue
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal

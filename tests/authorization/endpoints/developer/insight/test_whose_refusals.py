@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.authorization.endpoints.world import SECRET, Service, run
-from valetkey.authorization.model.server.decision import Decision
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 
 

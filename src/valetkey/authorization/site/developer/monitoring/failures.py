@@ -23,7 +23,6 @@ from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.server.decision import Decision
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.advice import Advice, advice_on
 from valetkey.authorization.site.errors.text import ErrorText
@@ -40,6 +39,7 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
 from valetkey.kernel.url import origin

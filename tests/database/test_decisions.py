@@ -3,12 +3,12 @@
 import asyncio
 import re
 
+from valetkey.database.decisions import DecisionQueue, Decisions
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource.storage.decisions import DecisionQueue, Decisions
 
 _REFUSAL = Refusal(ErrorCode.NOT_FOUND, "gone", "object.not_found", "one", "none")
 
@@ -19,7 +19,7 @@ def test_a_record_is_found_by_what_the_client_was_given(engine: Engine) -> None:
         queue = DecisionQueue(SYSTEM.random)
         reference = queue.put(_REFUSAL, endpoint="/v2/notes/{id}", at=Instant(5))
         assert re.fullmatch(r"VK(?:-[0-9A-HJKMNP-TV-Z]{4}){3}", reference)
-        taken = queue.take()
+        taken = queue.drain(500)
 
         def work(db: Connection) -> None:
             Decisions(db).add(taken[0])
@@ -36,7 +36,7 @@ def test_a_flood_costs_the_oldest_records_and_no_memory() -> None:
     queue = DecisionQueue(SYSTEM.random)
     references = [queue.put(_REFUSAL, endpoint="", at=Instant(1)) for _ in range(10_100)]
     taken: list[str] = []
-    while batch := queue.take():
+    while batch := queue.drain(500):
         assert len(batch) <= 500
         taken += [decision.reference for decision in batch]
     assert taken == references[100:]
