@@ -25,7 +25,7 @@ def typed(program: str) -> Iterator[tuple[str, str]]:
     """Every command line of a program, in blocks and in sentences, with its page."""
     for block in EVERY_BLOCK:
         if block.language == "sh":
-            for line in block.code.splitlines():
+            for line in block.code.replace("\\\n", " ").splitlines():
                 if line.startswith(f"{program} "):
                     yield block.page, line
     for page in pages():
