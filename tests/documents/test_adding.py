@@ -23,12 +23,20 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from docs.generate import client_fields
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.cli import options
+from valetkey.cli.applying.file import read_site
+from valetkey.cli.commands.client import create
 from valetkey.cli.main import run
+from valetkey.cli.register.clients import as_json
 from valetkey.config.explain import explain
+from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 
@@ -36,9 +44,9 @@ SECRET = "x" * 43
 CIBA = "urn:openid:params:grant-type:ciba"
 
 
-def ask(url, body=None):
+def ask(url, body=None, content="application/x-www-form-urlencoded"):
     try:
-        with urlopen(Request(url, body), timeout=30) as answer:
+        with urlopen(Request(url, body, {"Content-Type": content}), timeout=30) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -64,12 +72,45 @@ def operation(servers):
     }
 
 
-with Servers(Path(sys.argv[1])) as servers:
+def field(servers, user, grace):
+    name, text = "software_id", "4NRB1-0XZABZI9E6-5SM3R"
+    told = {"redirect_uris": ["https://app.example/cb"], name: text}
+    url, api = servers.auth_url + "/oauth/register", servers.auth_url + "/admin/api/v1/openapi.json"
+    status, body = ask(url, json.dumps(told).encode(), "application/json")
+    registered = json.loads(body)
+    long = json.dumps({**told, name: text * 5}).encode()
+    client = servers.write(lambda tx: tx.clients.find(registered["client_id"]))
+    servers.write(lambda tx: tx.people.set_role(user.uid, Role.OWNER, servers.clock.now()))
+    file = Path(sys.argv[1], "site.toml")
+    file.write_text(f'[[clients]]\\nname = "Printer"\\n{name} = "{text}"\\n')
+    schemas = json.loads(ask(api)[1])["components"]["schemas"]
+    console = grace.open(f"{servers.auth_url}/admin/clients/{client.id}")
+    bodies = [schemas[f"Client{each}"]["properties"] for each in ("Wanted", "Change", "Shown")]
+    form = grace.open(f"{servers.auth_url}/developer/new?kind=server")
+    return {
+        "registration": registered[name] == text,
+        "bounds": "100 printable" in ask(url, long, "application/json")[1],
+        "storage": getattr(metadata_of(client).openid, name) == text,
+        "command": any("--software-id" in each.opts for each in create.params),
+        "shown": as_json(client)[name] == text,
+        "apply": read_site(file).clients[0].given[name] == text,
+        "admin API": all(name in body for body in bodies),
+        "portal": f'name="{name}"' in form.body,
+        "console": "Software ID" in console.text and text in console.text,
+        "reference": f"## `{name}`" in "".join(client_fields()),
+    }
+
+
+open_to_all = Settings(
+    registration=RegistrationSettings(mode=RegistrationMode.OPEN),
+    portal=PortalSettings(Registrants.EVERYONE),
+)
+with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
     grants, back = ("authorization_code", CIBA), ("https://tv.example/cb",)
     tv = ClientMetadata("TV", grant_types=grants, redirect_uris=back)
     servers.register_client(tv, "tv", SECRET)
     form = f"grant_type={CIBA}&client_id=tv&client_secret={SECRET}"
-    servers.register_user("grace", "a good long password")
+    user = servers.register_user("grace", "a good long password")
     grace, account = Person(servers.auth_url), servers.auth_url + "/account"
     grace.sign_in(grace.open(f"{account}/login-history"), "grace", "a good long password")
     page, profile = (grace.open(f"{account}/{each}") for each in ("login-history", "profile"))
@@ -85,6 +126,7 @@ with Servers(Path(sys.argv[1])) as servers:
         "page": (page.status, page.text),
         "profile": profile.body,
         "events": [event.name for event in EVENTS],
+        "field": field(servers, user, grace),
         "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
     }
 print(json.dumps(seen))
@@ -162,6 +204,12 @@ def test_new_page_is_shown_and_in_the_navigation(seen: dict[str, object]) -> Non
 
 def test_new_event_has_the_name_of_its_class(seen: dict[str, object]) -> None:
     assert "nickname.changed" in str(seen["events"])
+
+
+def test_new_field_of_a_client_is_at_every_interface(seen: dict[str, object]) -> None:
+    field = seen["field"]
+    assert isinstance(field, dict)
+    assert [name for name, there in field.items() if not there] == []
 
 
 def test_new_setting_is_explained_with_its_default(seen: dict[str, object]) -> None:
