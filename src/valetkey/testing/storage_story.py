@@ -12,11 +12,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import (
-    AccessTokenFormat,
-    ApplicationType,
-    AuthenticationMethod,
     Client,
-    ClientType,
 )
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.model.session import Session
@@ -24,7 +20,6 @@ from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
-from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
@@ -43,27 +38,17 @@ def client(client_id: str = "printer") -> Client:
         id=client_id,
         name="Notes Printer",
         description="Prints notes",
-        type=ClientType.CONFIDENTIAL,
-        application_type=ApplicationType.WEB,
         profile_name=ProfileName.CLASSIC,
-        access_token_format=AccessTokenFormat.JWT,
-        access_token_lifetime=None,
-        authentication_method=AuthenticationMethod.CLIENT_SECRET,
         redirect_uris=("https://app.example/cb", "https://app.example/other?a=1"),
         grant_types=frozenset({"authorization_code", "refresh_token"}),
         scope=Scope.of("read", "notes:read"),
         default_scope=Scope.of("notes:read"),
-        required_scope=Scope(),
-        key_set=KeySet(),
         requires_pkce=False,
         rotates_refresh_token=True,
         ends_with_session=True,
-        logo_uri="",
         policy_uri="https://app.example/policy",
-        tos_uri="",
         created_at=NOW,
         changed_at=NOW,
-        disabled_at=None,
     )
 
 

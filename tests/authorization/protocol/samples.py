@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from valetkey.authorization.model.register.client import (
-    AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     Client,
@@ -17,7 +16,6 @@ from valetkey.authorization.protocol.authorization_request import (
 )
 from valetkey.authorization.protocol.authorization_response import prove
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -31,27 +29,14 @@ WEB = Client(
     id="web1",
     name="Notes Printer",
     description="Prints your notes",
-    type=ClientType.CONFIDENTIAL,
-    application_type=ApplicationType.WEB,
     profile_name=ProfileName.CLASSIC,
-    access_token_format=AccessTokenFormat.JWT,
-    access_token_lifetime=None,
-    authentication_method=AuthenticationMethod.CLIENT_SECRET,
     redirect_uris=("https://app.example/cb",),
     grant_types=frozenset({"authorization_code", "refresh_token"}),
     scope=Scope.of("read", "write", "notes:read", "client:read", "gone:read"),
     default_scope=Scope.of("notes:read"),
-    required_scope=Scope(),
-    key_set=KeySet(),
     requires_pkce=False,
-    rotates_refresh_token=False,
-    ends_with_session=False,
-    logo_uri="",
-    policy_uri="",
-    tos_uri="",
     created_at=NOW,
     changed_at=NOW,
-    disabled_at=None,
 )
 NATIVE = replace(
     WEB,

@@ -50,7 +50,8 @@ def _type_of(field: Field) -> Any:
         case Kind.WHOLE:
             return int | None
         case Kind.LIFETIME:
-            return Annotated[int, msgspec.Meta(ge=1, le=rule.longest)] | None
+            seconds: Any = Annotated[int, msgspec.Meta(ge=1, le=rule.longest)]
+            return seconds | None
         case _:
             return line
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.model.register.fields import Editor
+from valetkey.authorization.model.register.fields import LISTS, Editor
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.storage.register.clients import QuerySighting
@@ -117,7 +117,7 @@ def fields_shown(client: Client) -> dict[str, object]:
     metadata = metadata_of(client)
     values = {field: field.of(metadata) for field in fields_of(Editor.OPERATOR)}
     return {
-        field.name: list(value) if isinstance(value, tuple) else value
+        field.name: list(value) if field.rule.kind in LISTS else value
         for field, value in values.items()
         if not field.part or value != field.default
     }

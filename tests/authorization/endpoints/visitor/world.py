@@ -28,7 +28,6 @@ from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import (
-    AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     Client,
@@ -59,7 +58,6 @@ from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSet
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.fetch.outbound import OutboundHttp
-from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes, seconds
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -88,27 +86,14 @@ WEB = Client(
     id="web1",
     name="Notes Printer",
     description="Prints your notes",
-    type=ClientType.CONFIDENTIAL,
-    application_type=ApplicationType.WEB,
     profile_name=ProfileName.CLASSIC,
-    access_token_format=AccessTokenFormat.JWT,
-    access_token_lifetime=None,
-    authentication_method=AuthenticationMethod.CLIENT_SECRET,
     redirect_uris=("https://app.example/cb",),
     grant_types=frozenset({"authorization_code", "refresh_token"}),
     scope=Scope.of("read", "write", "notes:read", "client:read"),
     default_scope=Scope.of("notes:read"),
-    required_scope=Scope(),
-    key_set=KeySet(),
     requires_pkce=False,
-    rotates_refresh_token=False,
-    ends_with_session=False,
-    logo_uri="",
-    policy_uri="",
-    tos_uri="",
     created_at=NOON,
     changed_at=NOON,
-    disabled_at=None,
 )
 NATIVE = replace(
     WEB,

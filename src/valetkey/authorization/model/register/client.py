@@ -1,6 +1,6 @@
 """Clients: applications that request access, and what their registration permits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
@@ -84,34 +84,37 @@ class ClientSecret:
         return self.expires_at is None or self.expires_at > now
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A registered application (RFC 7591 section 2)."""
+    """A registered application (RFC 7591 section 2); the defaults are those of one without rights.
+
+    What is chosen for it is declared in `ClientMetadata`; here it is checked and typed.
+    """
 
     id: str
-    name: str
-    description: str
-    type: ClientType
-    application_type: ApplicationType
-    profile_name: ProfileName
-    access_token_format: AccessTokenFormat
-    access_token_lifetime: Lifetime | None
-    authentication_method: AuthenticationMethod
-    redirect_uris: tuple[str, ...]
-    grant_types: frozenset[str]
-    scope: Scope
-    default_scope: Scope
-    required_scope: Scope
-    key_set: KeySet
-    requires_pkce: bool
-    rotates_refresh_token: bool
-    ends_with_session: bool
-    logo_uri: str
-    policy_uri: str
-    tos_uri: str
+    name: str = ""
+    description: str = ""
+    type: ClientType = ClientType.CONFIDENTIAL
+    application_type: ApplicationType = ApplicationType.WEB
+    profile_name: ProfileName = ProfileName.MODERN
+    access_token_format: AccessTokenFormat = AccessTokenFormat.JWT
+    access_token_lifetime: Lifetime | None = None
+    authentication_method: AuthenticationMethod = AuthenticationMethod.CLIENT_SECRET
+    redirect_uris: tuple[str, ...] = ()
+    grant_types: frozenset[str] = frozenset()
+    scope: Scope = field(default_factory=Scope)
+    default_scope: Scope = field(default_factory=Scope)
+    required_scope: Scope = field(default_factory=Scope)
+    key_set: KeySet = field(default_factory=KeySet)
+    requires_pkce: bool = True
+    rotates_refresh_token: bool = False
+    ends_with_session: bool = False
+    logo_uri: str = ""
+    policy_uri: str = ""
+    tos_uri: str = ""
     created_at: Instant
     changed_at: Instant
-    disabled_at: Instant | None
+    disabled_at: Instant | None = None
     secrets: tuple[ClientSecret, ...] = ()
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
     self_registered: bool = False
@@ -221,29 +224,4 @@ def _appearance(
 
 def client_without_rights(client_id: str, now: Instant) -> Client:
     """Return a confidential client without name, grant types and scopes."""
-    return Client(
-        id=client_id,
-        name="",
-        description="",
-        type=ClientType.CONFIDENTIAL,
-        application_type=ApplicationType.WEB,
-        profile_name=ProfileName.MODERN,
-        access_token_format=AccessTokenFormat.JWT,
-        access_token_lifetime=None,
-        authentication_method=AuthenticationMethod.CLIENT_SECRET,
-        redirect_uris=(),
-        grant_types=frozenset(),
-        scope=Scope(),
-        default_scope=Scope(),
-        required_scope=Scope(),
-        key_set=KeySet(),
-        requires_pkce=True,
-        rotates_refresh_token=False,
-        ends_with_session=False,
-        logo_uri="",
-        policy_uri="",
-        tos_uri="",
-        created_at=now,
-        changed_at=now,
-        disabled_at=None,
-    )
+    return Client(id=client_id, created_at=now, changed_at=now)
