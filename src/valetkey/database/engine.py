@@ -91,6 +91,22 @@ class Connection(Protocol):
         """
         ...
 
+    def assume(self, sql: str, number: int, /) -> bool:
+        """Return whether the number that `once` returns for this statement is `number`.
+
+        May return True without waiting for the answer. If the numbers then differ, the transaction
+        is undone and run again, and told the truth. No row counts as 0.
+        """
+        ...
+
+    def claim(self, sql: str, /, **params: object) -> bool:
+        """Execute a statement that writes one row or none; return whether it wrote one.
+
+        May return True without waiting for the answer. If it then wrote none, the transaction is
+        undone and run again, and told the truth: for writes that almost always succeed.
+        """
+        ...
+
     def share(self, sql: str, /, **params: object) -> None:
         """Take a shared lock on each number that the SELECT returns, until the transaction ends.
 

@@ -60,6 +60,11 @@ _EXCLUDE = "SELECT pg_advisory_xact_lock(1448299630, (number % 2147483647)::int4
 _HELD = ") AS held (number)"
 _REGISTER = "SELECT -1"
 
+# What a transaction took for granted is checked by the server in the same pipeline: a division by
+# zero fails the transaction before its COMMIT, so its answer need not be awaited.
+_ASSUMED = ("SELECT 1 / (COALESCE((", "), 0) = :assumed)::int")
+_CLAIMED = ("WITH changed AS (", " RETURNING 1) SELECT 1 / count(*) FROM changed")
+
 
 class _WholeNumber(Loader):
     """Sums are `numeric` here and integers on SQLite: return integers on both."""
@@ -166,21 +171,44 @@ def _locking(sql: str, function: str) -> str:
     return function + sql + _HELD
 
 
+@lru_cache(maxsize=256)
+def _within(sql: str, around: tuple[str, str]) -> str:
+    """Return `sql` as a part of another statement."""
+    before, after = around
+    return before + sql + after
+
+
 class PostgresConnection:
     """The `engine.Connection` given to `work`. One object serves one transaction.
 
     `error` is the first error of the database; `failure` its translation, or an unstorable value,
     which was never sent. `wrote` is true after anything but SELECT, `revised` if that named table
-    `revision`. `known` caches the results of `once` for all transactions that are committed
-    together.
+    `revision`, `guessed` after an assumption or claim whose answer was not awaited, which a `sure`
+    connection never makes. `known` caches the results of `once` for all transactions that are
+    committed together.
     """
 
-    __slots__ = ("_channel", "_known", "_reading", "error", "failure", "revised", "wrote")
+    __slots__ = (
+        "_channel",
+        "_known",
+        "_reading",
+        "_sure",
+        "error",
+        "failure",
+        "guessed",
+        "revised",
+        "wrote",
+    )
 
-    def __init__(self, channel: Channel, known: dict[str, Row | None], *, reading: bool) -> None:
+    def __init__(
+        self, channel: Channel, known: dict[str, Row | None], *, reading: bool, sure: bool
+    ) -> None:
         self._known = known
         self._channel: Channel | None = channel
         self._reading = reading
+        # The end of a read is not awaited, so a wrong guess would go unnoticed.
+        self._sure = sure or reading
+        self.guessed = False
         self.error: psycopg.Error | None = None
         self.failure: Exception | None = None
         self.revised = False
@@ -202,6 +230,25 @@ class PostgresConnection:
             self.share(_REGISTER)
             self._known[sql] = self.row(sql)
         return self._known[sql]
+
+    def assume(self, sql: str, number: int, /) -> bool:
+        """See `Connection.assume`."""
+        if self._sure or sql in self._known:
+            row = self.once(sql)
+            return (0 if row is None else row[0]) == number
+        self.share(_REGISTER)
+        self._send(_within(sql, _ASSUMED), {"assumed": number})
+        self._known[sql] = (number,)
+        self.guessed = True
+        return True
+
+    def claim(self, sql: str, /, **params: object) -> bool:
+        """See `Connection.claim`."""
+        if self._sure:
+            return self.run(sql, **params) == 1
+        self._send(_within(sql, _CLAIMED), params)
+        self.guessed = True
+        return True
 
     def share(self, sql: str, /, **params: object) -> None:
         """See `Connection.share`."""

@@ -26,6 +26,8 @@ from valetkey.kernel.refusal import Mistake
 
 _RETRIES = 9
 _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+# See `Connection.assume` and `Connection.claim`.
+_GUESSED_WRONG = errors.DivisionByZero
 # Any number will do, as long as every process uses it.
 _SCHEMA_LOCK = 8_206_115_104_117_014_902
 _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -118,16 +120,20 @@ class Session:
     def run(self, kind: Kind, batch: Sequence[QueuedWork]) -> None:
         """Run a batch, in one transaction if possible, and deliver all outcomes."""
         problem: Exception | None = None
+        sure = False
         if len(batch) > 1:
             problem = self._connect()
-            if problem is None and self._transact(kind, batch) is None:
-                tell(batch)
-                return
+            if problem is None:
+                error = self._transact(kind, batch)
+                if error is None:
+                    tell(batch)
+                    return
+                sure = isinstance(error, _GUESSED_WRONG)
             if self._unknown:
                 problem = _nobody_knows()
         for asked in batch:
             if problem is None:
-                problem = self._alone(kind, asked)
+                problem = self._alone(kind, asked, sure=sure)
             if problem is not None:
                 asked.problem = problem
             tell([asked])
@@ -148,7 +154,7 @@ class Session:
                 return problem
         return None
 
-    def _alone(self, kind: Kind, asked: QueuedWork) -> Exception | None:
+    def _alone(self, kind: Kind, asked: QueuedWork, *, sure: bool) -> Exception | None:
         """Run one transaction; again if the database asks for that or the connection was stale.
 
         Returns why no connection can be opened, which applies to the rest of the batch too.
@@ -161,9 +167,13 @@ class Session:
             problem = self._connect()
             if problem is not None:
                 return problem
-            error = self._transact(kind, [asked], was_deadlocked=was_deadlocked)
+            error = self._transact(
+                kind, [asked], was_deadlocked=was_deadlocked, sure=sure
+            )
             if error is None:
                 return None
+            guessed_wrong = isinstance(error, _GUESSED_WRONG) and not sure
+            sure |= guessed_wrong
             was_deadlocked |= isinstance(error, errors.DeadlockDetected)
             if self._unknown:
                 asked.problem = _nobody_knows()
@@ -171,12 +181,17 @@ class Session:
             if asked.problem is None:
                 asked.problem = in_our_words(error, reading=kind.reading)
             stale = attempt == 0 and self._channel is None
-            if not stale and not isinstance(error, _RUN_AGAIN):
+            if not stale and not guessed_wrong and not isinstance(error, _RUN_AGAIN):
                 return None
         return None
 
     def _transact(
-        self, kind: Kind, batch: Sequence[QueuedWork], *, was_deadlocked: bool = False
+        self,
+        kind: Kind,
+        batch: Sequence[QueuedWork],
+        *,
+        was_deadlocked: bool = False,
+        sure: bool = False,
     ) -> psycopg.Error | None:
         """Run a batch in one transaction; return the database's error, if any.
 
@@ -190,7 +205,7 @@ class Session:
         limit = kind.limit(self._timeouts)
         channel.limit(inf if limit is None else limit)
         try:
-            self._statements(channel, kind, batch, was_deadlocked=was_deadlocked)
+            self._statements(channel, kind, batch, was_deadlocked=was_deadlocked, sure=sure)
         except psycopg.Error as problem:
             error = problem
             known = self._recover(channel, kind, error)
@@ -200,7 +215,13 @@ class Session:
         return error
 
     def _statements(
-        self, channel: Channel, kind: Kind, batch: Sequence[QueuedWork], *, was_deadlocked: bool
+        self,
+        channel: Channel,
+        kind: Kind,
+        batch: Sequence[QueuedWork],
+        *,
+        was_deadlocked: bool,
+        sure: bool,
     ) -> None:
         """Send everything from BEGIN to COMMIT, and wait for its answer."""
         channel.settle()
@@ -212,14 +233,17 @@ class Session:
             channel.send(statement, self._values(statement))
         known: dict[str, Row | None] = {}
         keep = not kind.reading
+        guessed = False
         if len(batch) == 1:
-            self._one(PostgresConnection(channel, known, reading=kind.reading), batch[0])
+            connection = PostgresConnection(channel, known, reading=kind.reading, sure=sure)
+            self._one(connection, batch[0])
             keep &= batch[0].problem is None
+            guessed = connection.guessed
         else:
             if not kind.reading:
                 channel.send(_IMPATIENT)
             for asked in batch:
-                connection = PostgresConnection(channel, known, reading=kind.reading)
+                connection = PostgresConnection(channel, known, reading=kind.reading, sure=sure)
                 self._one(connection, asked)
                 if asked.problem is not None and connection.wrote:
                     raise _OneByOne
@@ -231,7 +255,11 @@ class Session:
             return
         if begin:
             channel.send(b"ROLLBACK")
-        channel.leave()
+        if guessed:
+            # What it raised may have followed from a wrong guess.
+            channel.finish()
+        else:
+            channel.leave()
 
     def _values(self, statement: bytes) -> tuple[str, ...]:
         """Return the parameters of a statement that every transaction of its kind sends."""

@@ -97,6 +97,12 @@ class Record(Generic[T]):
             self._statements.get(sql) or self.statement(sql), **self.values(stored), **params
         )
 
+    def claim(self, db: Connection, sql: str, stored: T, /, **params: object) -> bool:
+        """Store an object if its row is free; return whether it was. See `Connection.claim`."""
+        return db.claim(
+            self._statements.get(sql) or self.statement(sql), **self.values(stored), **params
+        )
+
     def send(self, db: Connection, sql: str, stored: T, /, **params: object) -> None:
         """Store an object as `run` does, without waiting for the number of changed rows."""
         db.send(self._statements.get(sql) or self.statement(sql), **self.values(stored), **params)

@@ -227,6 +227,15 @@ class SQLiteConnection:
             self._known[sql] = self.row(sql)
         return self._known[sql]
 
+    def assume(self, sql: str, number: int, /) -> bool:
+        """See `Connection.assume`: asking costs no more than assuming."""
+        row = self.once(sql)
+        return (0 if row is None else row[0]) == number
+
+    def claim(self, sql: str, /, **params: object) -> bool:
+        """See `Connection.claim`: the answer is there at once."""
+        return self.run(sql, **params) == 1
+
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
         raw = self._raw or self._open_raw()

@@ -139,6 +139,64 @@ class EngineLookConformance:
 
         tell_story(engine_url, story)
 
+    def test_wrong_assumption_is_undone_and_told(self, engine_url: str) -> None:
+        ask = "SELECT number FROM revision WHERE name = 'directory'"
+
+        def assuming(number: int, id: int) -> Callable[[Connection], bool]:
+            def work(db: Connection) -> bool:
+                is_so = db.assume(ask, number)
+                if is_so and id < 0:
+                    raise KeyError
+                db.send(
+                    "INSERT INTO notes (id, text) VALUES (:id, :text)", id=id, text=str(int(is_so))
+                )
+                return is_so
+
+            return work
+
+        def bump(db: Connection) -> bool:
+            db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+            return db.assume(ask, 2)
+
+        async def story(engine: Engine) -> None:
+            same(await engine.write(assuming(0, 1)), True)
+            same(await engine.write(assuming(1, 2)), False)
+            # What it raised followed from what was not so.
+            same(await engine.write(assuming(1, -1)), False)
+            mixed = [engine.write(assuming(id % 2, id)) for id in range(3, 35)]
+            same(await asyncio.gather(*mixed), [id % 2 == 0 for id in range(3, 35)])
+            same(await engine.write(bump), False)
+            same(await engine.write(bump), True)
+            same(await engine.read(lambda db: db.assume(ask, 3)), False)
+            told = await engine.row("SELECT count(*) FROM notes WHERE text = '1'")
+            same(told, (17,))
+
+        tell_story(engine_url, story)
+
+    def test_exactly_one_of_sixty_four_claims(self, engine_url: str) -> None:
+        def claim(id: int) -> Callable[[Connection], bool]:
+            def work(db: Connection) -> bool:
+                won = db.claim(
+                    "INSERT INTO notes (id, text) VALUES (0, 'claimed') ON CONFLICT DO NOTHING"
+                )
+                db.send(
+                    "INSERT INTO notes (id, text) VALUES (:id, :text)",
+                    id=id,
+                    text="won" if won else "lost",
+                )
+                return won
+
+            return work
+
+        async def story(engine: Engine) -> None:
+            told = await asyncio.gather(*(engine.write(claim(id)) for id in range(1, 65)))
+            same(sum(told), 1)
+            same(await engine.row("SELECT count(*) FROM notes WHERE text = 'won'"), (1,))
+            same(await engine.row("SELECT count(*) FROM notes"), (65,))
+            same(await engine.write(claim(-1)), False)
+
+        tell_story(engine_url, story)
+
     def test_what_was_asked_once_is_as_new_as_all_that_was_told(self, engine_url: str) -> None:
         """And whoever shares a commit sees what those before it wrote, if that stayed."""
         ask = "SELECT number FROM revision WHERE name = 'directory'"

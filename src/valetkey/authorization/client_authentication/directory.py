@@ -1,7 +1,7 @@
 """The register of clients as this process knows it: bounded, current to the last revision."""
 
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
-from valetkey.authorization.storage.revision import revision
+from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
 
@@ -63,7 +63,9 @@ class ClientDirectory:
 
         False says nothing: look then. Any thread may ask.
         """
-        return revision(tx.db) == self._revision and self._known.get(client.id) is client
+        # Read before the clients: they are replaced before it is.
+        number = self._revision
+        return self._known.get(client.id) is client and is_revision(tx.db, number)
 
     async def _compare(self) -> None:
         changed = self._store.engine.changed()

@@ -53,7 +53,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown("another client's")
     code = CodePayload.decode(voucher.payload)
     tx.users.hold(code.uid)
-    if not tx.vouchers.redeem(voucher, request.now):
+    is_spent = voucher.redeemed_at is not None or voucher.expires_at <= request.now
+    if is_spent or not tx.vouchers.redeem(voucher, request.now):
         return _spent(tx, voucher, request.now)
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was deleted has ended; a disabled account is reported first.

@@ -60,14 +60,13 @@ class Grants(Struct, frozen=True):
 
     def issue(self, grant: Grant) -> bool:
         """Insert the grant. False if it exists already."""
-        issued = GRANTS.run(
+        return GRANTS.claim(
             self.db,
             "INSERT INTO grants (*, app_generation) VALUES (*, COALESCE((SELECT generation"
             " FROM app_generations WHERE uid = :uid AND client_id = :client_id), 0))"
             " ON CONFLICT (id) DO NOTHING",
             grant,
         )
-        return issued == 1
 
     def find(self, grant_id: str) -> StandingGrant | None:
         """Return the grant with the state of its client, user and session, in one query."""
@@ -122,7 +121,7 @@ class Grants(Struct, frozen=True):
 
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
         """Replace the current refresh token by its successor; exactly one caller gets True."""
-        rotated = self.db.run(
+        return self.db.claim(
             "UPDATE grants SET refresh_print = :successor, previous_print = :presented,"
             " successor = :sealed, rotated_at = :now, refresh_expires_at = :expires_at,"
             " generation = generation + 1, last_used_at = :now"
@@ -135,11 +134,10 @@ class Grants(Struct, frozen=True):
             expires_at=rotation.expires_at,
             now=now,
         )
-        return rotated == 1
 
     def use(self, grant_id: str, presented: Fingerprint, until: Instant, now: Instant) -> bool:
         """Use the current refresh token and keep it, now valid until `until`."""
-        used = self.db.run(
+        return self.db.claim(
             "UPDATE grants SET refresh_expires_at = :until, last_used_at = :now"
             " WHERE id = :id AND refresh_print = :presented AND revoked_at IS NULL"
             " AND refresh_expires_at > :now",
@@ -148,7 +146,6 @@ class Grants(Struct, frozen=True):
             until=until,
             now=now,
         )
-        return used == 1
 
     def revoke(self, grant_id: str, now: Instant, because: str) -> bool:
         """Revoke it and notify the resource servers; exactly one concurrent caller gets True."""

@@ -7,10 +7,18 @@ then rows. A transaction that issues something shares the number -1 with `revisi
 from valetkey.database.engine import Connection
 
 
+_NUMBER = "SELECT number FROM revision WHERE name = 'directory'"
+
+
 def revision(db: Connection) -> int:
     """Return the number as this transaction sees it."""
-    row = db.once("SELECT number FROM revision WHERE name = 'directory'")
+    row = db.once(_NUMBER)
     return 0 if row is None else int(row[0])
+
+
+def is_revision(db: Connection, number: int) -> bool:
+    """Return whether this is the number; like `Connection.assume`, mostly without waiting."""
+    return db.assume(_NUMBER, number)
 
 
 def touch(db: Connection) -> None:

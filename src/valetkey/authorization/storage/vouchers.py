@@ -16,12 +16,11 @@ class Vouchers(Struct, frozen=True):
 
     def issue(self, voucher: Voucher) -> bool:
         """Issue a voucher. False if its string was issued or marked before."""
-        issued = _VOUCHERS.run(
+        return _VOUCHERS.claim(
             self.db,
             "INSERT INTO vouchers (*) VALUES (*) ON CONFLICT (kind, fingerprint) DO NOTHING",
             voucher,
         )
-        return issued == 1
 
     def find(self, kind: VoucherKind, fingerprint: Fingerprint) -> Voucher | None:
         """Return the voucher, redeemed or not, expired or not."""
@@ -34,7 +33,7 @@ class Vouchers(Struct, frozen=True):
 
     def redeem(self, voucher: Voucher, now: Instant) -> bool:
         """Redeem it. Exactly one concurrent caller gets True, and none after it expired."""
-        redeemed = self.db.run(
+        return self.db.claim(
             "UPDATE vouchers SET redeemed_at = :now"
             " WHERE kind = :kind AND fingerprint = :fingerprint"
             " AND redeemed_at IS NULL AND expires_at > :now",
@@ -42,7 +41,6 @@ class Vouchers(Struct, frozen=True):
             fingerprint=voucher.fingerprint,
             now=now,
         )
-        return redeemed == 1
 
     def sweep(self, before: Instant, limit: int) -> int:
         """Delete at most `limit` vouchers that expired before `before`."""
