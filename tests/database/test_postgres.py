@@ -134,14 +134,30 @@ def test_more_works_than_connections_share_transactions(postgres_url: str) -> No
     asyncio.run(story())
 
 
+def test_transaction_does_not_wait_for_one_that_takes_long(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url, size=2)
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = asyncio.create_task(_write(engine, _holding(gate, begun)))
+        await asyncio.to_thread(begun.acquire)
+        assert await engine.write(_insert(1)) == 1
+        assert not held.done()
+        gate.set()
+        await held
+        await engine.close()
+
+    asyncio.run(story())
+
+
 def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -> None:
     """A deadlock would last a second before the server sees it; a group gives up long before."""
 
     async def story() -> None:
-        engine = await _table(postgres_url, size=2)
+        engine = await _table(postgres_url, size=1)
         await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
+        engines = (engine, Postgres(postgres_url, size=1))
         gate, begun = threading.Event(), threading.Semaphore(0)
-        held = [asyncio.create_task(_write(engine, _holding(gate, begun))) for _ in range(2)]
+        held = [asyncio.create_task(_write(each, _holding(gate, begun))) for each in engines]
         for _ in held:
             await asyncio.to_thread(begun.acquire)
 
@@ -152,14 +168,19 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
 
             return inner
 
-        order = (1, 1, 2, 2, 2, 1, 1, 1)
-        many = [asyncio.create_task(_write(engine, work(number))) for number in order]
+        orders = ((1, 1, 2, 2), (2, 1, 1, 1))
+        many = [
+            asyncio.create_task(_write(each, work(number)))
+            for each, order in zip(engines, orders, strict=True)
+            for number in order
+        ]
         await asyncio.sleep(0)  # each is queued by its first step
         gate.set()
         await asyncio.gather(*held, *many)
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xxxxx",)
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 2")) == ("xxx",)
-        await engine.close()
+        for each in engines:
+            await each.close()
         deadlocks = b"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         with psycopg.connect(postgres_url, autocommit=True) as raw:
             assert raw.execute(deadlocks).fetchone() == (0,)
@@ -169,7 +190,7 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
 
 def test_a_deadlock_is_run_again(postgres_url: str) -> None:
     async def story() -> None:
-        engine = await _table(postgres_url)
+        engine, other = await _table(postgres_url), Postgres(postgres_url, size=1)
         await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
         line = threading.Barrier(2)
         runs: list[int] = []
@@ -184,11 +205,12 @@ def test_a_deadlock_is_run_again(postgres_url: str) -> None:
 
             return inner
 
-        await asyncio.gather(engine.write(work(1, 2)), engine.write(work(2, 1)))
+        await asyncio.gather(engine.write(work(1, 2)), other.write(work(2, 1)))
         # Who runs again may be quicker than who waits for the lock, and lose once more.
         assert len(runs) >= 3
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xx",)
         await engine.close()
+        await other.close()
 
     asyncio.run(story())
 

@@ -1,8 +1,10 @@
 """The pool of threads with a PostgreSQL connection each, and the queue of transactions."""
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded, Timeouts
@@ -15,13 +17,19 @@ _LONGEST_QUEUE = 2_000
 _MOST_SCANS = 32
 _LARGEST_GROUP = 32
 _GROUPED = (Kind.LOOK, Kind.READ, Kind.WRITE)
+# Seconds during which transactions wait for the group that is under way, to form the next one. A
+# second connection at once would halve the groups: twice as many commits and changes of thread.
+_PATIENCE = 0.01
+# Seconds that a group should take, estimated from those before it: on a distant server transactions
+# are spread over the connections instead.
+_GROUP_SECONDS = 0.02
 
 
 class Pool:
     """Runs transactions on up to `size` threads, grouping several when more wait than are free.
 
-    A thread starts when a transaction finds none free. Transactions of one kind run in the order in
-    which they arrived.
+    A thread starts when a transaction finds none free. Transactions of one kind begin in the order
+    in which they arrived; those that arrive while a group of theirs is young form the next group.
     """
 
     def __init__(
@@ -40,9 +48,14 @@ class Pool:
         # Waiting transactions, each with its position in the order of arrival.
         self._waiting: dict[Kind, deque[tuple[int, QueuedWork]]] = {kind: deque() for kind in Kind}
         self._arrivals = 0
+        # Of each kind: the groups under way, when the latest began, and the usual seconds for each
+        # transaction.
+        self._running = dict.fromkeys(Kind, 0)
+        self._began = dict.fromkeys(Kind, 0.0)
+        self._pace = dict.fromkeys(Kind, 0.0)
+        self._relief_due = 0.0
         # Threads that wait and have not been woken.
         self._idle = 0
-        self._scanning = 0
         self._closed = False
         self.refused = ""
         self.failures = 0
@@ -73,11 +86,8 @@ class Pool:
                 raise Overloaded("too many transactions wait")
             self._arrivals += 1
             waiting.append((self._arrivals, asked))
-            if self._idle:
-                self._idle -= 1
-                self._turn.notify()
-            elif len(self._threads) < self._size:
-                self._start_thread()
+            if not self._wake():
+                self._relieve_later(asked.loop)
         try:
             return await asked.answer(kind.limit(self._timeouts))
         except GivenUp:
@@ -110,6 +120,32 @@ class Pool:
             channel.close()
         return len(self._unconfirmed) >= self._size
 
+    def _wake(self) -> bool:
+        """Let a thread take what may begin; return whether nothing had to be left waiting."""
+        if self._next() is None:
+            return False
+        if self._idle:
+            self._idle -= 1
+            self._turn.notify()
+        elif len(self._threads) < self._size:
+            self._start_thread()
+        return True
+
+    def _relieve_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = monotonic()
+        # A loop that ended never calls back.
+        if now > self._relief_due + _PATIENCE:
+            self._relief_due = now + _PATIENCE
+            loop.call_later(_PATIENCE, self._relieve, loop)
+
+    def _relieve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin what waits for a group that takes long."""
+        with self._turn:
+            self._relief_due = 0.0
+            self._wake()
+            if any(self._waiting[kind] for kind in _GROUPED):
+                self._relieve_later(loop)
+
     def _start_thread(self) -> None:
         name = f"valetkey-postgres-{len(self._threads) + 1}"
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -129,10 +165,15 @@ class Pool:
                     asked.problem = problem
                 tell(batch)
             finally:
-                if kind is Kind.SCAN:
-                    with self._turn:
-                        self._scanning -= 1
+                self._ended(kind, len(batch))
         session.close()
+
+    def _ended(self, kind: Kind, count: int) -> None:
+        with self._turn:
+            self._running[kind] -= 1
+            took = (monotonic() - self._began[kind]) / max(1, count)
+            # One that waited long for a lock says nothing about the next.
+            self._pace[kind] += (min(took, _GROUP_SECONDS / 4) - self._pace[kind]) / 4
 
     def _take(self) -> tuple[Kind, list[QueuedWork]] | None:
         """Wait for the next batch of this thread; return None when the pool is closed and empty."""
@@ -144,18 +185,28 @@ class Pool:
                 self._turn.wait()
             waiting = self._waiting[kind]
             count = 1
-            if kind in _GROUPED and len(waiting) > self._idle + 1:
-                # Half of the queue, so that the next threads have work too.
-                count = min(_LARGEST_GROUP, -(-len(waiting) // 2))
+            if kind in _GROUPED:
+                usual = max(self._pace[kind], _GROUP_SECONDS / _LARGEST_GROUP)
+                count = min(len(waiting), max(1, int(_GROUP_SECONDS / usual)))
             batch = [waiting.popleft()[1] for _ in range(count)]
-            if kind is Kind.SCAN:
-                self._scanning += 1
+            self._running[kind] += 1
+            self._began[kind] = monotonic()
+            self._wake()
         # The result of a caller that was cancelled or timed out is not needed any more.
         return kind, [asked for asked in batch if not asked.future.done()]
 
     def _next(self) -> Kind | None:
-        """Return the kind that has waited longest. Reports use at most half of the connections."""
-        ready = [kind for kind, waiting in self._waiting.items() if waiting]
-        if self._scanning >= max(1, self._size // 2) and Kind.SCAN in ready:
-            ready.remove(Kind.SCAN)
+        """Return the kind that has waited longest, of those that may begin."""
+        ready = [kind for kind, waiting in self._waiting.items() if waiting and self._may(kind)]
         return min(ready, key=lambda kind: self._waiting[kind][0][0], default=None)
+
+    def _may(self, kind: Kind) -> bool:
+        """Return whether the next of this kind may begin now."""
+        running = self._running[kind]
+        if kind is Kind.SCAN:
+            # Reports use at most half of the connections.
+            return running < max(1, self._size // 2)
+        if not running or kind not in _GROUPED:
+            return True
+        is_full = len(self._waiting[kind]) >= _LARGEST_GROUP
+        return is_full or monotonic() - self._began[kind] >= _PATIENCE

@@ -167,9 +167,7 @@ class Session:
             problem = self._connect()
             if problem is not None:
                 return problem
-            error = self._transact(
-                kind, [asked], was_deadlocked=was_deadlocked, sure=sure
-            )
+            error = self._transact(kind, [asked], was_deadlocked=was_deadlocked, sure=sure)
             if error is None:
                 return None
             guessed_wrong = isinstance(error, _GUESSED_WRONG) and not sure
@@ -224,13 +222,7 @@ class Session:
         sure: bool,
     ) -> None:
         """Send everything from BEGIN to COMMIT, and wait for its answer."""
-        channel.settle()
-        begin = kind.begin
-        if not channel.prepares:
-            first, *rest = begin or Kind.READ.begin
-            begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
-        for statement in (*begin, *(_ONE_AFTER_THE_OTHER if was_deadlocked else ())):
-            channel.send(statement, self._values(statement))
+        begun = self._begin(channel, kind, was_deadlocked=was_deadlocked)
         known: dict[str, Row | None] = {}
         keep = not kind.reading
         guessed = False
@@ -253,13 +245,24 @@ class Session:
             if channel.finish().command_status != b"COMMIT":
                 raise psycopg.InternalError("the commit became a rollback")
             return
-        if begin:
+        if begun:
             channel.send(b"ROLLBACK")
         if guessed:
             # What it raised may have followed from a wrong guess.
             channel.finish()
         else:
             channel.leave()
+
+    def _begin(self, channel: Channel, kind: Kind, *, was_deadlocked: bool) -> bool:
+        """Send what every transaction of this kind begins with; return whether there is one."""
+        channel.settle()
+        begin = kind.begin
+        if not channel.prepares:
+            first, *rest = begin or Kind.READ.begin
+            begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
+        for statement in (*begin, *(_ONE_AFTER_THE_OTHER if was_deadlocked else ())):
+            channel.send(statement, self._values(statement))
+        return bool(begin)
 
     def _values(self, statement: bytes) -> tuple[str, ...]:
         """Return the parameters of a statement that every transaction of its kind sends."""

@@ -140,15 +140,16 @@ class EngineLookConformance:
         tell_story(engine_url, story)
 
     def test_wrong_assumption_is_undone_and_told(self, engine_url: str) -> None:
+        """Also for a transaction that raised because of it."""
         ask = "SELECT number FROM revision WHERE name = 'directory'"
 
-        def assuming(number: int, id: int) -> Callable[[Connection], bool]:
+        def assuming(number: int, key: int) -> Callable[[Connection], bool]:
             def work(db: Connection) -> bool:
                 is_so = db.assume(ask, number)
-                if is_so and id < 0:
+                if is_so and key < 0:
                     raise KeyError
                 db.send(
-                    "INSERT INTO notes (id, text) VALUES (:id, :text)", id=id, text=str(int(is_so))
+                    "INSERT INTO notes (id, text) VALUES (:id, :text)", id=key, text=str(int(is_so))
                 )
                 return is_so
 
@@ -163,8 +164,8 @@ class EngineLookConformance:
             same(await engine.write(assuming(1, 2)), False)
             # What it raised followed from what was not so.
             same(await engine.write(assuming(1, -1)), False)
-            mixed = [engine.write(assuming(id % 2, id)) for id in range(3, 35)]
-            same(await asyncio.gather(*mixed), [id % 2 == 0 for id in range(3, 35)])
+            mixed = [engine.write(assuming(key % 2, key)) for key in range(3, 35)]
+            same(await asyncio.gather(*mixed), [key % 2 == 0 for key in range(3, 35)])
             same(await engine.write(bump), False)
             same(await engine.write(bump), True)
             same(await engine.read(lambda db: db.assume(ask, 3)), False)
@@ -174,14 +175,16 @@ class EngineLookConformance:
         tell_story(engine_url, story)
 
     def test_exactly_one_of_sixty_four_claims(self, engine_url: str) -> None:
-        def claim(id: int) -> Callable[[Connection], bool]:
+        """Also where the losers share a transaction with the winner."""
+
+        def claim(key: int) -> Callable[[Connection], bool]:
             def work(db: Connection) -> bool:
                 won = db.claim(
                     "INSERT INTO notes (id, text) VALUES (0, 'claimed') ON CONFLICT DO NOTHING"
                 )
                 db.send(
                     "INSERT INTO notes (id, text) VALUES (:id, :text)",
-                    id=id,
+                    id=key,
                     text="won" if won else "lost",
                 )
                 return won
@@ -189,7 +192,7 @@ class EngineLookConformance:
             return work
 
         async def story(engine: Engine) -> None:
-            told = await asyncio.gather(*(engine.write(claim(id)) for id in range(1, 65)))
+            told = await asyncio.gather(*(engine.write(claim(key)) for key in range(1, 65)))
             same(sum(told), 1)
             same(await engine.row("SELECT count(*) FROM notes WHERE text = 'won'"), (1,))
             same(await engine.row("SELECT count(*) FROM notes"), (65,))

@@ -155,6 +155,12 @@ class _Contended:
     def once(self, sql: str, /) -> Row | None:
         return self.row(sql)
 
+    def assume(self, sql: str, number: int, /) -> bool:
+        return False
+
+    def claim(self, sql: str, /, **params: object) -> bool:
+        return False
+
     def share(self, sql: str, /, **params: object) -> None:
         pass
 

@@ -6,7 +6,6 @@ then rows. A transaction that issues something shares the number -1 with `revisi
 
 from valetkey.database.engine import Connection
 
-
 _NUMBER = "SELECT number FROM revision WHERE name = 'directory'"
 
 
