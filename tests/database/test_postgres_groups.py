@@ -1,0 +1,126 @@
+"""PostgreSQL: transactions that share a commit, and those that wait for no other."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+
+from valetkey.database.engine import Connection, Row
+from valetkey.database.postgres import Postgres
+
+T = TypeVar("T")
+
+_TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL DEFAULT '')"
+_INSERT = "INSERT INTO a (id) VALUES (:id)"
+_TRANSACTION = "SELECT txid_current()"
+
+
+async def _write(engine: Postgres, work: Callable[[Connection], T]) -> T:
+    return await engine.write(work)
+
+
+def _asking(sql: str) -> Callable[[Connection], Row | None]:
+    return lambda db: db.row(sql)
+
+
+async def _table(url: str, *, size: int) -> Postgres:
+    engine = Postgres(url, size=size)
+    await engine.change_schema(lambda db: db.run(_TABLE))
+    return engine
+
+
+def _holding(gate: threading.Event, begun: threading.Semaphore) -> Callable[[Connection], object]:
+    """Work that says that it has begun, and then keeps its connection until `gate` is set."""
+
+    def work(_: Connection) -> None:
+        begun.release()
+        gate.wait()
+
+    return work
+
+
+def test_more_works_than_connections_share_transactions(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = asyncio.create_task(_write(engine, _holding(gate, begun)))
+        await asyncio.to_thread(begun.acquire)
+
+        def work(number: int) -> Callable[[Connection], object]:
+            def inner(db: Connection) -> object:
+                if number == 7:
+                    raise LookupError
+                db.run(_INSERT, id=number)
+                row = db.row(_TRANSACTION)
+                return row and row[0]
+
+            return inner
+
+        many = [asyncio.create_task(_write(engine, work(number))) for number in range(20)]
+        await asyncio.sleep(0)  # each is queued by its first step
+        gate.set()
+        await held
+        answers = await asyncio.gather(*many, return_exceptions=True)
+        assert isinstance(answers.pop(7), LookupError)
+        assert len(set(answers)) < 8
+        assert await engine.read(_asking("SELECT count(*) FROM a")) == (19,)
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_transaction_does_not_wait_for_one_that_takes_long(postgres_url: str) -> None:
+    async def story() -> None:
+        engine = await _table(postgres_url, size=2)
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = asyncio.create_task(_write(engine, _holding(gate, begun)))
+        await asyncio.to_thread(begun.acquire)
+        assert await engine.write(lambda db: db.run(_INSERT, id=1)) == 1
+        assert not held.done()
+        gate.set()
+        await held
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -> None:
+    """A deadlock would last a second before the server sees it; a group gives up long before."""
+
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
+        engines = (engine, Postgres(postgres_url, size=1))
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = [asyncio.create_task(_write(each, _holding(gate, begun))) for each in engines]
+        for _ in held:
+            await asyncio.to_thread(begun.acquire)
+
+        def work(number: int) -> Callable[[Connection], None]:
+            def inner(db: Connection) -> None:
+                db.run("UPDATE a SET text = text || 'x' WHERE id = :id", id=number)
+                time.sleep(0.02)  # long enough for the groups to overlap
+
+            return inner
+
+        orders = ((1, 1, 2, 2), (2, 1, 1, 1))
+        many = [
+            asyncio.create_task(_write(each, work(number)))
+            for each, order in zip(engines, orders, strict=True)
+            for number in order
+        ]
+        await asyncio.sleep(0)  # each is queued by its first step
+        gate.set()
+        await asyncio.gather(*held, *many)
+        assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xxxxx",)
+        assert await engine.read(_asking("SELECT text FROM a WHERE id = 2")) == ("xxx",)
+        for each in engines:
+            await each.close()
+        deadlocks = b"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            assert raw.execute(deadlocks).fetchone() == (0,)
+
+    asyncio.run(story())
