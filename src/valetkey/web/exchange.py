@@ -178,6 +178,15 @@ def html_response(body: bytes, status: int, csp: str, headers: Pairs = ()) -> Re
     return Response(status, body, (*own, *headers))
 
 
+class Interrupt(Exception):
+    """Raised to answer a request at once with `response`, instead of what it asked for."""
+
+    def __init__(self, response: Response) -> None:
+        """Answer with this response."""
+        super().__init__(response.status)
+        self.response = response
+
+
 def redirect(url: str, headers: Pairs = ()) -> Response:
     """Return a 303: the browser continues with GET, without form fields (RFC 9700 4.12)."""
     return Response(303, b"", (("location", url), _NO_STORE, *headers))

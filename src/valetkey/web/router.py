@@ -27,7 +27,7 @@ from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.asked import AsgiAsked, Asked, Message, Receive, Send
 from valetkey.web.connection.body import Gone, Room, read_body, take_body
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, Elsewhere
-from valetkey.web.exchange import Endpoint, Headers, Refuse, Request, Response
+from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.paths import Paths
 from valetkey.web.security_headers import harden
 
@@ -289,6 +289,8 @@ class App:
             return await route.methods[request.method](request)
         except Refused as refused:
             return self._say_no(route, request, refused.refusal)
+        except Interrupt as interrupt:
+            return interrupt.response
         except self._unavailable as failure:
             kind = type(failure).__name__
             metrics.UNAVAILABLE.add(kind)

@@ -17,24 +17,9 @@ from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import Trips
-from valetkey.authorization.email.links import (
-    EMAIL_CONFIRM,
-    EMAIL_UNDO,
-    EMAIL_VERIFY,
-    FORGOTTEN,
-    RESET,
-    SIGN_UP,
-    SIGN_UP_CONFIRM,
-)
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import (
-    CONSENT,
-    HOME,
     LANGUAGE,
-    SECOND_FACTOR,
-    SIGN_IN,
-    SIGN_OUT,
-    SWITCH_ACCOUNT,
 )
 from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.layout.viewer import configuration_of
@@ -43,7 +28,7 @@ from valetkey.authorization.site.account.activity import Activity
 from valetkey.authorization.site.account.apps.app import App
 from valetkey.authorization.site.account.apps.apps import Apps as ConnectedApps
 from valetkey.authorization.site.account.data import Data
-from valetkey.authorization.site.account.email_address.email_address import Email, EmailLinkEndpoint
+from valetkey.authorization.site.account.email_address.email_address import Email, EmailLink
 from valetkey.authorization.site.account.overview import Overview as AccountOverview
 from valetkey.authorization.site.account.profile import Profile
 from valetkey.authorization.site.account.removal import RemoveAccount
@@ -68,7 +53,7 @@ from valetkey.authorization.site.admin.users.roles import RoleHolders
 from valetkey.authorization.site.admin.users.user import UserPages
 from valetkey.authorization.site.admin.users.users import Users
 from valetkey.authorization.site.assets import ASSETS, LOGOS, AssetEndpoint, LogoEndpoint
-from valetkey.authorization.site.consent.consent import ConsentEndpoint
+from valetkey.authorization.site.consent.consent import ConsentPages
 from valetkey.authorization.site.developer.apps import Apps
 from valetkey.authorization.site.developer.delete import DeleteApp
 from valetkey.authorization.site.developer.invitation import Invitation
@@ -85,22 +70,22 @@ from valetkey.authorization.site.developer.try_it.start import Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
 from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.errors.explanation import ErrorPages
-from valetkey.authorization.site.federation.arrived import ArrivedEndpoint
-from valetkey.authorization.site.federation.begin import LeaveEndpoint
-from valetkey.authorization.site.federation.callback import ArriveEndpoint
+from valetkey.authorization.site.federation.arrived import Newcomer
+from valetkey.authorization.site.federation.begin import Departure
+from valetkey.authorization.site.federation.callback import Return
 from valetkey.authorization.site.federation.connections import Connections
-from valetkey.authorization.site.federation.federation import ARRIVED, WITH, Federation
-from valetkey.authorization.site.home import HomeEndpoint
-from valetkey.authorization.site.mailbox.mailbox import mailbox_routes
-from valetkey.authorization.site.page import AnyPage, PageServer, navigation_of
-from valetkey.authorization.site.password_reset.password_reset import RecoveryEndpoint
+from valetkey.authorization.site.federation.federation import Federation
+from valetkey.authorization.site.home import Home
+from valetkey.authorization.site.mailbox.mailbox import Mailbox
+from valetkey.authorization.site.page import AnyPage, PageServer
+from valetkey.authorization.site.password_reset.password_reset import ResetPassword
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.site.sign_in.flow import SignInFlow
-from valetkey.authorization.site.sign_in.second_factor import SecondFactorEndpoint
-from valetkey.authorization.site.sign_in.sign_in import SignInEndpoint
-from valetkey.authorization.site.sign_out.logout import LOGOUT, LogoutEndpoint
-from valetkey.authorization.site.sign_out.sign_out import SignOutEndpoint
-from valetkey.authorization.site.sign_up.sign_up import SignUpEndpoint
+from valetkey.authorization.site.sign_in.second_factor import SecondFactor
+from valetkey.authorization.site.sign_in.sign_in import SignIn
+from valetkey.authorization.site.sign_out.logout import Logout
+from valetkey.authorization.site.sign_out.sign_out import LeavePages
+from valetkey.authorization.site.sign_up.sign_up import CreateAccount
 from valetkey.config.sections.accounts import SignUp as SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
@@ -157,13 +142,17 @@ class Site:
         return EmailChange(foundation.store, foundation.links, foundation.outbox)
 
     @property
+    def device(self) -> DevicePages:
+        """Connect devices."""
+        return DevicePages(self.server, self.foundation.settings.device)
+
+    @property
     def federation(self) -> Federation:
         """What the pages about upstream providers share."""
         keyring, settings = self.foundation.keyring, self.foundation.settings
         return Federation(
             self.server,
             self.flow,
-            self.renderer,
             self.foundation.notices,
             self.providers,
             Trips(keyring.fingerprint_key, keyring.sealer, self.foundation.runtime.random),
@@ -174,21 +163,53 @@ class Site:
 
 def page_routes(site: Site, token: Route, userinfo: Route) -> tuple[Route, ...]:
     """Return the routes of all pages. "Try it" of the portal calls `token` and `userinfo`."""
-    pages = PageServer(site.server, site.renderer, site.refuse)
-    account = account_pages(site)
-    accounts, passwords = site.foundation.accounts(), replace(site.passwords, door="account")
-    device = DevicePages(site.server, site.foundation.settings.device)
-    owner = OwnerLinks(site.server, site.renderer, accounts, passwords)
+    server, refuse = site.server, site.refuse
+    pages = PageServer(server, site.renderer, refuse)
+    language = LanguageEndpoint(server.brands, server.issuer).post
+    asset, logo = AssetEndpoint(server.brands, server.store).get, LogoEndpoint(server.store).get
     return (
-        *_visitor_routes(site, account),
-        *_federation_routes(site),
-        *_mailed_routes(site),
-        *pages.routes(account),
+        *pages.routes(visitor_pages(site)),
+        *pages.routes(account_pages(site)),
         *pages.routes(developer_pages(site, token, userinfo)),
         *pages.routes(admin_pages(site.foundation)),
-        *pages.routes(device.pages()),
-        *device.routes(site.refuse),
-        *owner.routes(site.refuse),
+        Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
+        # The page that says that the host is wrong has to look like a page.
+        Route(ASSETS, {"GET": asset, "HEAD": asset}, refuse, any_host=True),
+        Route(LOGOS, {"GET": logo, "HEAD": logo}, refuse),
+        *site.device.routes(refuse),
+    )
+
+
+def visitor_pages(site: Site) -> tuple[AnyPage, ...]:
+    """Return the pages that need no session."""
+    foundation, server, federation = site.foundation, site.server, site.federation
+    links, outbox, accounts = foundation.links, foundation.outbox, foundation.accounts()
+    mode, name = foundation.settings.accounts.sign_up, foundation.settings.brand.name
+    by_link = replace(site.passwords, door="mailed")
+    sign_up = SignUp(mode, links, outbox, accounts, by_link, name)
+    leave = LeavePages(server.cookies, site.sign_out)
+    owner = OwnerLinks(server, accounts, replace(site.passwords, door="account"))
+    upstream = (
+        *Departure(federation).pages(),
+        *Return(federation).pages(),
+        *Newcomer(federation).pages(),
+    )
+    return (
+        *SignIn(site.flow, site.passwords, mode, federation.sign_in_buttons).pages(),
+        *SecondFactor(site.flow).pages(),
+        *ConsentPages(server).pages(),
+        *site.device.pages(),
+        *leave.pages(),
+        *Logout(server, leave).pages(),
+        *ErrorPages(server.issuer).pages(),
+        *(upstream if site.providers.all else ()),
+        *CreateAccount(site.flow, sign_up, foundation.people_invitations).pages(),
+        *ResetPassword(PasswordReset(links, outbox, accounts, by_link), server.brands).pages(),
+        *EmailLink(site.email_change, server.cookies, VoucherKind.EMAIL_CHANGE).pages(),
+        *EmailLink(site.email_change, server.cookies, VoucherKind.EMAIL_VERIFY).pages(),
+        *EmailLink(site.email_change, server.cookies, VoucherKind.EMAIL_UNDO).pages(),
+        *Mailbox(server.store, server.brands, outbox).pages(),
+        *owner.pages(),
     )
 
 
@@ -199,6 +220,7 @@ def account_pages(site: Site) -> tuple[AnyPage, ...]:
     change = site.password_change
     federated = bool(site.providers.all)
     return (
+        *Home(settings.accounts.sign_up, AccountOverview(store, server.sessions)).pages(),
         *Profile(store, server, server.brands).pages(),
         *ConnectedApps(store, server.directory, scopes).pages(),
         *App(store, scopes).pages(),
@@ -259,90 +281,6 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *Mail(store, services.outbox).pages(),
         *ApiTokens(services).pages(),
     )
-
-
-def _visitor_routes(site: Site, account: tuple[AnyPage, ...]) -> tuple[Route, ...]:
-    server, renderer, refuse = site.server, site.renderer, site.refuse
-    mode = site.foundation.settings.accounts.sign_up
-    consent = ConsentEndpoint(server, renderer)
-    sign_in = SignInEndpoint(
-        site.flow, renderer, site.passwords, mode, site.federation.sign_in_buttons
-    )
-    second = SecondFactorEndpoint(site.flow, renderer)
-    sign_out = SignOutEndpoint(server, renderer, site.sign_out)
-    overview = AccountOverview(server.store, server, renderer, navigation_of(account))
-    home = HomeEndpoint(server, renderer, mode, overview)
-    logout = LogoutEndpoint(server, sign_out)
-    errors = ErrorPages(server.brands, server.issuer, renderer.configuration)
-    return (
-        _form(SIGN_IN, refuse, GET=sign_in.get, POST=sign_in.post),
-        _form(SECOND_FACTOR, refuse, GET=second.get, POST=second.post),
-        _form(CONSENT, refuse, GET=consent.get, POST=consent.post),
-        _form(SWITCH_ACCOUNT, refuse, POST=consent.switch_account),
-        _form(SIGN_OUT, refuse, GET=sign_out.get, POST=sign_out.post),
-        _form(LOGOUT, refuse, GET=logout.get, POST=logout.post),
-        _form(LANGUAGE, refuse, POST=LanguageEndpoint(server.brands, server.issuer).post),
-        _page(HOME, home.get, refuse),
-        _page("/account", home.lead, refuse),
-        _page("/errors/", errors.index, refuse),
-        _page("/errors/{code}", errors.explanation, refuse),
-        _page("/notices/query-string", errors.query_string, refuse),
-        # The page that says that the host is wrong has to look like a page.
-        _page(ASSETS, AssetEndpoint(server.brands, server.store).get, refuse, any_host=True),
-        _page(LOGOS, LogoEndpoint(server.store).get, refuse),
-    )
-
-
-def _federation_routes(site: Site) -> tuple[Route, ...]:
-    if not site.providers.all:
-        return ()
-    federation, refuse = site.federation, site.refuse
-    arrived = ArrivedEndpoint(federation)
-    leave, arrive = LeaveEndpoint(federation), ArriveEndpoint(federation)
-    return (
-        Route(f"{WITH}/{{provider}}", {"GET": leave.get}, refuse),
-        # The code in its query is nobody's business but ours.
-        Route(f"{WITH}/{{provider}}/callback", {"GET": arrive.get}, refuse, hides_query=True),
-        _form(ARRIVED, refuse, GET=arrived.get, HEAD=arrived.get, POST=arrived.post),
-    )
-
-
-def _mailed_routes(site: Site) -> tuple[Route, ...]:
-    foundation, server, renderer, refuse = site.foundation, site.server, site.renderer, site.refuse
-    links, outbox, accounts = foundation.links, foundation.outbox, foundation.accounts()
-    settings = foundation.settings
-    here = replace(site.passwords, door="mailed")
-    mode, name = settings.accounts.sign_up, settings.brand.name
-    begin = SignUp(mode, links, outbox, accounts, here, name)
-    sign_up = SignUpEndpoint(site.flow, renderer, begin, foundation.people_invitations)
-    reset = PasswordReset(links, outbox, accounts, here)
-    recovery = RecoveryEndpoint(server, renderer, reset)
-
-    def form(path: str, get: Endpoint, post: Endpoint) -> Route:
-        return _form(path, refuse, GET=get, HEAD=get, POST=post)
-
-    def link(path: str, kind: VoucherKind) -> Route:
-        endpoint = EmailLinkEndpoint(server, renderer, site.email_change, kind)
-        return form(path, endpoint.look, endpoint.act)
-
-    return (
-        form(SIGN_UP, sign_up.get, sign_up.post),
-        form(SIGN_UP_CONFIRM, sign_up.look, sign_up.finish),
-        form(FORGOTTEN, recovery.get, recovery.post),
-        form(RESET, recovery.look, recovery.choose),
-        link(EMAIL_CONFIRM, VoucherKind.EMAIL_CHANGE),
-        link(EMAIL_VERIFY, VoucherKind.EMAIL_VERIFY),
-        link(EMAIL_UNDO, VoucherKind.EMAIL_UNDO),
-        *mailbox_routes(server.store, renderer, outbox, refuse),
-    )
-
-
-def _form(path: str, refuse: Refuse, **methods: Endpoint) -> Route:
-    return Route(path, methods, refuse, Body.FORM)
-
-
-def _page(path: str, endpoint: Endpoint, refuse: Refuse, *, any_host: bool = False) -> Route:
-    return Route(path, {"GET": endpoint, "HEAD": endpoint}, refuse, any_host=any_host)
 
 
 def _answer(route: Route, method: str) -> Endpoint:

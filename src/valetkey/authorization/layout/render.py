@@ -1,6 +1,7 @@
 """Render a page: a frozen context and the template that it names, as HTML in UTF-8."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any, ClassVar, Protocol
@@ -23,6 +24,7 @@ from valetkey.authorization.layout.language import Language, day, number
 from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, Viewer
+from valetkey.kernel.url import origin
 
 # No character that could end an attribute, a header's value or a directive in it.
 _HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!#-&(-;=?-~]*)?")
@@ -104,8 +106,9 @@ def content_security_policy(
     returns_to: str = "",
     script_nonce: str = "",
     scripts: bool = False,
+    frames: Sequence[str] = (),
 ) -> str:
-    """The Content-Security-Policy header of a page: our stylesheet, no frame, and no script.
+    """The Content-Security-Policy header of a page: our stylesheet, no script, and these frames.
 
     With `scripts` the page loads scripts of ours.
 
@@ -128,6 +131,7 @@ def content_security_policy(
             forms,
             "frame-ancestors 'none'",
             "base-uri 'none'",
+            *((f"frame-src {' '.join(dict.fromkeys(map(origin, frames)))}",) if frames else ()),
         )
     )
 

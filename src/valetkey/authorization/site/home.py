@@ -3,13 +3,23 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.account.overview import Overview
-from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.site.page import (
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    Visit,
+    VisitorRequest,
+    anyone,
+)
+from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
 from valetkey.config.sections.accounts import SignUp
-from valetkey.web.exchange import Request, Response, see_other
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +35,45 @@ class HomePage:
     sign_up_url: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeRequest(VisitorRequest):
+    """A request of a visitor who may be signed in."""
+
+    signed_in: SignedIn | None
+
+    @property
+    def viewer(self) -> User | None:
+        """The signed-in user, if there is one."""
+        return None if self.signed_in is None else self.signed_in.user
+
+
 @dataclass(frozen=True, slots=True)
-class HomeEndpoint:
+class Home:
     """The page at the root."""
 
-    browsers: Browsers
-    renderer: Renderer
     sign_up: SignUp
     overview: Overview
 
-    async def lead(self, request: Request) -> Response:
-        """Redirect to the page from another address."""
-        return see_other(HOME)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature, and another address that leads to it."""
+        return (Page(HOME, _visitor, self.show), Page("/account", anyone, self.lead))
 
-    async def get(self, request: Request) -> Response:
-        """The page."""
-        signed_in = await self.browsers.signed_in(request)
-        if signed_in is None:
-            open_to_all = self.sign_up is SignUp.OPEN
-            page = HomePage(SIGN_IN, SIGN_UP if open_to_all else "")
-            return self.renderer.page(request, page)
-        return await self.overview.show(request, signed_in)
+    async def lead(self, request: VisitorRequest) -> Outcome:
+        """Redirect to the page from another address."""
+        return SeeOther(HOME)
+
+    async def show(self, request: HomeRequest) -> Outcome:
+        """Show the overview of the account, or who runs this server."""
+        if request.signed_in is not None:
+            return await self.overview.show(request.signed_in, request.csrf, request.now)
+        return Show(HomePage(SIGN_IN, SIGN_UP if self.sign_up is SignUp.OPEN else ""))
+
+
+async def _visitor(visit: Visit) -> HomeRequest:
+    request, browsers = visit.request, visit.browsers
+    found = await browsers.signed_in(request)
+    if found is None:
+        return HomeRequest(request, signed_in=None)
+    browser, headers = browsers.browser(request)
+    csrf = csrf_to_sign_out(browsers, browser, found)
+    return HomeRequest(request, browser, csrf, headers, signed_in=found)

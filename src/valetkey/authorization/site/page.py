@@ -21,7 +21,7 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Endpoint, Pairs, Refuse, Request, Response, see_other
+from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
 from valetkey.web.router import Body, Route
 
@@ -32,57 +32,27 @@ _PURPOSE = "account"
 _NO_FORM = Form({})
 
 
-class Met(Protocol):
-    """What a requirement yields at least: the request, whose it is, and headers for its page."""
-
-    @property
-    def request(self) -> Request:
-        """The HTTP request."""
-        ...
-
-    @property
-    def user(self) -> User:
-        """The signed-in user."""
-        ...
-
-    @property
-    def headers(self) -> Pairs:
-        """Headers of the page that answers."""
-        ...
-
-
-R = TypeVar("R", bound=Met)
+R = TypeVar("R", bound="VisitorRequest")
 
 
 @dataclass(frozen=True, slots=True)
-class SignedInRequest:
-    """A request of a signed-in user; its form, if it has one, came from a page of this server.
+class VisitorRequest:
+    """A request of a visitor; its form, if it has one, came from a page of this server.
 
     `browser` is the cookie of this browser. `csrf` is the token for the forms of the page that
     answers, and `headers` are set on that page.
     """
 
     request: Request
-    signed_in: SignedIn
-    browser: str
-    csrf: str
+    browser: str = ""
+    csrf: str = ""
     headers: Pairs = ()
     form: Form = _NO_FORM
 
     @property
-    def user(self) -> User:
-        """The signed-in user."""
-        return self.signed_in.user
-
-    @property
-    def session(self) -> Session:
-        """The session of this browser."""
-        return self.signed_in.session
-
-    @property
-    def actor(self) -> DoneBy:
-        """The user as the actor of events."""
-        return by_user(self.user.uid)
+    def viewer(self) -> User | None:
+        """The signed-in user for whom the page is rendered, None for a page about nobody."""
+        return None
 
     @property
     def now(self) -> Instant:
@@ -100,21 +70,55 @@ class SignedInRequest:
         return self.request.arguments
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedInRequest(VisitorRequest):
+    """A request of a signed-in user."""
+
+    signed_in: SignedIn
+
+    @property
+    def viewer(self) -> User | None:
+        """The signed-in user."""
+        return self.user
+
+    @property
+    def user(self) -> User:
+        """The signed-in user."""
+        return self.signed_in.user
+
+    @property
+    def session(self) -> Session:
+        """The session of this browser."""
+        return self.signed_in.session
+
+    @property
+    def actor(self) -> DoneBy:
+        """The user as the actor of events."""
+        return by_user(self.user.uid)
+
+
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Answer with a page."""
+    """Answer with a page; its forms may end at `returns_to`, and it may show these `frames`."""
 
     context: Context
     status: int = 200
     headers: Pairs = ()
+    returns_to: str = ""
+    frames: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SeeOther:
-    """Redirect by GET to an address of this server."""
+    """Redirect by GET, without telling the address where the browser came from."""
 
     to: str
     headers: Pairs = ()
+
+    @property
+    def response(self) -> Response:
+        """The redirect as a response, for Interrupt."""
+        return see_other(self.to, *self.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,11 @@ class Download:
 Outcome = Show | SeeOther | Download
 
 
+def retry_after(seconds: int) -> Pairs:
+    """Return the header that says when to try again, none for 0."""
+    return (("retry-after", str(seconds)),) if seconds else ()
+
+
 @dataclass(frozen=True, slots=True)
 class PageServer:
     """Serves the pages of an area: finds sessions, renders, and refuses with a page."""
@@ -143,61 +152,68 @@ class PageServer:
         return tuple(page.route(self, navigation_of(pages, page)) for page in pages)
 
 
-class Interrupt(Exception):
-    """Raised by a requirement that is not met: the visitor has to go somewhere else first."""
-
-    def __init__(self, outcome: SeeOther) -> None:
-        super().__init__(outcome.to)
-        self.outcome = outcome
-
-    @property
-    def response(self) -> Response:
-        """The redirect to there."""
-        return see_other(self.outcome.to, *self.outcome.headers)
-
-
-Requirement = Callable[[Browsers, SignedInRequest], Awaitable[R]]
-"""Turns a signed-in request into what the handlers of a page receive. Raises Interrupt, Refused."""
-
-
 @dataclass(frozen=True, slots=True)
-class Concealed(Generic[R]):
-    """A requirement that hides its page from visitors whom it does not admit.
+class Visit:
+    """A request for a page whose requirement is not met yet; `reads` says how its form is read."""
 
-    `admits` is called before the form is read, with None for a visitor who is not signed in. It
-    raises Refused (not found). Without a session it may return: then the visitor has to sign in.
+    browsers: Browsers
+    request: Request
+    reads: "Reads | None" = None
+
+    def form(self) -> Form | None:
+        """Return the submitted form, None for GET. Raises Refused if it is malformed or foreign."""
+        if self.reads is None:
+            return None
+        if not self.reads.foreign:
+            self.browsers.check_origin(self.request)
+        return read_form(self.request.body, opaque=self.reads.opaque, multiple=self.reads.multiple)
+
+
+class Reads(Protocol):
+    """How a form is read: `opaque` and `multiple` are fields as `read_form` knows them.
+
+    A `foreign` form may come from any site.
     """
 
-    admits: Callable[[Browsers, Request, SignedIn | None], None]
-    meets: Requirement[R]
+    @property
+    def opaque(self) -> Collection[str]:
+        """Fields whose text is not restricted."""
+        ...
 
-    async def __call__(self, browsers: Browsers, request: SignedInRequest) -> R:
-        """Require the rest. Raises Interrupt."""
-        return await self.meets(browsers, request)
+    @property
+    def multiple(self) -> Collection[str]:
+        """Fields that may be repeated."""
+        ...
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the form may come from another site."""
+        ...
+
+
+Requirement = Callable[[Visit], Awaitable[R]]
+"""Turns a visit into what the handlers of a page receive. Raises Interrupt and Refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act(Generic[R]):
-    """The form of a page.
-
-    `opaque` and `multiple` are fields as `read_form` knows them. `requires` replaces what the page
-    itself requires.
-    """
+    """The form of a page, read as `Reads` says; `requires` replaces what the page requires."""
 
     perform: Callable[[R], Awaitable[Outcome]]
     opaque: Collection[str] = ()
     multiple: Collection[str] = ()
+    foreign: bool = False
     requires: Requirement[R] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """A page for signed-in users. Without `show` its address answers forms only.
+    """A page. Without `show` its address answers forms only.
 
     `title` is marked as translatable. The pages with `nav` are the navigation of their area, in
     their order; for another page the nearest of them above it is current, unless `under` names the
     path of one. With `hides_query` the query of its address is kept out of logs and of redirects,
-    and read as `request.hidden_query`.
+    and read as `request.hidden_query`. Where GET has an effect (not `safe`), HEAD is refused.
     """
 
     path: str
@@ -208,6 +224,7 @@ class Page(Generic[R]):
     nav: bool = False
     under: str = ""
     hides_query: bool = False
+    safe: bool = True
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
         """The route that answers for this page."""
@@ -242,84 +259,92 @@ class AnyPage(Protocol):
         ...
 
 
-async def signed_in_request(
-    browsers: Browsers, request: Request, form: Form | None = None
-) -> SignedInRequest:
-    """The request of a signed-in user, for endpoints that are no pages.
-
-    Raises Interrupt for a visitor who has to sign in, Refused (forbidden) for a `form` that did not
-    come from a page of this server.
-    """
-    return _signed_in_request(browsers, request, await browsers.signed_in(request), form)
+async def anyone(visit: Visit) -> VisitorRequest:
+    """Require nothing; the page has no form of its own."""
+    return VisitorRequest(visit.request, form=visit.form() or _NO_FORM)
 
 
-def _signed_in_request(
-    browsers: Browsers, request: Request, found: SignedIn | None, form: Form | None
-) -> SignedInRequest:
-    if found is None:
-        # A form of a visitor who was signed out is lost; a page is shown after they signed in.
-        to = safe_return_path(request.path) if form is None else ""
-        raise Interrupt(SeeOther(f"{SIGN_IN}?to={to}" if to else SIGN_IN))
-    browser, headers = browsers.browser(request)
-    csrf = browsers.csrf(browser, _PURPOSE, found.session.id)
-    if form is not None:
-        browsers.check_form(
-            request, form, browsers.cookies.browser(request), _PURPOSE, found.session.id
-        )
-    return SignedInRequest(request, found, browser, csrf, headers, form or _NO_FORM)
+def visitor(purpose: str, *about: str) -> Requirement[VisitorRequest]:
+    """Require that a form came from a page of this server with this purpose, in this browser."""
 
-
-async def signed_in(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
-    """Require that the user is signed in, and no more."""
-    return request
-
-
-async def confirmed(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
-    """Require that the user proved who they are within ten minutes, by the strongest factor."""
-    return await require_confirmed(browsers, request, "")
-
-
-def confirmed_before(
-    path: str,
-) -> Callable[[Browsers, SignedInRequest], Awaitable[SignedInRequest]]:
-    """Require recent authentication for a form; it leads back to the page at `path`."""
-
-    async def requirement(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
-        return await require_confirmed(browsers, request, path)
+    async def requirement(visit: Visit) -> VisitorRequest:
+        return visitor_request(visit, visit.form(), purpose, *about)
 
     return requirement
 
 
-async def confirmed_if_guarded(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
+def visitor_request(visit: Visit, form: Form | None, purpose: str, *about: str) -> VisitorRequest:
+    """Return the request of a visitor whose `form`, if there is one, is checked.
+
+    Raises Refused (forbidden) for a form of another browser, purpose or subject (`about`).
+    """
+    browsers, request = visit.browsers, visit.request
+    if form is not None:
+        browsers.check_form(request, form, browsers.cookies.browser(request), purpose, *about)
+    browser, headers = browsers.browser(request)
+    csrf = browsers.csrf(browser, purpose, *about)
+    return VisitorRequest(request, browser, csrf, headers, form or _NO_FORM)
+
+
+async def signed_in(visit: Visit) -> SignedInRequest:
+    """Require that the user is signed in, and no more."""
+    return signed_in_request(visit, await visit.browsers.signed_in(visit.request))
+
+
+def signed_in_request(visit: Visit, found: SignedIn | None) -> SignedInRequest:
+    """Return the request of a signed-in user. Raises Interrupt for a visitor who has to sign in."""
+    form = visit.form()
+    if found is None:
+        # A form of a visitor who was signed out is lost; a page is shown after they signed in.
+        to = safe_return_path(visit.request.path) if form is None else ""
+        raise Interrupt(see_other(f"{SIGN_IN}?to={to}" if to else SIGN_IN))
+    it = visitor_request(visit, form, _PURPOSE, found.session.id)
+    return SignedInRequest(it.request, it.browser, it.csrf, it.headers, it.form, signed_in=found)
+
+
+async def confirmed(visit: Visit) -> SignedInRequest:
+    """Require that the user proved who they are within ten minutes, by the strongest factor."""
+    return await require_confirmed(visit.browsers, await signed_in(visit), "")
+
+
+def confirmed_before(path: str) -> Requirement[SignedInRequest]:
+    """Require recent authentication for a form; it leads back to the page at `path`."""
+
+    async def requirement(visit: Visit) -> SignedInRequest:
+        return await require_confirmed(visit.browsers, await signed_in(visit), path)
+
+    return requirement
+
+
+async def confirmed_if_guarded(visit: Visit) -> SignedInRequest:
     """Require the same where the account has a second factor."""
+    request, store = await signed_in(visit), visit.browsers.store
     uid = request.user.uid
-    guarded = await browsers.store.read(lambda tx: tx.users.has_second_factor(uid))
-    return await require_confirmed(browsers, request, "") if guarded else request
+    guarded = await store.read(lambda tx: tx.users.has_second_factor(uid))
+    return await require_confirmed(visit.browsers, request, "") if guarded else request
 
 
 async def require_confirmed(
     browsers: Browsers, request: SignedInRequest, back: str
 ) -> SignedInRequest:
     """Require recent authentication inside another requirement; it leads back to `back`."""
-    asks = await confirmation_needed(browsers, request.request, request.signed_in, back)
+    asks = await confirmation_needed(browsers, request, back)
     if asks:
-        raise Interrupt(SeeOther(asks, request.headers))
+        raise Interrupt(see_other(asks, *request.headers))
     return request
 
 
-async def confirmation_needed(
-    browsers: Browsers, request: Request, signed_in: SignedIn, to: str = ""
-) -> str:
+async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: str = "") -> str:
     """The address at which the user has to confirm who they are; "" if they did recently.
 
     Recently is within ten minutes, with a second factor if the account has one. The page leads
     back by GET, so require confirmation before a form is shown and when it is submitted.
     """
-    uid = signed_in.user.uid
+    uid = request.user.uid
     guarded = await browsers.store.read(lambda tx: tx.users.has_second_factor(uid))
-    if signed_in.has_proved(request.at, second_factor=guarded):
+    if request.signed_in.has_proved(request.now, second_factor=guarded):
         return ""
-    place = safe_return_path(to or request.path)
+    place = safe_return_path(to or request.request.path)
     return f"{CONFIRM}?to={place}" if place else CONFIRM
 
 
@@ -345,66 +370,39 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
     if show is not None:
 
         async def get(request: Request) -> Response:
-            return await _answer(server, request, navigation, None, page.requires, show)
+            met = await page.requires(Visit(server.browsers, request))
+            return _respond(server.renderer, met, await show(met), navigation)
 
-        methods |= {"GET": get, "HEAD": get}
+        methods |= {"GET": get, "HEAD": get} if page.safe else {"GET": get}
     if act is not None:
 
         async def post(request: Request) -> Response:
             requires = act.requires or page.requires
-            return await _answer(server, request, navigation, act, requires, act.perform)
+            met = await requires(Visit(server.browsers, request, act))
+            return _respond(server.renderer, met, await act.perform(met), navigation)
 
         methods["POST"] = post
     body = Body.NONE if act is None else Body.FORM
     return Route(page.path, methods, server.refuse, body, hides_query=page.hides_query)
 
 
-def _check_admission(
-    requires: object, browsers: Browsers, request: Request, found: SignedIn | None
-) -> None:
-    if isinstance(requires, Concealed):
-        requires.admits(browsers, request, found)
-
-
-async def _answer(
-    server: PageServer,
-    request: Request,
-    navigation: Navigation,
-    act: Act[R] | None,
-    requires: Requirement[R],
-    handle: Callable[[R], Awaitable[Outcome]],
-) -> Response:
-    browsers = server.browsers
-    found = await browsers.signed_in(request)
-    _check_admission(requires, browsers, request, found)
-    form = None
-    if act is not None:
-        browsers.check_origin(request)
-        form = read_form(request.body, opaque=act.opaque, multiple=act.multiple)
-    try:
-        met = await requires(browsers, _signed_in_request(browsers, request, found, form))
-        outcome = await handle(met)
-    except Interrupt as interrupt:
-        return interrupt.response
-    return _respond(server.renderer, met, outcome, navigation)
-
-
 def _respond(
-    renderer: Renderer, visitor: Met, outcome: Outcome, navigation: Navigation
+    renderer: Renderer, met: VisitorRequest, outcome: Outcome, navigation: Navigation
 ) -> Response:
     match outcome:
-        case Show(context, status, headers):
-            every = tuple(dict.fromkeys((*visitor.headers, *headers)))
+        case Show():
             return renderer.page(
-                visitor.request,
-                context,
-                status,
-                user=visitor.user,
-                headers=every,
+                met.request,
+                outcome.context,
+                outcome.status,
+                user=met.viewer,
+                returns_to=outcome.returns_to,
+                frames=outcome.frames,
+                headers=tuple(dict.fromkeys((*met.headers, *outcome.headers))),
                 navigation=navigation,
             )
-        case SeeOther(to, headers):
-            return see_other(to, *headers)
+        case SeeOther():
+            return outcome.response
         case Download(name, content_type, content, pieces):
             disposition = ("content-disposition", f'attachment; filename="{name}"')
             if pieces is not None:

@@ -1,5 +1,6 @@
 """Pages as responses, and how they present an app and a person."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.authentication.session import SignedIn
@@ -42,12 +43,14 @@ class Renderer:
         *,
         user: User | None = None,
         returns_to: str = "",
+        frames: Sequence[str] = (),
         headers: Pairs = (),
         navigation: Navigation = NOWHERE,
     ) -> Response:
-        """Return the page; `user` is who is signed in, and its forms may end at `returns_to`."""
+        """Return the page; `user` is who is signed in, its forms may end at `returns_to`."""
         languages = self.brands.current.languages
-        policy = content_security_policy(returns_to=returns_to, scripts=bool(scripts_of(page)))
+        scripts = bool(scripts_of(page))
+        policy = content_security_policy(returns_to=returns_to, scripts=scripts, frames=frames)
         viewer = viewer_of(
             request, user, self.portal, languages=languages, configuration=self.configuration
         )

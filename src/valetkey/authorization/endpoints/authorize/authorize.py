@@ -41,7 +41,7 @@ from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import fresh_id, to_base64url
 from valetkey.kernel.url import origin
-from valetkey.web.exchange import Pairs, Request, Response, see_other
+from valetkey.web.exchange import Interrupt, Pairs, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
 
 _INTERACTION = "interaction"
@@ -65,10 +65,7 @@ class Authorize:
         if sealed:
             interaction = open_interaction(self.server, request, sealed)
         else:
-            begun = await self._begin(request, _values(form))
-            if isinstance(begun, Response):
-                return begun
-            interaction = begun
+            interaction = await self._begin(request, _values(form))
         return await self._go_on(request, interaction)
 
     async def post(self, request: Request) -> Response:
@@ -89,17 +86,13 @@ class Authorize:
                 )
             )
         interaction = await self._begin(request, _values(form if len(form) else query))
-        if isinstance(interaction, Response):
-            return interaction
         client, returns = await find_and_prove(self.server, interaction.parameters)
         url = decides_again(self.server, interaction)
         if len(url) > LONGEST:
             return self.server.back(returns, _TOO_LONG, client, request.at)
         return see_other(url)
 
-    async def _begin(
-        self, request: Request, parameters: Mapping[str, str]
-    ) -> Interaction | Response:
+    async def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
         said = understood(parameters)
         if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
             # Here and never again: what lies at an address may be another thing by then.
@@ -110,7 +103,8 @@ class Authorize:
                 if isinstance(refused, ObjectRefused):
                     said = understood(refused.parameters)
                 client, returns = await find_and_prove(self.server, said)
-                return self.server.back(returns, refused.refusal, client, request.at)
+                response = self.server.back(returns, refused.refusal, client, request.at)
+                raise Interrupt(response) from None
         return Interaction(
             id=fresh_id("in", self.server.random),
             parameters=said,
@@ -120,8 +114,6 @@ class Authorize:
 
     async def _go_on(self, request: Request, interaction: Interaction) -> Response:
         pending = await judge(self.server, request, interaction)
-        if isinstance(pending, Response):
-            return pending
         if not isinstance(pending.step, Respond | Refuse):
             return self._ask(request, pending, pending.step)
         if isinstance(pending.step, Refuse) and not interaction.browser:

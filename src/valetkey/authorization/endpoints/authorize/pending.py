@@ -26,7 +26,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Interrupt, Request
 from valetkey.web.form import read_query
 
 
@@ -97,10 +97,10 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
     return interaction
 
 
-async def open_pending(server: Server, request: Request) -> Pending | Response:
-    """The request behind a page of ours; a Response when the client must be told no instead.
+async def open_pending(server: Server, request: Request) -> Pending:
+    """Return the request behind a page of ours.
 
-    Raises Refused for what only the person may be told.
+    Raises Interrupt if the client is sent an error, Refused for what only the user may be told.
     """
     interaction = open_interaction(server, request, sealed_in(request))
     if not interaction.browser:
@@ -108,8 +108,8 @@ async def open_pending(server: Server, request: Request) -> Pending | Response:
     return await judge(server, request, interaction)
 
 
-async def judge(server: Server, request: Request, interaction: Interaction) -> Pending | Response:
-    """The same for an interaction at hand: everything about it is judged anew."""
+async def judge(server: Server, request: Request, interaction: Interaction) -> Pending:
+    """Judge everything about an interaction anew. Raises Interrupt and Refused likewise."""
     also = await _catcher(server, request, interaction.parameters)
     client, returns = await find_and_prove(server, interaction.parameters, also)
     if interaction.browser and interaction.client_generation != client.generation:
@@ -127,7 +127,7 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
         )
         meant = await _meant(server, asked, client, request.at)
     except Refused as refused:
-        return server.back(returns, refused.refusal, client, request.at)
+        raise Interrupt(server.back(returns, refused.refusal, client, request.at)) from None
     present = await server.present(request, client.id)
     person = None if present is None else person_of(server, present, client, meant)
     signed_in = None if present is None else present.signed_in

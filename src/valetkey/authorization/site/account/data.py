@@ -59,7 +59,7 @@ class Data:
         session = request.session
         # A user who has only just signed in was not asked to confirm on the way here.
         proved = session.proved_at > session.created_at and not await confirmation_needed(
-            self.browsers, request.request, request.signed_in
+            self.browsers, request
         )
         return Show(DataPage(DATA, request.csrf, self.audience, proved=proved))
 

@@ -7,20 +7,18 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import SignedInPerson, When
-from valetkey.authorization.layout.navigation import Navigation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
-from valetkey.authorization.site.presentation import Renderer, shown_person
-from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
+from valetkey.authorization.site.page import Outcome, Show
+from valetkey.authorization.site.presentation import shown_person
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.url import origin
-from valetkey.web.exchange import Request, Response
 
 _MOST = 50
 """Apps listed as links: a user with more has bookmarks."""
@@ -76,22 +74,15 @@ class Overview:
     """Show the overview at the root, where a visitor who is not signed in sees another page."""
 
     store: Store
-    browsers: Browsers
-    renderer: Renderer
-    navigation: Navigation
+    sessions: SessionSettings
 
-    async def show(self, request: Request, signed_in: SignedIn) -> Response:
-        """The page for a signed-in user."""
-        browser, headers = self.browsers.browser(request)
-        csrf = csrf_to_sign_out(self.browsers, browser, signed_in)
-        page = await self.store.scan(lambda tx: self._read(tx, signed_in, csrf, request.at))
-        return self.renderer.page(
-            request, page, user=signed_in.user, headers=headers, navigation=self.navigation
-        )
+    async def show(self, signed_in: SignedIn, csrf: str, now: Instant) -> Outcome:
+        """The page for a signed-in user; `csrf` is for the button that signs out."""
+        return Show(await self.store.scan(lambda tx: self._read(tx, signed_in, csrf, now)))
 
     def _read(self, tx: Transaction, signed_in: SignedIn, csrf: str, now: Instant) -> OverviewPage:
         user, here = signed_in.user, signed_in.session
-        idle = self.browsers.sessions.idle
+        idle = self.sessions.idle
         live = [
             each
             for each in tx.sessions.live_of(user.uid, now)

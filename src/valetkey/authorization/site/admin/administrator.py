@@ -1,7 +1,7 @@
 """The requirement of every console page: a role that allows it, and a recent proof of identity."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from valetkey.authorization.actions.admin.permissions import Permission, Person, Powers, powers_of
@@ -13,20 +13,18 @@ from valetkey.authorization.authentication.administration import (
     is_stale,
 )
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.site.page import (
-    Concealed,
-    Interrupt,
-    SeeOther,
+    Requirement,
     SignedInRequest,
-    confirmation_needed,
+    Visit,
+    VisitorRequest,
+    require_confirmed,
+    signed_in_request,
 )
-from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request
-from valetkey.web.form import Form
 
 ADMIN = "/admin"
 """The first page of the console: the only one where a stranger is asked to sign in."""
@@ -34,93 +32,67 @@ ADMIN = "/admin"
 _READS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True)
-class AdminRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminRequest(VisitorRequest):
     """A request of a user whose role allows it.
 
     `powers` decide what a page shows; operations ask again, in the transaction that acts.
     """
 
-    visitor: SignedInRequest
+    user: User
     actor: Person
     powers: Powers
 
     @property
-    def request(self) -> Request:
-        """The HTTP request."""
-        return self.visitor.request
-
-    @property
-    def user(self) -> User:
+    def viewer(self) -> User | None:
         """The administrator."""
-        return self.visitor.user
-
-    @property
-    def headers(self) -> Pairs:
-        """Headers of the page that answers."""
-        return self.visitor.headers
-
-    @property
-    def csrf(self) -> str:
-        """The token for the forms of the page that answers."""
-        return self.visitor.csrf
-
-    @property
-    def now(self) -> Instant:
-        """When the request arrived."""
-        return self.visitor.now
-
-    @property
-    def arguments(self) -> Mapping[str, str]:
-        """The variable segments of the path."""
-        return self.visitor.request.arguments
-
-    @property
-    def form(self) -> Form:
-        """The submitted form; empty for GET."""
-        return self.visitor.form
-
-    @property
-    def query(self) -> Form:
-        """The parameters of the address. Raises Refused for a malformed query."""
-        return self.visitor.query
+        return self.user
 
 
 def administrator(
     permission: Permission = Permission.READ, *, recent: bool = False
-) -> Concealed[AdminRequest]:
+) -> Requirement[AdminRequest]:
     """Require a role with this permission; `recent` also requires proof within ten minutes."""
     return administrator_for(lambda _: permission, lambda _: "" if recent else None)
 
 
 def administrator_for(
     permission: Callable[[Request], Permission], returns_to: Callable[[Request], str | None]
-) -> Concealed[AdminRequest]:
+) -> Requirement[AdminRequest]:
     """Require the permission that the request needs.
 
     `returns_to` is None for a request without recent proof; otherwise the address to which that
     proof leads back, "" for the path of the request.
     """
 
-    def admits(browsers: Browsers, request: Request, found: SignedIn | None) -> None:
+    async def requirement(visit: Visit) -> AdminRequest:
+        browsers, asked = visit.browsers, visit.request
+        found = await browsers.signed_in(asked)
         if found is None:
-            if request.path != ADMIN and not browsers.cookies.session(request):
+            if asked.path != ADMIN and not browsers.cookies.session(asked):
                 raise nothing_here()
-        elif found.user.role is None or not powers_of(found.user.role).allow(permission(request)):
+        elif found.user.role is None or not powers_of(found.user.role).allow(permission(asked)):
             raise nothing_here()
-
-    async def meets(browsers: Browsers, request: SignedInRequest) -> AdminRequest:
-        entered = await _enter(browsers, request)
-        to = returns_to(request.request)
+        request = signed_in_request(visit, found)
+        headers = await _enter(browsers, request)
+        to = returns_to(asked)
         if to is not None:
-            await _prove(browsers, entered, to)
-        person = Person(request.user.uid, request.session.id)
-        return AdminRequest(entered, person, powers_of(request.user.role))
+            await require_confirmed(browsers, request, to)
+        return AdminRequest(
+            asked,
+            request.browser,
+            request.csrf,
+            (*request.headers, *headers),
+            request.form,
+            user=request.user,
+            actor=Person(request.user.uid, request.session.id),
+            powers=powers_of(request.user.role),
+        )
 
-    return Concealed(admits, meets)
+    return requirement
 
 
-async def _enter(browsers: Browsers, request: SignedInRequest) -> SignedInRequest:
+async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
     """Begin or continue the administration session, which ends earlier than the sign-in session."""
     session, now = request.session, request.now
     cookies = AdministrationCookie(browsers.cookies.secure)
@@ -130,24 +102,20 @@ async def _enter(browsers: Browsers, request: SignedInRequest) -> SignedInReques
         lambda tx: find_entered(tx, session.id, cookie, key, settings, now)
     )
     if entry is None:
-        await _prove(browsers, request, "" if request.request.method in _READS else ADMIN)
+        await require_confirmed(
+            browsers, request, "" if request.request.method in _READS else ADMIN
+        )
         fresh = fresh_entry(browsers.random)
         await browsers.store.write(
             lambda tx: enter(tx, session.id, fresh, key, settings, now),
             done_by=by_user(session.uid),
         )
-        return replace(request, headers=(*request.headers, cookies.set(fresh)))
+        return (cookies.set(fresh),)
     if is_stale(entry, now):
         await browsers.store.write(
             lambda tx: tx.administrations.touch(session.id, now), done_by=by_user(session.uid)
         )
-    return request
-
-
-async def _prove(browsers: Browsers, request: SignedInRequest, returns_to: str) -> None:
-    asks = await confirmation_needed(browsers, request.request, request.signed_in, returns_to)
-    if asks:
-        raise Interrupt(SeeOther(asks, request.headers))
+    return ()
 
 
 def nothing_here() -> Refused:

@@ -20,7 +20,7 @@ from valetkey.authorization.site.admin.administrator import (
     nothing_here,
     with_query,
 )
-from valetkey.authorization.site.page import Concealed
+from valetkey.authorization.site.page import Requirement
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
@@ -181,7 +181,7 @@ class Buttons:
         return found
 
     @property
-    def requirement(self) -> Concealed[AdminRequest]:
+    def requirement(self) -> Requirement[AdminRequest]:
         """The permission, and recent authentication, that the operation in the path requires."""
 
         def permission(request: Request) -> Permission:

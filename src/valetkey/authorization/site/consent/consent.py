@@ -1,4 +1,4 @@
-"""GET and POST /oauth/consent: may the app do this? And the way to another account."""
+"""/oauth/consent: may the app do this? And the way to another account."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,18 +14,35 @@ from valetkey.authorization.endpoints.authorize.pending import (
     sealed_in,
 )
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.layout.addresses import APPS, CONSENT, SIGN_IN, SWITCH_ACCOUNT
+from valetkey.authorization.layout.addresses import (
+    APPS,
+    AUTHORIZE,
+    CONSENT,
+    SIGN_IN,
+    SWITCH_ACCOUNT,
+)
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
-from valetkey.authorization.site.presentation import Renderer, asking_app, shown_person
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    Requirement,
+    SeeOther,
+    Show,
+    Visit,
+    VisitorRequest,
+    visitor_request,
+)
+from valetkey.authorization.site.presentation import asking_app, shown_person
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.web.exchange import Request, Response, see_other
-from valetkey.web.form import read_form
+from valetkey.web.exchange import Interrupt, see_other
 
 
 class ChangedPart(StrEnum):
@@ -102,42 +119,45 @@ PURPOSE = "consent"
 _NOTHING_CHOSEN = 400
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRequest(VisitorRequest):
+    """A request of a signed-in user whom an app asks for permissions."""
+
+    pending: Pending
+    signed_in: SignedIn
+
+
 @dataclass(frozen=True, slots=True)
-class ConsentEndpoint:
-    """The consent page."""
+class ConsentPages:
+    """Ask a signed-in user whether the app may do what it wants."""
 
     server: Server
-    renderer: Renderer
 
-    async def get(self, request: Request) -> Response:
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature, and the button that leads to another account."""
+        decide = Act(self.decide, multiple=("scope", "claim"))
+        return (
+            Page(CONSENT, self._asked(AUTHORIZE), self.show, decide),
+            Page(SWITCH_ACCOUNT, self._asked(SIGN_IN), act=Act(self.switch_account)),
+        )
+
+    async def show(self, request: AskedRequest) -> Outcome:
         """Show the page; if another step is due first, return to the authorization endpoint."""
-        pending = await open_pending(self.server, request)
-        if isinstance(pending, Response):
-            return pending
-        if not isinstance(pending.step, Ask) or pending.signed_in is None:
-            return see_other(decides_again(self.server, pending.interaction))
-        return self._page(request, pending, pending.signed_in)
+        if not isinstance(request.pending.step, Ask):
+            return SeeOther(decides_again(self.server, request.pending.interaction))
+        return self._page(request)
 
-    async def post(self, request: Request) -> Response:
+    async def decide(self, request: AskedRequest) -> Outcome:
         """Seal the decision and return to the authorization endpoint, which acts on it.
 
         Only what was ticked counts; every other field of the form is ignored, because the sealed
         interaction says what was asked.
         """
-        self.server.check_origin(request)
-        form = read_form(request.body, multiple=("scope", "claim"))
-        pending = await open_pending(self.server, request)
-        if isinstance(pending, Response):
-            return pending
-        if pending.signed_in is None:
-            return see_other(decides_again(self.server, pending.interaction))
-        browser = self.server.cookies.browser(request)
-        about = _about(pending, pending.signed_in)
-        self.server.check_form(request, form, browser, PURPOSE, *about)
+        pending, form = request.pending, request.form
         decision = form.get("decision")
         if decision == "deny":
             denied = replace(pending.interaction, denied=True)
-            return see_other(decides_again(self.server, denied))
+            return SeeOther(decides_again(self.server, denied))
         if decision != "allow":
             raise Refused(
                 Refusal(
@@ -151,41 +171,46 @@ class ConsentEndpoint:
         ticked = Scope(form.all("scope")) | pending.client.required_scope
         allowed = chosen_places(pending.asked, ticked, form.all("claim"))
         if not allowed:
-            return self._page(request, pending, pending.signed_in, nothing_chosen=True)
-        session_id = pending.signed_in.session.id
+            return self._page(request, nothing_chosen=True)
+        session_id = request.signed_in.session.id
         decided = replace(pending.interaction, decided=session_id, allowed=allowed)
-        return see_other(decides_again(self.server, decided))
+        return SeeOther(decides_again(self.server, decided))
 
-    async def switch_account(self, request: Request) -> Response:
+    async def switch_account(self, request: AskedRequest) -> Outcome:
         """Redirect to the sign-in page, for another account. Nothing else changes."""
-        self.server.check_origin(request)
-        form = read_form(request.body)
-        pending = await open_pending(self.server, request)
-        if isinstance(pending, Response):
-            return pending
-        if pending.signed_in is not None:
-            browser = self.server.cookies.browser(request)
-            about = _about(pending, pending.signed_in)
-            self.server.check_form(request, form, browser, PURPOSE, *about)
-        return see_other(address(self.server, SIGN_IN, pending.interaction))
+        return SeeOther(address(self.server, SIGN_IN, request.pending.interaction))
 
-    def _page(
-        self,
-        request: Request,
-        pending: Pending,
-        signed_in: SignedIn,
-        *,
-        nothing_chosen: bool = False,
-    ) -> Response:
-        app = asking_app(pending.client, pending.asked, signed_in=True)
-        sealed = quote(sealed_in(request), safe="")
-        browser = self.server.cookies.browser(request)
+    def _asked(self, otherwise: str) -> Requirement[AskedRequest]:
+        """Require a signed-in user whom an app asks; others continue at `otherwise`."""
+
+        async def requirement(visit: Visit) -> AskedRequest:
+            form = visit.form()
+            pending = await open_pending(self.server, visit.request)
+            found, interaction = pending.signed_in, pending.interaction
+            if found is None:
+                raise Interrupt(see_other(address(self.server, otherwise, interaction)))
+            it = visitor_request(visit, form, PURPOSE, interaction.id, found.session.id)
+            return AskedRequest(
+                it.request,
+                it.browser,
+                it.csrf,
+                it.headers,
+                it.form,
+                pending=pending,
+                signed_in=found,
+            )
+
+        return requirement
+
+    def _page(self, request: AskedRequest, *, nothing_chosen: bool = False) -> Show:
+        pending, signed_in = request.pending, request.signed_in
+        sealed = quote(sealed_in(request.request), safe="")
         required = pending.client.required_scope | Scope.of(OPENID)
         page = ConsentPage(
             action=f"{CONSENT}?interaction={sealed}",
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
-            csrf=self.server.csrf(browser, PURPOSE, *_about(pending, signed_in)),
-            app=app,
+            csrf=request.csrf,
+            app=asking_app(pending.client, pending.asked, signed_in=True),
             person=shown_person(signed_in),
             scopes=tuple(
                 ScopeLine(name, self.server.scopes[name], name in required, not nothing_chosen)
@@ -200,12 +225,8 @@ class ConsentEndpoint:
             changes=changes_since(_before(pending), pending.client),
             nothing_chosen=nothing_chosen,
         )
-        return self.renderer.page(
-            request,
-            page,
-            _NOTHING_CHOSEN if nothing_chosen else 200,
-            returns_to=pending.asked.returns.redirect_uri,
-        )
+        status = _NOTHING_CHOSEN if nothing_chosen else 200
+        return Show(page, status, returns_to=pending.asked.returns.redirect_uri)
 
     def _lasts(self, pending: Pending) -> int:
         policy, client = self.server.policy, pending.client
@@ -215,10 +236,6 @@ class ConsentEndpoint:
         if client.may_use(GrantTypeName.REFRESH_TOKEN):
             return policy.refresh_token_lifetime
         return once
-
-
-def _about(pending: Pending, signed_in: SignedIn) -> tuple[str, str]:
-    return pending.interaction.id, signed_in.session.id
 
 
 def _before(pending: Pending) -> Consent | None:

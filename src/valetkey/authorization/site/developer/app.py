@@ -4,10 +4,15 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.site.page import SignedInRequest, nothing_there, require_confirmed
+from valetkey.authorization.site.page import (
+    SignedInRequest,
+    Visit,
+    nothing_there,
+    require_confirmed,
+    signed_in,
+)
 from valetkey.authorization.site.presentation import logo_of
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
@@ -55,17 +60,18 @@ class AppRequest(SignedInRequest):
         return head_of(self.app)
 
 
-async def member_of_app(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+async def member_of_app(visit: Visit) -> AppRequest:
     """Require that the user is in the team of the app that the path names.
 
     Refused (not found), in the same words for an app of others and for none.
     """
-    return await member_of(browsers, request, decoded(request.arguments["client_id"]))
+    request = await signed_in(visit)
+    return await member_of(visit, request, decoded(request.arguments["client_id"]))
 
 
-async def owner_of_app(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+async def owner_of_app(visit: Visit) -> AppRequest:
     """Require that the user owns the app. Refused (forbidden) for the others of its team."""
-    found = await member_of_app(browsers, request)
+    found = await member_of_app(visit)
     if not found.app.membership.owns:
         raise Refused(
             Refusal(
@@ -77,12 +83,12 @@ async def owner_of_app(browsers: Browsers, request: SignedInRequest) -> AppReque
     return found
 
 
-async def member_of(browsers: Browsers, request: SignedInRequest, client_id: str) -> AppRequest:
+async def member_of(visit: Visit, request: SignedInRequest, client_id: str) -> AppRequest:
     """Require that the user is in the team of this app, "" for none."""
     uid = request.user.uid
     app = None
     if client_id:
-        app = await browsers.store.read(lambda tx: find_own(tx, client_id, uid))
+        app = await visit.browsers.store.read(lambda tx: find_own(tx, client_id, uid))
     if app is None:
         raise nothing_there("app")
     return AppRequest(
@@ -96,9 +102,9 @@ async def member_of(browsers: Browsers, request: SignedInRequest, client_id: str
     )
 
 
-async def confirmed_at(browsers: Browsers, request: AppRequest, section: str) -> AppRequest:
+async def confirmed_at(visit: Visit, request: AppRequest, section: str) -> AppRequest:
     """Require recent authentication as well; it leads back to this page of the app."""
-    await require_confirmed(browsers, request, request.head.at(section))
+    await require_confirmed(visit.browsers, request, request.head.at(section))
     return request
 
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -21,7 +20,7 @@ from valetkey.authorization.site.page import (
     Page,
     SeeOther,
     Show,
-    SignedInRequest,
+    Visit,
     nothing_there,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -99,5 +98,5 @@ class DeleteApp:
         return Show(context, _UNPROCESSABLE if wrong else 200)
 
 
-async def _may_delete(browsers: Browsers, request: SignedInRequest) -> AppRequest:
-    return await confirmed_at(browsers, await owner_of_app(browsers, request), "delete")
+async def _may_delete(visit: Visit) -> AppRequest:
+    return await confirmed_at(visit, await owner_of_app(visit), "delete")

@@ -12,7 +12,6 @@ from valetkey.authorization.actions.developer.secrets import (
     seen_in_url,
     state_of,
 )
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -28,7 +27,7 @@ from valetkey.authorization.site.page import (
     Page,
     SeeOther,
     Show,
-    SignedInRequest,
+    Visit,
     nothing_there,
 )
 from valetkey.authorization.storage.register.secrets import KnownSecret
@@ -186,11 +185,11 @@ class Secrets:
         return Show(context, _CONFLICT if trouble else 200)
 
 
-async def _may_manage(browsers: Browsers, request: SignedInRequest) -> AppRequest:
-    member = await member_of_app(browsers, request)
+async def _may_manage(visit: Visit) -> AppRequest:
+    member = await member_of_app(visit)
     if not member.client.has_secret:
         raise nothing_there("app")
-    return await confirmed_at(browsers, member, "secrets")
+    return await confirmed_at(visit, member, "secrets")
 
 
 def _line(secret: KnownSecret, now: Instant) -> SecretLine:

@@ -7,7 +7,6 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, Trouble
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
@@ -28,7 +27,7 @@ from valetkey.authorization.site.page import (
     Page,
     SeeOther,
     Show,
-    SignedInRequest,
+    Visit,
     nothing_there,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -228,18 +227,18 @@ class Team:
         return Show(context, _CONFLICT if trouble else 200)
 
 
-async def _may_see(browsers: Browsers, request: SignedInRequest) -> AppRequest:
-    member = await member_of_app(browsers, request)
+async def _may_see(visit: Visit) -> AppRequest:
+    member = await member_of_app(visit)
     # Owners confirm before the form is shown: what they type into it must not be lost.
-    return await confirmed_at(browsers, member, "team") if member.app.membership.owns else member
+    return await confirmed_at(visit, member, "team") if member.app.membership.owns else member
 
 
-async def _may_change(browsers: Browsers, request: SignedInRequest) -> AppRequest:
-    return await confirmed_at(browsers, await owner_of_app(browsers, request), "team")
+async def _may_change(visit: Visit) -> AppRequest:
+    return await confirmed_at(visit, await owner_of_app(visit), "team")
 
 
-async def _confirmed_member(browsers: Browsers, request: SignedInRequest) -> AppRequest:
-    return await confirmed_at(browsers, await member_of_app(browsers, request), "team")
+async def _confirmed_member(visit: Visit) -> AppRequest:
+    return await confirmed_at(visit, await member_of_app(visit), "team")
 
 
 def _member(request: AppRequest, said: Form) -> Uid:

@@ -1,13 +1,10 @@
-"""The forms of visitors who need not be signed in: sent from a page of ours, to this browser."""
+"""What the pages of emailed links share."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.web.exchange import Pairs, Request
-from valetkey.web.form import Form, read_form, read_query
+from valetkey.authorization.site.page import VisitorRequest
 
 
 class Matter(StrEnum):
@@ -56,44 +53,6 @@ BAD_REQUEST = 400
 GONE = 410
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A form about to be shown: its token, and the headers of the answer."""
-
-    csrf: str
-    headers: Pairs
-
-    def waits(self, seconds: int) -> Pairs:
-        """The headers where somebody must wait."""
-        return (*self.headers, ("retry-after", str(seconds))) if seconds else self.headers
-
-
-def shown(browsers: Browsers, request: Request, purpose: str, about: str = "") -> Shown:
-    """For a page with a form."""
-    browser, headers = browsers.browser(request)
-    return Shown(browsers.csrf(browser, purpose, about), headers)
-
-
-def read(
-    browsers: Browsers,
-    request: Request,
-    purpose: str,
-    about: str = "",
-    opaque: Collection[str] = (),
-) -> Form:
-    """What the form says. Refused (forbidden) for one that is not ours."""
-    browsers.check_origin(request)
-    form = read_form(request.body, opaque=opaque)
-    browser = browsers.cookies.browser(request)
-    browsers.check_form(request, form, browser, purpose, about)
-    return form
-
-
-def link_in(request: Request) -> str:
-    """The link in the address of a page."""
-    return read_query(request.query).get("link") or ""
-
-
-def browser_print(browsers: Browsers, request: Request) -> str:
-    """What is kept of the browser; "" for one without a cookie."""
-    return browsers.cookies.browser_print(browsers.cookies.browser(request)) or ""
+def link_in(request: VisitorRequest) -> str:
+    """Return the link in the address of a page."""
+    return request.query.get("link") or ""

@@ -4,14 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.developer.failures import plain_reference
-from valetkey.authorization.layout.brand_book import BrandBook
-from valetkey.authorization.layout.render import PageContext, content_security_policy, render
-from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken, viewer_of
 from valetkey.authorization.site.errors.text import ErrorText
 from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response, html_response
-from valetkey.web.form import read_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +58,32 @@ def error_index() -> ErrorIndexPage:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPages:
-    """The explanations that `error_uri` leads to."""
+    """The explanations that `error_uri` and the Deprecation notice lead to."""
 
-    brands: BrandBook
     issuer: str
-    configuration: Configuration = UNNAMED
 
-    async def index(self, request: Request) -> Response:
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        return (
+            Page("/errors/", anyone, self.index),
+            Page("/errors/{code}", anyone, self.explanation),
+            Page("/notices/query-string", anyone, self.query_string),
+        )
+
+    async def index(self, request: VisitorRequest) -> Outcome:
         """All codes, each with its meaning."""
-        return self._page(request, error_index())
+        return Show(error_index())
 
-    async def explanation(self, request: Request) -> Response:
+    async def explanation(self, request: VisitorRequest) -> Outcome:
         """One code. With the reference of a refusal, it leads to what exactly was wrong."""
-        given = read_query(request.query).get("reference") or ""
+        given = request.query.get("reference") or ""
         page = explanation_of(request.arguments["code"], plain_reference(given))
         if page is None:
             raise Refused(
                 Refusal(ErrorCode.NOT_FOUND, "there is no error of that name", "errors.code")
             )
-        return self._page(request, page)
+        return Show(page)
 
-    async def query_string(self, request: Request) -> Response:
+    async def query_string(self, request: VisitorRequest) -> Outcome:
         """Why secrets do not belong in a URL: where the Deprecation notice leads."""
-        return self._page(request, QueryStringPage(f"{self.issuer}/oauth/token"))
-
-    def _page(self, request: Request, page: PageContext) -> Response:
-        brand = self.brands.current
-        policy = content_security_policy()
-        viewer = viewer_of(request, languages=brand.languages, configuration=self.configuration)
-        body = render(page, brand=brand, viewer=viewer)
-        return html_response(body, 200, policy, spoken(viewer))
+        return Show(QueryStringPage(f"{self.issuer}/oauth/token"))

@@ -18,11 +18,20 @@ from valetkey.authorization.site.federation.federation import (
     Federation,
     with_place,
 )
-from valetkey.authorization.site.sign_in.flow import Admitted, return_target_of
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    Visit,
+    VisitorRequest,
+    visitor_request,
+)
+from valetkey.authorization.site.sign_in.flow import Admitted
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Request, Response, see_other
-from valetkey.web.form import read_form, read_query
+from valetkey.web.exchange import Interrupt, see_other
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,54 +73,63 @@ _SAID: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivedRequest(VisitorRequest):
+    """A request of a visitor whom a provider authenticated, and who has no account here yet."""
+
+    arrival: Arrival
+
+
 @dataclass(frozen=True, slots=True)
-class ArrivedEndpoint:
-    """Offers an account to whoever has a proven address, or the way to the one they have."""
+class Newcomer:
+    """Offer an account to whoever has a proven address, or the way to the one they have."""
 
     federation: Federation
 
-    async def get(self, request: Request) -> Response:
-        """The page; without an arrival, the sign-in page."""
-        arrival = self.federation.arrival(request)
-        if arrival is None:
-            return self._back(request)
-        claimed = arrival.claimed
-        return await self._page(request, arrival, claimed.username, claimed.name)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        return (Page(ARRIVED, self._arrived, self.show, Act(self.join, opaque=_TEXTS)),)
 
-    async def post(self, request: Request) -> Response:
+    async def show(self, request: ArrivedRequest) -> Outcome:
+        """Show the page."""
+        claimed = request.arrival.claimed
+        return await self._page(request, claimed.username, claimed.name)
+
+    async def join(self, request: ArrivedRequest) -> Outcome:
         """Make the account, connected and signed in, all or nothing."""
-        self.federation.server.check_origin(request)
-        form = read_form(request.body, opaque=_TEXTS)
-        arrival = self.federation.arrival(request)
-        browser = self.federation.server.cookies.browser(request)
-        self.federation.server.check_form(request, form, browser, PURPOSE)
-        if arrival is None:
-            return self._back(request)
-        username, name = (form.get(each) or "" for each in _TEXTS)
+        flow, newcomers, arrival = self.federation.flow, self.federation.newcomers, request.arrival
+        username, name = (request.form.get(each) or "" for each in _TEXTS)
         if not await self._may_join(arrival):
-            return await self._page(request, arrival, username, name, status=_CONFLICT)
-        target = await return_target_of(self.federation.server, request)
-        if isinstance(target, Response):
-            return target
-        flow, newcomers, now = self.federation.flow, self.federation.newcomers, request.at
-        fresh, begun = flow.fresh(request), list[Admitted]()
+            return await self._page(request, username, name, status=_CONFLICT)
+        came, now = request.request, request.now
+        target = await flow.target_of(came)
+        fresh, begun = flow.fresh(came), list[Admitted]()
 
         def work(tx: Transaction) -> User | Faults | None:
             made = newcomers.register(tx, arrival.claimed, username, name, now)
             if isinstance(made, User):
-                begun.append(flow.enter(tx, request, fresh, made, (FEDERATED,)))
+                begun.append(flow.enter(tx, came, fresh, made, (FEDERATED,)))
             return made
 
         try:
-            made = await self.federation.server.store.write(work)
+            made = await flow.server.store.write(work)
         except Overtaken:
             made = None
         if isinstance(made, User):
-            response = flow.goes_on(request, target, fresh, begun[-1])
-            return replace(response, headers=(*response.headers, self.federation.forget()))
+            onward = flow.goes_on(came, target, fresh, begun[-1])
+            return replace(onward, headers=(*onward.headers, self.federation.forget()))
         faults = {} if made is None else {each.field: _SAID.get(each.field, "") for each in made}
         status = _CONFLICT if made is None else _BAD_REQUEST
-        return await self._page(request, arrival, username, name, faults=faults, status=status)
+        return await self._page(request, username, name, faults=faults, status=status)
+
+    async def _arrived(self, visit: Visit) -> ArrivedRequest:
+        """Require that a provider sent the visitor here. Raises Interrupt, to the sign-in page."""
+        it = visitor_request(visit, visit.form(), PURPOSE)
+        arrival = self.federation.arrival(it.request)
+        if arrival is None:
+            to = safe_return_path(it.query.get("to"))
+            raise Interrupt(see_other(with_place(SIGN_IN, sealed_in(it.request), to)))
+        return ArrivedRequest(it.request, it.browser, it.csrf, it.headers, it.form, arrival=arrival)
 
     async def _may_join(self, arrival: Arrival) -> bool:
         """Whether an account can be made: allowed here and for that provider, address free."""
@@ -132,25 +150,22 @@ class ArrivedEndpoint:
 
     async def _page(
         self,
-        request: Request,
-        arrival: Arrival,
+        request: ArrivedRequest,
         username: str,
         name: str,
         *,
         faults: Mapping[str, str] | None = None,
         status: int = 200,
-    ) -> Response:
-        claimed = arrival.claimed
+    ) -> Show:
+        arrival, claimed = request.arrival, request.arrival.claimed
         provider = self.federation.providers.find(arrival.provider)
-        sealed, to = sealed_in(request), safe_return_path(read_query(request.query).get("to"))
+        sealed, to = sealed_in(request.request), safe_return_path(request.query.get("to"))
         may_join = await self._may_join(arrival)
         page = ArrivedPage(
             provider=arrival.provider if provider is None else provider.settings.name,
             shown=claimed.email or claimed.username or claimed.name or claimed.subject,
             action=with_place(ARRIVED, sealed, to) if may_join else "",
-            csrf=self.federation.server.csrf(
-                self.federation.server.cookies.browser(request), PURPOSE
-            ),
+            csrf=request.csrf,
             sign_in=f"{SIGN_IN}?to={CONNECTIONS}",
             username=username,
             name=name,
@@ -158,8 +173,4 @@ class ArrivedEndpoint:
             taken=await self._is_taken(arrival),
             faults=faults or {},
         )
-        return self.federation.renderer.page(request, page, status)
-
-    def _back(self, request: Request) -> Response:
-        to = safe_return_path(read_query(request.query).get("to"))
-        return see_other(with_place(SIGN_IN, sealed_in(request), to))
+        return Show(page, status)

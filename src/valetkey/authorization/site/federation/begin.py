@@ -5,6 +5,7 @@ By GET, with a token of this browser in the address: nothing is changed but that
 
 from dataclasses import dataclass, replace
 
+from valetkey.authorization.authentication.federation.provider import Provider
 from valetkey.authorization.authentication.federation.trip import Errand, Trip
 from valetkey.authorization.endpoints.authorize.pending import open_pending
 from valetkey.authorization.layout.return_path import safe_return_path
@@ -13,26 +14,54 @@ from valetkey.authorization.protocol.csrf import check_csrf_token
 from valetkey.authorization.site.federation.federation import (
     CONNECTIONS,
     LEAVE,
+    WITH,
     Federation,
 )
-from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
+from valetkey.authorization.site.page import (
+    AnyPage,
+    Outcome,
+    Page,
+    Visit,
+    VisitorRequest,
+    require_confirmed,
+    signed_in,
+)
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response
 from valetkey.web.form import Form, read_query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripRequest(VisitorRequest):
+    """A request that begins a trip to a provider; `state` names it there."""
+
+    provider: Provider
+    trip: Trip
+    state: str
+
 
 _ERRANDS = {each.value: each for each in Errand}
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveEndpoint:
-    """Sends people away to prove who they are."""
+class Departure:
+    """Send users to a provider that authenticates them."""
 
     federation: Federation
 
-    async def get(self, request: Request) -> Response:
-        """To sign in, or, for who is signed in, to connect what is there."""
-        provider = self.federation.provider(request)
-        query = read_query(request.query)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The address that leads to a provider."""
+        return (Page(f"{WITH}/{{provider}}", self._errand, self.leave, safe=False),)
+
+    async def leave(self, request: TripRequest) -> Outcome:
+        """Redirect to the provider."""
+        return await self.federation.depart(
+            request.request, request.provider, request.trip, request.state
+        )
+
+    async def _errand(self, visit: Visit) -> TripRequest:
+        """Require a link of a page of this server: to sign in, or to connect an account."""
+        request, cookies = visit.request, visit.browsers.cookies
+        provider, query = self.federation.provider(request), read_query(request.query)
         errand = _ERRANDS.get(query.get("errand") or "")
         if errand is None:
             raise Refused(
@@ -42,43 +71,29 @@ class LeaveEndpoint:
                     "federation.errand",
                 )
             )
-        browser = self.federation.server.cookies.browser(request)
+        browser = cookies.browser(request)
         state, nonce, verifier = self.federation.trips.draw()
-        print_ = self.federation.server.cookies.browser_print(browser) or ""
+        print_ = cookies.browser_print(browser) or ""
         trip = Trip(provider.settings.id, errand, print_, nonce, verifier)
-        if errand is Errand.SIGN_IN:
-            found = await self._sign_in(request, query, browser, trip)
-        else:
-            found = await self._connect(request, query, browser, trip)
-        if isinstance(found, Response):
-            return found
-        return await self.federation.depart(request, provider, found, state)
+        go_on = self._sign_in if errand is Errand.SIGN_IN else self._connect
+        trip = await go_on(visit, query, browser, trip)
+        return TripRequest(request, provider=provider, trip=trip, state=state)
 
-    async def _sign_in(
-        self, request: Request, query: Form, browser: str, trip: Trip
-    ) -> Trip | Response:
+    async def _sign_in(self, visit: Visit, query: Form, browser: str, trip: Trip) -> Trip:
         sealed, fresh, about = query.get("interaction") or "", False, ""
         if sealed:
-            pending = await open_pending(self.federation.server, request)
-            if isinstance(pending, Response):
-                return pending
-            about = pending.interaction.id
-            asked = pending.asked
+            pending = await open_pending(self.federation.server, visit.request)
+            about, asked = pending.interaction.id, pending.asked
             fresh = Prompt.LOGIN in asked.prompt or asked.max_age is not None
         self._check(query, browser, trip.errand, about)
         to = safe_return_path(query.get("to"))
         return replace(trip, interaction=sealed, to=to, fresh=fresh)
 
-    async def _connect(
-        self, request: Request, query: Form, browser: str, trip: Trip
-    ) -> Trip | Response:
-        try:
-            visitor = await signed_in_request(self.federation.server, request)
-            self._check(query, browser, trip.errand, visitor.session.id)
-            await require_confirmed(self.federation.server, visitor, CONNECTIONS)
-        except Interrupt as interrupt:
-            return interrupt.response
-        return replace(trip, session_id=visitor.session.id)
+    async def _connect(self, visit: Visit, query: Form, browser: str, trip: Trip) -> Trip:
+        request = await signed_in(visit)
+        self._check(query, browser, trip.errand, request.session.id)
+        await require_confirmed(visit.browsers, request, CONNECTIONS)
+        return replace(trip, session_id=request.session.id)
 
     def _check(self, query: Form, browser: str, errand: Errand, about: str) -> None:
         expected = self.federation.server.csrf(browser, LEAVE, errand, about)

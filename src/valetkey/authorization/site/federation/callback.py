@@ -28,14 +28,24 @@ from valetkey.authorization.site.federation.federation import (
     Federation,
     with_place,
 )
+from valetkey.authorization.site.page import (
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    VisitorRequest,
+    anyone,
+)
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
     ReturnTarget,
     SecondFactorNeeded,
 )
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response, see_other
+from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
 
@@ -58,23 +68,25 @@ _PARAMETERS = ("code", "error", "iss")
 
 
 @dataclass(frozen=True, slots=True)
-class ArriveEndpoint:
-    """Reads the answer of a provider, once, in the browser that left."""
+class Return:
+    """Read the answer of a provider, once, in the browser that left."""
 
     federation: Federation
 
-    async def get(self, request: Request) -> Response:
-        """Go on where the trip began."""
-        provider = self.federation.provider(request)
-        query = read_query(request.hidden_query)
-        state, now = query.get("state") or "", request.at
-        browser = self.federation.server.cookies.browser_print(
-            self.federation.server.cookies.browser(request)
-        )
-        trips = self.federation.trips
-        trip = await self.federation.server.store.write(
-            lambda tx: trips.take(tx, state, browser, now)
-        )
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The address to which providers send users back. Its query has the code."""
+        path = f"{WITH}/{{provider}}/callback"
+        return (Page(path, anyone, self.show, hides_query=True, safe=False),)
+
+    async def show(self, request: VisitorRequest) -> Outcome:
+        """Continue where the trip began."""
+        federation, server, came = self.federation, self.federation.server, request.request
+        provider, now = federation.provider(came), request.now
+        query = read_query(came.hidden_query)
+        state = query.get("state") or ""
+        browser = server.cookies.browser_print(server.cookies.browser(came))
+        trips = federation.trips
+        trip = await server.store.write(lambda tx: trips.take(tx, state, browser, now))
         if trip is None or trip.provider != provider.settings.id:
             raise Refused(
                 Refusal(
@@ -83,26 +95,23 @@ class ArriveEndpoint:
                     "interaction.trip",
                 )
             )
-        journey = trip.journey(state, self.federation.callback(provider))
+        journey = trip.journey(state, federation.callback(provider))
         try:
             claimed = await provider.read(_answer(query), journey, now)
         except Refused as refused:
-            return self._failed(request, provider, trip, refused.refusal)
+            return self._failed(provider, trip, refused.refusal, now)
         if trip.errand is Errand.SIGN_IN:
-            return await self._sign_in(request, provider, trip, claimed)
-        seen = await self.federation.server.signed_in(request)
+            return await self._sign_in(came, provider, trip, claimed)
+        seen = await server.signed_in(came)
         if seen is None or seen.session.id != trip.session_id:
-            return see_other(SIGN_IN)
-        return await self._connect(request, seen, provider, claimed)
+            return SeeOther(SIGN_IN)
+        return await self._connect(seen, provider, claimed, now)
 
     async def _sign_in(
         self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
-    ) -> Response:
-        now = request.at
-        target = await self._way(request, trip)
-        if isinstance(target, Response):
-            return target
-        flow = self.federation.flow
+    ) -> Outcome:
+        flow, now = self.federation.flow, request.at
+        target = await self._target(request, trip)
         fresh, by = flow.fresh(request), (FEDERATED,)
 
         def work(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
@@ -111,72 +120,52 @@ class ArriveEndpoint:
                 return user
             return flow.admit(tx, request, target, fresh, user, by)
 
-        met = await self.federation.server.store.write(work)
+        met = await flow.server.store.write(work)
         if met is None:
-            return self._arrived(request, provider, trip, claimed)
+            arrival = Arrival(provider.settings.id, claimed, trip.browser, now)
+            to = with_place(ARRIVED, trip.interaction, trip.to)
+            return SeeOther(to, (self.federation.remember(arrival),))
         if isinstance(met, User):
             refusal = unusable(provider.settings, "disabled").refusal
-            return self._failed(request, provider, trip, refusal)
+            return self._failed(provider, trip, refusal, now)
         if isinstance(met, SecondFactorNeeded):
             return flow.asks_for_more(request, target, met, by)
         return flow.goes_on(request, target, fresh, met)
 
-    async def _way(self, request: Request, trip: Trip) -> ReturnTarget | Response:
+    async def _target(self, request: Request, trip: Trip) -> ReturnTarget:
         if not trip.interaction:
             return ReturnTarget("", trip.to)
-        pending = await judge(
-            self.federation.server,
-            request,
-            open_interaction(self.federation.server, request, trip.interaction),
-        )
-        return (
-            pending
-            if isinstance(pending, Response)
-            else ReturnTarget(trip.interaction, "", pending)
-        )
-
-    def _arrived(
-        self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
-    ) -> Response:
-        arrival = Arrival(provider.settings.id, claimed, trip.browser, request.at)
-        return see_other(
-            with_place(ARRIVED, trip.interaction, trip.to), self.federation.remember(arrival)
-        )
+        server = self.federation.server
+        interaction = open_interaction(server, request, trip.interaction)
+        return ReturnTarget(trip.interaction, "", await judge(server, request, interaction))
 
     async def _connect(
-        self, request: Request, seen: SignedIn, provider: Provider, claimed: Claimed
-    ) -> Response:
-        now = request.at
+        self, seen: SignedIn, provider: Provider, claimed: Claimed, now: Instant
+    ) -> Outcome:
+        server, notices = self.federation.server, self.federation.notices
 
         def work(tx: Transaction) -> bool:
-            asking = find_still_signed_in(tx, seen.session.id, self.federation.server.sessions, now)
+            asking = find_still_signed_in(tx, seen.session.id, server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            self.federation.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
             return True
 
-        done = "connected" if await self.federation.server.store.write(work) else "taken"
-        return see_other(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
+        done = "connected" if await server.store.write(work) else "taken"
+        return SeeOther(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
-    def _failed(
-        self, request: Request, provider: Provider, trip: Trip, refusal: Refusal
-    ) -> Response:
-        declined = refusal.check == "federation.declined"
-        reference = ""
+    def _failed(self, provider: Provider, trip: Trip, refusal: Refusal, now: Instant) -> Show:
+        declined, reference = refusal.check == "federation.declined", ""
         if not declined:
             endpoint = f"{WITH}/{provider.settings.id}/callback"
-            reference = self.federation.server.decisions.put(
-                refusal, endpoint=endpoint, at=request.at
-            )
+            reference = self.federation.server.decisions.put(refusal, endpoint=endpoint, at=now)
         back = (
             CONNECTIONS
             if trip.errand is Errand.CONNECT
             else with_place(SIGN_IN, trip.interaction, trip.to)
         )
         page = FailedPage(provider.settings.name, back, reference, declined=declined)
-        return self.federation.renderer.page(
-            request, page, 200 if declined else STATUS[refusal.code]
-        )
+        return Show(page, 200 if declined else STATUS[refusal.code])
 
 
 def _answer(query: Form) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from valetkey.authorization.authentication.federation.trip import (
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.site.page import SeeOther
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -23,7 +23,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.client_address import neighbourhood
-from valetkey.web.exchange import Request, Response, see_other
+from valetkey.web.exchange import Request
 
 WITH = "/oauth/sign-in/with"
 ARRIVED = "/oauth/sign-in/arrived"
@@ -42,7 +42,6 @@ class Federation:
 
     server: Server
     flow: SignInFlow
-    renderer: Renderer
     notices: Notices
     providers: Providers
     trips: Trips
@@ -93,7 +92,7 @@ class Federation:
 
     async def depart(
         self, request: Request, provider: Provider, trip: Trip, state: str
-    ) -> Response:
+    ) -> SeeOther:
         """Remember the trip and send the browser away."""
         journey = trip.journey(state, self.callback(provider))
         target = await provider.leave_for(journey)
@@ -120,7 +119,7 @@ class Federation:
                     wait,
                 )
             )
-        return see_other(target)
+        return SeeOther(target)
 
     def arrival(self, request: Request) -> Arrival | None:
         """Who has just arrived in this browser and is nobody here yet."""

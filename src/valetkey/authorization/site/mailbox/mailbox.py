@@ -5,13 +5,19 @@ from typing import ClassVar
 
 from valetkey.authorization.email.message import Paragraph, Written, write
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.email import QueuedEmail
-from valetkey.authorization.site.page import nothing_there
-from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.site.page import (
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    VisitorRequest,
+    anyone,
+    nothing_there,
+)
 from valetkey.authorization.storage.transaction import Store
-from valetkey.web.exchange import Refuse, Request, Response
-from valetkey.web.router import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +59,25 @@ _SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class MailboxEndpoint:
+class Mailbox:
     """Emails that anybody can read: the settings allow it on loopback only."""
 
     store: Store
-    renderer: Renderer
+    brands: BrandBook
     outbox: MailOutbox
 
-    async def get(self, request: Request) -> Response:
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The mailbox, where there is one."""
+        if not self.outbox.settings.is_mailbox:
+            return ()
+        return (
+            Page(MAILBOX, anyone, self.show),
+            Page(f"{MAILBOX}/{{id}}", anyone, self.show_email),
+        )
+
+    async def show(self, request: VisitorRequest) -> Outcome:
         """Show all of them, newest first."""
-        now = request.at
+        now = request.now
         mails = await self.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
         emails = tuple(
             ListedEmail(
@@ -71,40 +86,24 @@ class MailboxEndpoint:
             for mail in mails
             if (found := self._read(mail)) is not None
         )
-        return self.renderer.page(request, MailboxPage(emails, MAILBOX))
+        return Show(MailboxPage(emails, MAILBOX))
 
-    async def one(self, request: Request) -> Response:
+    async def show_email(self, request: VisitorRequest) -> Outcome:
         """Show one of them."""
-        mail_id, now = request.arguments["id"], request.at
+        mail_id, now = request.arguments["id"], request.now
         mail = await self.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
         found = None if mail is None else self._read(mail)
         if mail is None or found is None:
             raise nothing_there("letter")
         to, written = found
         when = When(mail.created_at, now)
-        page = MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX)
-        return self.renderer.page(request, page)
+        return Show(MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX))
 
     def _read(self, mail: QueuedEmail) -> tuple[str, Written] | None:
         email = self.outbox.open(mail)
-        return (
-            None if email is None else (email.to, write(email, brand=self.renderer.brands.current))
-        )
+        return None if email is None else (email.to, write(email, brand=self.brands.current))
 
 
 def mailbox_of(outbox: MailOutbox) -> str:
     """Return the path of the mailbox; "" where emails are sent."""
     return MAILBOX if outbox.settings.is_mailbox else ""
-
-
-def mailbox_routes(
-    store: Store, renderer: Renderer, outbox: MailOutbox, refuse: Refuse
-) -> tuple[Route, ...]:
-    """The mailbox, where there is one."""
-    if not outbox.settings.is_mailbox:
-        return ()
-    endpoint = MailboxEndpoint(store, renderer, outbox)
-    return (
-        Route(MAILBOX, {"GET": endpoint.get, "HEAD": endpoint.get}, refuse),
-        Route(f"{MAILBOX}/{{id}}", {"GET": endpoint.one, "HEAD": endpoint.one}, refuse),
-    )

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.account.password_change import NewPasswordFault
 from valetkey.authorization.actions.account.password_reset import PasswordReset
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
@@ -18,12 +18,18 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     DeadLinkPage,
     Matter,
     link_in,
-    read,
-    shown,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
-from valetkey.authorization.site.presentation import Renderer
-from valetkey.web.exchange import Request, Response
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    VisitorRequest,
+    retry_after,
+    visitor,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,73 +81,78 @@ _LONGEST = 320
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryEndpoint:
-    """The form that asks for a link, and the page behind the link."""
+class ResetPassword:
+    """Ask for a link, and choose a new password on the page behind it."""
 
-    browsers: Browsers
-    renderer: Renderer
-    deed: PasswordReset
+    reset: PasswordReset
+    brands: BrandBook
 
-    async def get(self, request: Request) -> Response:
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        met = visitor(PURPOSE)
+        return (
+            Page(FORGOTTEN, met, self.show, Act(self.send)),
+            Page(RESET, met, self.show_link, Act(self.choose, opaque=("new",))),
+        )
+
+    async def show(self, request: VisitorRequest) -> Outcome:
         """Show the form."""
         return self._ask(request, "")
 
-    async def post(self, request: Request) -> Response:
+    async def send(self, request: VisitorRequest) -> Outcome:
         """Send a link; the answer is the same whether or not there is such an account.
 
         Nothing but `name` is read: an email goes to the address of the account and nowhere else.
         """
-        form = read(self.browsers, request, PURPOSE)
-        name = (form.get("name") or "").strip()
-        if not name or not self.deed.outbox.is_on:
+        outbox, came = self.reset.outbox, request.request
+        name = (request.form.get("name") or "").strip()
+        if not name or not outbox.is_on:
             return self._ask(request, name, empty=not name)
-        language = language_of(request, None, self.renderer.brands.current.languages).tag
-        wait = await self.deed.ask(name, request.address, language, request.at)
+        language = language_of(came, None, self.brands.current.languages).tag
+        wait = await self.reset.ask(name, came.address, language, request.now)
         if wait:
             return self._ask(request, name, wait=wait)
-        box = mailbox_of(self.deed.outbox)
-        page = CheckEmailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box)
-        return self.renderer.page(request, page)
+        box = mailbox_of(outbox)
+        return Show(CheckEmailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box))
 
-    async def look(self, request: Request) -> Response:
-        """The page of the link: it changes nothing before its form is sent."""
+    async def show_link(self, request: VisitorRequest) -> Outcome:
+        """Show the page of the link: it changes nothing before its form is sent."""
         link = link_in(request)
-        user = await self.deed.look(link, request.at)
-        return self._dead(request) if user is None else self._form(request, link, user.username)
+        user = await self.reset.look(link, request.now)
+        return _DEAD if user is None else _form(request, link, user.username)
 
-    async def choose(self, request: Request) -> Response:
+    async def choose(self, request: VisitorRequest) -> Outcome:
         """Set the new password."""
-        form = read(self.browsers, request, PURPOSE, opaque=("new",))
-        link, new = form.get("link") or "", form.get("new") or ""
-        user = await self.deed.look(link, request.at)
+        link, new = request.form.get("link") or "", request.form.get("new") or ""
+        user = await self.reset.look(link, request.now)
         if user is None:
-            return self._dead(request)
-        done = await self.deed.choose(link, new, new, request.at)
+            return _DEAD
+        done = await self.reset.choose(link, new, new, request.now)
         if done is None:
-            return self._dead(request)
+            return _DEAD
         if isinstance(done, NewPasswordFault):
-            return self._form(request, link, user.username, done.value)
-        return self.renderer.page(request, ResetDonePage(SIGN_IN))
+            return _form(request, link, user.username, done.value)
+        return Show(ResetDonePage(SIGN_IN))
 
-    def _ask(self, request: Request, name: str, *, empty: bool = False, wait: int = 0) -> Response:
-        seen = shown(self.browsers, request, PURPOSE)
+    def _ask(
+        self, request: VisitorRequest, name: str, *, empty: bool = False, wait: int = 0
+    ) -> Show:
         page = ForgottenPage(
             action=FORGOTTEN,
-            csrf=seen.csrf,
+            csrf=request.csrf,
             sign_in_url=SIGN_IN,
-            sends_mail=self.deed.outbox.is_on,
+            sends_mail=self.reset.outbox.is_on,
             name=name[:_LONGEST],
             empty=empty,
             wait=wait,
         )
         status = TOO_MANY if wait else BAD_REQUEST if empty else 200
-        return self.renderer.page(request, page, status, headers=seen.waits(wait))
+        return Show(page, status, retry_after(wait))
 
-    def _form(self, request: Request, link: str, username: str, fault: str = "") -> Response:
-        seen = shown(self.browsers, request, PURPOSE)
-        page = ResetPage(RESET, seen.csrf, link, username, SHORTEST, fault)
-        status = BAD_REQUEST if fault else 200
-        return self.renderer.page(request, page, status, headers=seen.headers)
 
-    def _dead(self, request: Request) -> Response:
-        return self.renderer.page(request, DeadLinkPage(Matter.PASSWORD, FORGOTTEN), GONE)
+_DEAD = Show(DeadLinkPage(Matter.PASSWORD, FORGOTTEN), GONE)
+
+
+def _form(request: VisitorRequest, link: str, username: str, fault: str = "") -> Show:
+    page = ResetPage(RESET, request.csrf, link, username, SHORTEST, fault)
+    return Show(page, BAD_REQUEST if fault else 200)

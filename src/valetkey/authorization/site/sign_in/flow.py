@@ -12,7 +12,6 @@ from valetkey.authorization.authentication.factors.device import (
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.authentication.familiar import LIFETIME as FAMILIAR
-from valetkey.authorization.authentication.familiar import Familiar
 from valetkey.authorization.authentication.session import NewSession, sign_in
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.pending import (
@@ -24,13 +23,22 @@ from valetkey.authorization.endpoints.authorize.pending import (
 )
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import HOME, SECOND_FACTOR, SIGN_IN
+from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
+from valetkey.authorization.site.page import (
+    Requirement,
+    SeeOther,
+    Visit,
+    VisitorRequest,
+    visitor_request,
+)
+from valetkey.authorization.site.presentation import asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.secret import same
-from valetkey.web.exchange import Pairs, Request, Response, see_other
+from valetkey.web.exchange import Pairs, Request
 from valetkey.web.form import read_query
 
 STEP = minutes(10)
@@ -59,16 +67,25 @@ class ReturnTarget:
         return f"{path}?to={self.to}" if self.to else path
 
 
-async def return_target_of(server: Server, request: Request) -> ReturnTarget | Response:
-    """Read the return target from the address of a request.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRequest(VisitorRequest):
+    """A request of a visitor who is on their way to a target."""
 
-    A Response if the app has to be sent an error instead. Raises Refused like `open_pending`.
-    """
-    sealed = sealed_in(request)
-    if not sealed:
-        return ReturnTarget("", safe_return_path(read_query(request.query).get("to")))
-    pending = await open_pending(server, request)
-    return pending if isinstance(pending, Response) else ReturnTarget(sealed, "", pending)
+    target: ReturnTarget
+
+    @property
+    def app(self) -> AskingApp | None:
+        """The app that asks, None for a visitor who came by themselves."""
+        pending = self.target.pending
+        return (
+            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
+        )
+
+    @property
+    def returns_to(self) -> str:
+        """The address at which the forms of the page may end, "" for this server."""
+        pending = self.target.pending
+        return "" if pending is None else pending.asked.returns.redirect_uri
 
 
 class Step(Ticket, frozen=True, array_like=True, kw_only=True):
@@ -112,16 +129,31 @@ class SignInFlow:
     factors: Factors
     notices: Notices
 
+    async def target_of(self, request: Request) -> ReturnTarget:
+        """Read the return target from the address. Raises like `open_pending`."""
+        sealed = sealed_in(request)
+        if not sealed:
+            return ReturnTarget("", safe_return_path(read_query(request.query).get("to")))
+        return ReturnTarget(sealed, "", await open_pending(self.server, request))
+
+    def visitor(self, purpose: str) -> Requirement[TargetRequest]:
+        """Require a good return target; a form is bound to it."""
+
+        async def requirement(visit: Visit) -> TargetRequest:
+            form = visit.form()
+            target = await self.target_of(visit.request)
+            it = visitor_request(visit, form, purpose, target.about)
+            return TargetRequest(
+                it.request, it.browser, it.csrf, it.headers, it.form, target=target
+            )
+
+        return requirement
+
     def fresh(self, request: Request) -> PreparedSignIn:
         """Draw the random values that signing in by this request may use."""
         random, key = self.server.random, self.server.keyring.fingerprint_key
         agent = request.headers.get("user-agent") or ""
         return PreparedSignIn(NewSession.fresh(agent, random), FreshDevice.draw(random, key))
-
-    def familiar(self, request: Request) -> Familiar:
-        """Return the accounts that this browser signed in to before."""
-        cookie = self.server.cookies.familiar.read(request)
-        return Familiar(cookie, self.server.keyring.fingerprint_key)
 
     def admit(
         self,
@@ -163,7 +195,7 @@ class SignInFlow:
             methods=methods,
             device_id="" if device is None else device.device_id,
         )
-        is_new = user.created_at != request.at and not self.familiar(request).mark(user.uid)
+        is_new = user.created_at != request.at and not self.server.familiar(request).mark(user.uid)
         if is_new:
             self.notices.new_device(tx, user, fresh.session.user_agent, request.at)
         return Admitted(session_id, user.uid, device)
@@ -182,10 +214,10 @@ class SignInFlow:
         fresh: PreparedSignIn,
         entered: Admitted,
         to: str = "",
-    ) -> Response:
+    ) -> SeeOther:
         """Redirect to the target with the cookies of the new session; to `to` instead of home."""
         cookies = self.server.cookies
-        known = self.familiar(request).with_account(entered.uid, self.server.random)
+        known = self.server.familiar(request).with_account(entered.uid, self.server.random)
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
             cookies.familiar.keep(known, FAMILIAR),
@@ -196,10 +228,10 @@ class SignInFlow:
             left = entered.device.expires_at - request.at
             headers = (*headers, cookies.device.keep(entered.device.cookie, left))
         if target.pending is None:
-            return see_other(to or target.to or HOME, *headers)
+            return SeeOther(to or target.to or HOME, headers)
         interaction = target.pending.interaction
         signed_in = replace(interaction, signed_in=entered.session_id, decided="", allowed=())
-        return see_other(decides_again(self.server, signed_in), *headers)
+        return SeeOther(decides_again(self.server, signed_in), headers)
 
     def asks_for_more(
         self,
@@ -207,7 +239,7 @@ class SignInFlow:
         target: ReturnTarget,
         wanted: SecondFactorNeeded,
         methods: tuple[str, ...],
-    ) -> Response:
+    ) -> SeeOther:
         """Redirect to the page of the second factor, with sealed proof of the first in a cookie."""
         return self._step(request, target, _name(target), wanted, methods)
 
@@ -218,7 +250,7 @@ class SignInFlow:
         name: str,
         wanted: SecondFactorNeeded,
         methods: tuple[str, ...],
-    ) -> Response:
+    ) -> SeeOther:
         step = Step(
             uid=wanted.user.uid,
             browser=self.server.cookies.browser_print(self.server.cookies.browser(request)) or "",
@@ -228,11 +260,11 @@ class SignInFlow:
             password=wanted.password,
         )
         sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
-        return see_other(target.leads(SECOND_FACTOR), self.server.cookies.step.keep(sealed))
+        return SeeOther(target.leads(SECOND_FACTOR), (self.server.cookies.step.keep(sealed),))
 
     async def second_step(
         self, request: Request, user: User, methods: tuple[str, ...], sealed: str, to: str
-    ) -> Response:
+    ) -> SeeOther:
         """Redirect there for a user whom an emailed link authenticated."""
         # Whether the request still stands is judged when the page opens.
         name = open_interaction(self.server, request, sealed).id if sealed else f"to {to}"
@@ -258,9 +290,9 @@ class SignInFlow:
             return None
         return user if same(self._password_print(tx, user), step.password) else None
 
-    def again(self, target: ReturnTarget) -> Response:
+    def again(self, target: ReturnTarget) -> SeeOther:
         """Restart the sign-in."""
-        return see_other(target.leads(SIGN_IN), self.server.cookies.step.drop())
+        return SeeOther(target.leads(SIGN_IN), (self.server.cookies.step.drop(),))
 
     def _password_print(self, tx: Transaction, user: User) -> str:
         stored = tx.users.password_hash(user.uid) or ""

@@ -1,4 +1,4 @@
-"""GET and POST /oauth/second-factor: ask for the second factor after the first."""
+"""/oauth/second-factor: ask for the second factor after the first."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -9,19 +9,26 @@ from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.site.presentation import Renderer, asking_app
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    Visit,
+    retry_after,
+    visitor_request,
+)
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
-    PreparedSignIn,
-    ReturnTarget,
     SignInFlow,
     Step,
-    return_target_of,
+    TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
-from valetkey.web.exchange import Request, Response, see_other
-from valetkey.web.form import Form, read_form
+from valetkey.web.exchange import Interrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,148 +68,123 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
-@dataclass(frozen=True, slots=True)
-class _Has:
-    """The second factors of a user."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRequest(TargetRequest):
+    """A request of a user who proved the first factor, with the second factors of their account."""
 
+    step: Step
     user: User
     passkeys: tuple[Passkey, ...]
-    code: bool
-    recovery: bool
+    has_code: bool
+    has_recovery: bool
 
 
 @dataclass(frozen=True, slots=True)
-class SecondFactorEndpoint:
-    """The page of the second factor."""
+class SecondFactor:
+    """Ask for the second factor after the first, and judge it."""
 
     flow: SignInFlow
-    renderer: Renderer
 
-    async def get(self, request: Request) -> Response:
-        """Show the page; without proof of the first factor, redirect to the sign-in page."""
-        found = await self._find(request)
-        if isinstance(found, Response):
-            return found
-        target, step, has = found
-        return self._page(request, target, step, has)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        return (Page(SECOND_FACTOR, self._begun, self.show, Act(self.prove, opaque=_OPAQUE)),)
 
-    async def post(self, request: Request) -> Response:
-        """Check the factor and sign in."""
-        self.flow.server.check_origin(request)
-        form = read_form(request.body, opaque=_OPAQUE)
-        found = await self._find(request)
-        if isinstance(found, Response):
-            return found
-        target, step, has = found
-        browser = self.flow.server.cookies.browser(request)
-        self.flow.server.check_form(request, form, browser, PURPOSE, target.about, str(step.uid))
+    async def show(self, request: StepRequest) -> Outcome:
+        """Show the page."""
+        return self._page(request)
+
+    async def prove(self, request: StepRequest) -> Outcome:
+        """Judge the factor and sign in."""
+        flow, target, form = self.flow, request.target, request.form
         if target.pending is not None and form.get("decision") == "deny":
             denied = replace(target.pending.interaction, denied=True)
-            dropped = self.flow.server.cookies.step.drop()
-            return see_other(decides_again(self.flow.server, denied), dropped)
-        return await self._judge(request, form, target, step, has)
-
-    async def _judge(
-        self, request: Request, form: Form, target: ReturnTarget, step: Step, has: _Has
-    ) -> Response:
-        now, uid = request.at, Uid(step.uid)
+            dropped = flow.server.cookies.step.drop()
+            return SeeOther(decides_again(flow.server, denied), (dropped,))
+        step, came, now, uid = request.step, request.request, request.now, Uid(request.step.uid)
         shown = Shown(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
         looked: Looked | None = None
         if shown.credential:
-            looked = await self.flow.factors.look(
-                self.flow.server.store, shown.credential, PURPOSE, step.browser, now, uid
+            looked = await flow.factors.look(
+                flow.server.store, shown.credential, PURPOSE, step.browser, now, uid
             )
-        fresh = self.flow.fresh(request)
-        familiar = self.flow.familiar(request).mark(uid)
+        fresh = flow.fresh(came)
+        familiar = flow.server.familiar(came).mark(uid)
         remembers = form.get("remember") == "yes"
 
         def work(tx: Transaction) -> Admitted | Unproved | None:
-            user = self.flow.still(tx, step)
+            user = flow.still(tx, step)
             if user is None:
                 return None
-            proof = self.flow.factors.prove(tx, user, shown, looked, familiar, "page", now)
+            proof = flow.factors.prove(tx, user, shown, looked, familiar, "page", now)
             if isinstance(proof, Unproved):
                 return proof
             if proof.left is not None:
-                self.flow.notices.recovery_code_used(tx, user, proof.left, now)
+                flow.notices.recovery_code_used(tx, user, proof.left, now)
             methods = tuple(dict.fromkeys((*step.methods, *proof.methods)))
-            return self._let_in(tx, request, fresh, user, methods, remembers)
+            device = flow.remember(tx, came, fresh, user.uid) if remembers else None
+            return flow.enter(tx, came, fresh, user, methods, device)
 
-        met = await self.flow.server.store.write(work)
+        met = await flow.server.store.write(work)
         if met is None:
-            return self.flow.again(target)
+            return flow.again(target)
         if isinstance(met, Unproved):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
-            return self._page(request, target, step, has, wrong, met.wait)
-        return self.flow.goes_on(request, target, fresh, met)
+            return self._page(request, wrong, met.wait)
+        return flow.goes_on(came, target, fresh, met)
 
-    def _let_in(
-        self,
-        tx: Transaction,
-        request: Request,
-        fresh: PreparedSignIn,
-        user: User,
-        methods: tuple[str, ...],
-        remembers: bool,
-    ) -> Admitted:
-        device = self.flow.remember(tx, request, fresh, user.uid) if remembers else None
-        return self.flow.enter(tx, request, fresh, user, methods, device)
-
-    async def _find(self, request: Request) -> tuple[ReturnTarget, Step, _Has] | Response:
-        target = await return_target_of(self.flow.server, request)
-        if isinstance(target, Response):
-            return target
-        step = self.flow.step(request, target)
+    async def _begun(self, visit: Visit) -> StepRequest:
+        """Require proof of the first factor. Raises Interrupt, to the sign-in page, without it."""
+        flow, form = self.flow, visit.form()
+        target = await flow.target_of(visit.request)
+        step = flow.step(visit.request, target)
         if step is None:
-            return self.flow.again(target)
+            raise Interrupt(flow.again(target).response)
+        it = visitor_request(visit, form, PURPOSE, target.about, str(step.uid))
 
-        def look(tx: Transaction) -> _Has | None:
-            user = self.flow.still(tx, step)
+        def look(tx: Transaction) -> StepRequest | None:
+            user = flow.still(tx, step)
             if user is None:
                 return None
-            return _Has(
-                user,
-                tuple(tx.credentials.passkeys_of(user.uid)),
-                tx.credentials.authenticator_of(user.uid) is not None,
-                tx.credentials.recovery_codes_of(user.uid).left > 0,
+            return StepRequest(
+                it.request,
+                it.browser,
+                it.csrf,
+                it.headers,
+                it.form,
+                target=target,
+                step=step,
+                user=user,
+                passkeys=tuple(tx.credentials.passkeys_of(user.uid)),
+                has_code=tx.credentials.authenticator_of(user.uid) is not None,
+                has_recovery=tx.credentials.recovery_codes_of(user.uid).left > 0,
             )
 
-        has = await self.flow.server.store.read(look)
-        return self.flow.again(target) if has is None else (target, step, has)
+        found = await flow.server.store.read(look)
+        if found is None:
+            raise Interrupt(flow.again(target).response)
+        return found
 
-    def _page(
-        self,
-        request: Request,
-        target: ReturnTarget,
-        step: Step,
-        has: _Has,
-        wrong: str = "",
-        wait: int = 0,
-    ) -> Response:
-        pending, passkeys = target.pending, self.flow.factors.passkeys
-        browser = self.flow.server.cookies.browser(request)
-        app = (
-            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
-        )
-        asks = bool(has.passkeys and passkeys.domain)
+    def _page(self, request: StepRequest, wrong: str = "", wait: int = 0) -> Show:
+        factors, target, step = self.flow.factors, request.target, request.step
+        keys, passkey = request.passkeys, ""
+        if keys and factors.passkeys.domain:
+            passkey = factors.passkeys.ask(
+                PURPOSE, step.browser, request.now, uid=step.uid, of=keys
+            )
         page = SecondFactorPage(
             action=target.leads(SECOND_FACTOR),
-            csrf=self.flow.server.csrf(browser, PURPOSE, target.about, str(step.uid)),
+            csrf=request.csrf,
             begins=target.leads(SIGN_IN),
-            username=has.user.username,
-            app=app,
-            passkey=passkeys.ask(PURPOSE, step.browser, request.at, uid=step.uid, of=has.passkeys)
-            if asks
-            else "",
-            has_code=has.code,
-            has_recovery=has.recovery,
+            username=request.user.username,
+            app=request.app,
+            passkey=passkey,
+            has_code=request.has_code,
+            has_recovery=request.has_recovery,
             wrong=wrong,
             wait=wait,
-            days=self.flow.factors.settings.remember_devices // days(1),
+            days=factors.settings.remember_devices // days(1),
         )
         status = _TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
-        headers = (("retry-after", str(wait)),) if wait else ()
-        returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return self.renderer.page(request, page, status, returns_to=returns_to, headers=headers)
+        return Show(page, status, retry_after(wait), request.returns_to)

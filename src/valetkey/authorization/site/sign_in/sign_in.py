@@ -1,4 +1,4 @@
-"""GET and POST /oauth/sign-in: sign in with a password or a passkey."""
+"""/oauth/sign-in: sign in with a password or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,19 +12,24 @@ from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.site.presentation import Renderer, asking_app
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    retry_after,
+)
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
-    ReturnTarget,
     SecondFactorNeeded,
     SignInFlow,
-    return_target_of,
+    TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.web.exchange import Pairs, Request, Response, see_other
-from valetkey.web.form import read_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,124 +92,99 @@ def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[Provider
 
 
 @dataclass(frozen=True, slots=True)
-class SignInEndpoint:
-    """The sign-in page, for the request of an app or by itself."""
+class SignIn:
+    """Sign in with a password or a passkey, for the request of an app or by oneself."""
 
     flow: SignInFlow
-    renderer: Renderer
     password: PasswordSignIn
     sign_up: SignUp
     buttons: Buttons = no_buttons
 
-    async def get(self, request: Request) -> Response:
-        """Show the page. A visitor who is signed in, without a request of an app, is redirected."""
-        target = await return_target_of(self.flow.server, request)
-        if isinstance(target, Response):
-            return target
-        if target.pending is not None:
-            browser = self.flow.server.cookies.browser(request)
-            return self._page(request, browser, target, target.pending.asked.login_hint)
-        if await self.flow.server.signed_in(request) is not None:
-            return see_other(target.to or HOME)
-        browser, headers = self.flow.server.browser(request)
-        return self._page(request, browser, target, "", headers=headers)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        act = Act(self.sign_in, opaque=_OPAQUE)
+        return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act),)
 
-    async def post(self, request: Request) -> Response:
+    async def show(self, request: TargetRequest) -> Outcome:
+        """Show the page. A visitor who is signed in, without a request of an app, is redirected."""
+        target = request.target
+        if target.pending is not None:
+            return self._page(request, target.pending.asked.login_hint)
+        if await self.flow.server.signed_in(request.request) is not None:
+            return SeeOther(target.to or HOME)
+        return self._page(request, "")
+
+    async def sign_in(self, request: TargetRequest) -> Outcome:
         """Sign in and redirect, or show the page again with an error."""
-        self.flow.server.check_origin(request)
-        form = read_form(request.body, opaque=_OPAQUE)
-        target = await return_target_of(self.flow.server, request)
-        if isinstance(target, Response):
-            return target
-        browser = self.flow.server.cookies.browser(request)
-        self.flow.server.check_form(request, form, browser, PURPOSE, target.about)
+        flow, target, form = self.flow, request.target, request.form
         if target.pending is not None and form.get("decision") == "deny":
             denied = replace(target.pending.interaction, denied=True)
-            return see_other(decides_again(self.flow.server, denied))
+            return SeeOther(decides_again(flow.server, denied))
         if "credential" in form:
-            return await self._by_passkey(request, browser, target, form.get("credential") or "")
-        username = form.get("username") or ""
-        fresh, by = self.flow.fresh(request), (Method.PASSWORD.value,)
+            return await self._by_passkey(request, form.get("credential") or "")
+        username, came = form.get("username") or "", request.request
+        fresh, by = flow.fresh(came), (Method.PASSWORD.value,)
         met: list[Admitted | SecondFactorNeeded] = []
         user = await self.password.authenticate(
             username,
             form.get("password") or "",
-            request.address,
-            request.at,
-            lambda tx, user: met.append(self.flow.admit(tx, request, target, fresh, user, by)),
-            self.flow.familiar(request).mark,
+            came.address,
+            came.at,
+            lambda tx, user: met.append(flow.admit(tx, came, target, fresh, user, by)),
+            flow.server.familiar(came).mark,
         )
         if isinstance(user, Refusal):
-            return self._page(request, browser, target, username[:_LONGEST_NAME], user)
+            return self._page(request, username[:_LONGEST_NAME], user)
         # The transaction may have run twice; the last run is the one that counts.
         last = met[-1]
         if isinstance(last, SecondFactorNeeded):
-            return self.flow.asks_for_more(request, target, last, by)
-        return self.flow.goes_on(request, target, fresh, last)
+            return flow.asks_for_more(came, target, last, by)
+        return flow.goes_on(came, target, fresh, last)
 
-    async def _by_passkey(
-        self, request: Request, browser: str, target: ReturnTarget, credential: str
-    ) -> Response:
-        now = request.at
-        bound = self.flow.server.cookies.browser_print(browser) or ""
-        looked = await self.flow.factors.look(
-            self.flow.server.store, credential, PURPOSE, bound, now
-        )
+    async def _by_passkey(self, request: TargetRequest, credential: str) -> Outcome:
+        flow, came, now = self.flow, request.request, request.now
+        store = flow.server.store
+        bound = flow.server.cookies.browser_print(request.browser) or ""
+        looked = await flow.factors.look(store, credential, PURPOSE, bound, now)
         if looked is None:
-            return self._page(request, browser, target, "", _NO_PASSKEY)
-        found, fresh = looked, self.flow.fresh(request)
+            return self._page(request, "", _NO_PASSKEY)
+        found, fresh = looked, flow.fresh(came)
 
         def work(tx: Transaction) -> Admitted | None:
             user = tx.users.find_to_change(found.passkey.uid)
             if user is None or user.disabled_at is not None:
                 return None
-            proof = self.flow.factors.prove_by_passkey(tx, found, now)
+            proof = flow.factors.prove_by_passkey(tx, found, now)
             if isinstance(proof, Unproved):
                 tx.events.add(SignInFailed(user.uid, "passkey"), now)
                 return None
-            return self.flow.enter(tx, request, fresh, user, proof.methods)
+            return flow.enter(tx, came, fresh, user, proof.methods)
 
-        entered = await self.flow.server.store.write(work)
+        entered = await store.write(work)
         if entered is None:
-            return self._page(request, browser, target, "", _NO_PASSKEY)
-        return self.flow.goes_on(request, target, fresh, entered)
+            return self._page(request, "", _NO_PASSKEY)
+        return flow.goes_on(came, request.target, fresh, entered)
 
-    def _page(
-        self,
-        request: Request,
-        browser: str,
-        target: ReturnTarget,
-        username: str,
-        refusal: Refusal | None = None,
-        headers: Pairs = (),
-    ) -> Response:
-        pending = target.pending
-        app = (
-            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
-        )
-        passkeys, bound = (
-            self.flow.factors.passkeys,
-            self.flow.server.cookies.browser_print(browser) or "",
-        )
+    def _page(self, request: TargetRequest, username: str, refusal: Refusal | None = None) -> Show:
+        target, browser = request.target, request.browser
+        passkeys = self.flow.factors.passkeys
+        bound = self.flow.server.cookies.browser_print(browser) or ""
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
             action=target.leads(SIGN_IN),
-            csrf=self.flow.server.csrf(browser, PURPOSE, target.about),
-            app=app,
+            csrf=request.csrf,
+            app=request.app,
             username=username,
             failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
             passkey_failed=refusal is _NO_PASSKEY,
-            passkey=passkeys.ask(PURPOSE, bound, request.at) if passkeys.domain else "",
+            passkey=passkeys.ask(PURPOSE, bound, request.now) if passkeys.domain else "",
             wait=wait,
             forgotten_url=FORGOTTEN,
             sign_up_url=target.leads(SIGN_UP) if self.sign_up is SignUp.OPEN else "",
             providers=self.buttons(browser, target.about, target.sealed, target.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
-        if wait:
-            headers = (*headers, ("retry-after", str(wait)))
-        returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return self.renderer.page(request, page, status, returns_to=returns_to, headers=headers)
+        return Show(page, status, retry_after(wait), request.returns_to)
 
 
 _NO_PASSKEY = Refusal(

@@ -1,4 +1,4 @@
-"""GET and POST /oauth/logout: sign-out requested by an app (RP-Initiated Logout 1.0)."""
+"""/oauth/logout: sign-out requested by an app (RP-Initiated Logout 1.0)."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,18 @@ from valetkey.authorization.protocol.logout import (
     Unreturned,
     judge,
 )
-from valetkey.authorization.site.sign_out.sign_out import SignOutEndpoint, WayOut
+from valetkey.authorization.site.page import Act, AnyPage, Page, Visit
+from valetkey.authorization.site.sign_out.sign_out import (
+    LeavePages,
+    LeavingRequest,
+    WayOut,
+    leaving,
+)
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs
-from valetkey.web.exchange import Request, Response, see_other
-from valetkey.web.form import Form, read_form, read_query
+from valetkey.web.exchange import Interrupt, see_other
+from valetkey.web.form import Form, read_query
 
 LOGOUT = "/oauth/logout"
 
@@ -31,36 +37,39 @@ _WRONG = {
 
 
 @dataclass(frozen=True, slots=True)
-class LogoutEndpoint:
+class Logout:
     """The end session endpoint. It asks the user, whatever the app sent."""
 
     server: Server
-    sign_out: SignOutEndpoint
+    leave: LeavePages
 
-    async def get(self, request: Request) -> Response:
-        """Ask whether to sign out; if no user is signed in, redirect back to the app."""
-        return await self._ask(request, read_query(request.query, opaque=PARAMETERS))
+    def pages(self) -> tuple[AnyPage, ...]:
+        """Show the page of signing out. A form of another site asks the same as a link."""
+        show = self.leave.show
+        return (Page(LOGOUT, self._asked, show, Act(show, opaque=PARAMETERS, foreign=True)),)
 
-    async def post(self, request: Request) -> Response:
-        """Accept the same request as a form.
+    async def _asked(self, visit: Visit) -> LeavingRequest:
+        """Judge the request of the app; without a user, `show` redirects back to it.
 
         Browsers do not send our cookies with a form of another site, so a visitor without a session
         is redirected to GET, with which they are sent.
         """
-        form = read_form(request.body, opaque=PARAMETERS)
-        if self.server.cookies.session(request):
-            return await self._ask(request, form)
-        pairs = [(name, form.get(name) or "") for name in PARAMETERS if form.get(name)]
-        url = f"{LOGOUT}?{encode_pairs(pairs)}"
-        return see_other(url if len(url) <= _LONGEST else LOGOUT)
+        form = visit.form()
+        if form is None:
+            form = read_query(visit.request.query, opaque=PARAMETERS)
+        elif not self.server.cookies.session(visit.request):
+            pairs = [(name, form.get(name) or "") for name in PARAMETERS if form.get(name)]
+            url = f"{LOGOUT}?{encode_pairs(pairs)}"
+            raise Interrupt(see_other(url if len(url) <= _LONGEST else LOGOUT))
+        return await leaving(visit, await self._way(form, visit.request.at))
 
-    async def _ask(self, request: Request, form: Form) -> Response:
+    async def _way(self, form: Form, now: Instant) -> WayOut:
         said = {name: form.get(name) or "" for name in PARAMETERS}
-        leaving = await self._judge(LogoutRequest.of(said), request.at)
-        client, reason = leaving.client, leaving.unreturned
+        decision = await self._judge(LogoutRequest.of(said), now)
+        client, reason = decision.client, decision.unreturned
         name = "" if client is None else client.name or client.id
         if reason is None:
-            return await self.sign_out.ask(request, WayOut(name, leaving.returns_to))
+            return WayOut(name, decision.returns_to)
         refusal = Refusal(
             ErrorCode.INVALID_REQUEST,
             _WRONG[reason],
@@ -71,10 +80,10 @@ class LogoutEndpoint:
         reference = self.server.decisions.put(
             refusal,
             endpoint=LOGOUT,
-            at=request.at,
+            at=now,
             client_id=None if client is None else client.id,
         )
-        return await self.sign_out.ask(request, WayOut(name, "", reason.value, reference))
+        return WayOut(name, "", reason.value, reference)
 
     async def _judge(self, asked: LogoutRequest, now: Instant) -> LogoutDecision:
         client = await self._only_client(asked)

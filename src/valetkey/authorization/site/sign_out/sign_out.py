@@ -1,4 +1,4 @@
-"""GET and POST /oauth/sign-out: ask first, so that no link can do it; then end the session."""
+"""/oauth/sign-out: ask first, so that no link can do it; then end the session."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,25 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.authentication.session import SignedIn, find_unended
 from valetkey.authorization.layout.addresses import SIGN_OUT
 from valetkey.authorization.layout.contexts import SignedInPerson
-from valetkey.authorization.layout.render import content_security_policy, render
-from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.site.presentation import Renderer, shown_person
-from valetkey.kernel.url import origin
-from valetkey.web.exchange import Pairs, Request, Response, html_response, see_other
-from valetkey.web.form import Form, read_form
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    Visit,
+    VisitorRequest,
+    visitor_request,
+)
+from valetkey.authorization.site.presentation import shown_person
+from valetkey.web.exchange import Interrupt, Pairs, see_other
+from valetkey.web.form import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,76 +107,99 @@ NOWHERE = WayOut()
 """Somebody came by themselves and stays."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingRequest(VisitorRequest):
+    """A request to sign out: the session in this browser, if there is one, and the way out."""
+
+    session: Session | None
+    way: WayOut
+    person: SignedInPerson | None = None
+
+
 @dataclass(frozen=True, slots=True)
-class SignOutEndpoint:
-    """The way out, for whoever comes by themselves and for whoever an app sends."""
+class LeavePages:
+    """Ask whether to sign out, and do it: for users who come by themselves or from an app."""
 
-    browsers: Browsers
-    renderer: Renderer
-    deed: SignOut
+    cookies: Cookies
+    sign_out: SignOut
 
-    async def get(self, request: Request) -> Response:
-        """The question; or, where nobody is signed in, that it is done."""
-        return await self.ask(request, NOWHERE)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        return (Page(SIGN_OUT, self._alone, self.show, Act(self.end, requires=_pressed)),)
 
-    async def ask(self, request: Request, way: WayOut) -> Response:
-        """The question, or where nobody is signed in, the end of the way."""
-        signed_in = await self.browsers.signed_in(request)
-        session = signed_in.session if signed_in else await self._unended(request)
+    async def show(self, request: LeavingRequest) -> Outcome:
+        """Ask; without a session, show or redirect to the end of the way."""
+        session, way = request.session, request.way
         if session is None:
-            forget = self.browsers.cookies.end() if self.browsers.cookies.session(request) else ()
+            forget = self.cookies.end() if self.cookies.session(request.request) else ()
             if way.returns_to:
-                return see_other(way.returns_to, *forget)
-            return self._signed_out(request, way, (), forget)
-        browser, headers = self.browsers.browser(request)
+                return SeeOther(way.returns_to, forget)
+            return _signed_out(way, (), forget)
         page = SignOutPage(
             action=SIGN_OUT,
-            csrf=self.browsers.csrf(browser, PURPOSE, session.id, *way.values),
+            csrf=request.csrf,
             session=session.id,
-            person=shown_person(signed_in) if signed_in else None,
+            person=request.person,
             app_name=way.app_name,
             fields=way.fields,
         )
-        return self.renderer.page(request, page, returns_to=way.returns_to, headers=headers)
+        return Show(page, returns_to=way.returns_to)
 
-    async def post(self, request: Request) -> Response:
+    async def end(self, request: LeavingRequest) -> Outcome:
         """End the session, the grants that were to end with it, and the cookies; tell the apps."""
-        self.browsers.check_origin(request)
-        form = read_form(request.body)
-        way = WayOut.of(form)
-        session = await self._unended(request)
-        # Who pressed twice has no session any more and still goes where the first press led.
-        about = session.id if session is not None else form.get("session") or ""
-        forget = self.browsers.cookies.end()
-        if not about:
-            return see_other(SIGN_OUT, *forget)
-        browser = self.browsers.cookies.browser(request)
-        self.browsers.check_form(request, form, browser, PURPOSE, about, *way.values)
-        frames = () if session is None else await self.deed.end(session, request.at)
+        session, way, forget = request.session, request.way, self.cookies.end()
+        frames = () if session is None else await self.sign_out.end(session, request.now)
         if frames or way.unreturned:
-            return self._signed_out(request, way, frames, forget)
-        return see_other(way.returns_to or SIGN_OUT, *forget)
+            return _signed_out(way, frames, forget)
+        return SeeOther(way.returns_to or SIGN_OUT, forget)
 
-    async def _unended(self, request: Request) -> Session | None:
-        cookie, now = self.browsers.cookies.session(request), request.at
-        if not cookie:
-            return None
-        key = self.browsers.keyring.fingerprint_key
-        return await self.browsers.store.read(lambda tx: find_unended(tx, cookie, key, now))
+    async def _alone(self, visit: Visit) -> LeavingRequest:
+        return await leaving(visit, NOWHERE)
 
-    def _signed_out(
-        self, request: Request, way: WayOut, frames: Sequence[str], headers: Pairs
-    ) -> Response:
-        page = SignedOutPage(way.returns_to, way.unreturned, way.reference, tuple(frames))
-        policy = content_security_policy()
-        if frames and way.returns_to:
-            # The header, for it needs no script: frames have so long to load.
-            headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
-        if frames:
-            policy = f"{policy}; frame-src {' '.join(dict.fromkeys(map(origin, frames)))}"
-        viewer = viewer_of(request, languages=self.renderer.brands.current.languages)
-        body = render(page, brand=self.renderer.brands.current, viewer=viewer)
-        return html_response(body, 200, policy, (*spoken(viewer), *headers))
+
+async def leaving(visit: Visit, way: WayOut) -> LeavingRequest:
+    """Find the session that the visitor may end, and prepare the form that ends it."""
+    browsers, request = visit.browsers, visit.request
+    found = await browsers.signed_in(request)
+    session = found.session if found else await _unended(visit)
+    if session is None:
+        return LeavingRequest(request, session=None, way=way)
+    it = visitor_request(visit, None, PURPOSE, session.id, *way.values)
+    person = shown_person(found) if found else None
+    return LeavingRequest(
+        request, it.browser, it.csrf, it.headers, session=session, way=way, person=person
+    )
+
+
+async def _pressed(visit: Visit) -> LeavingRequest:
+    """Require that the form came from a page of this server, in this browser."""
+    form = visit.form() or Form({})
+    way, session = WayOut.of(form), await _unended(visit)
+    # Who pressed twice has no session any more and still goes where the first press led.
+    about = session.id if session is not None else form.get("session") or ""
+    if not about:
+        raise Interrupt(see_other(SIGN_OUT, *visit.browsers.cookies.end()))
+    it = visitor_request(visit, form, PURPOSE, about, *way.values)
+    return LeavingRequest(
+        it.request, it.browser, it.csrf, it.headers, form, session=session, way=way
+    )
+
+
+async def _unended(visit: Visit) -> Session | None:
+    browsers, now = visit.browsers, visit.request.at
+    cookie = browsers.cookies.session(visit.request)
+    if not cookie:
+        return None
+    key = browsers.keyring.fingerprint_key
+    return await browsers.store.read(lambda tx: find_unended(tx, cookie, key, now))
+
+
+def _signed_out(way: WayOut, frames: Sequence[str], headers: Pairs) -> Show:
+    page = SignedOutPage(way.returns_to, way.unreturned, way.reference, tuple(frames))
+    if frames and way.returns_to:
+        # The header, for it needs no script: frames have so long to load.
+        headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
+    return Show(page, headers=headers, frames=frames)
 
 
 def csrf_to_sign_out(browsers: Browsers, browser: str, signed_in: SignedIn) -> str:

@@ -31,24 +31,30 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     DeadLinkPage,
     Matter,
-    browser_print,
     link_in,
-    read,
-    shown,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
-from valetkey.authorization.site.presentation import Renderer, asking_app
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    Show,
+    VisitorRequest,
+    retry_after,
+    visitor,
+)
 from valetkey.authorization.site.sign_in.flow import (
     Admitted,
     PreparedSignIn,
     ReturnTarget,
     SignInFlow,
-    return_target_of,
+    TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode
 from valetkey.kernel.refusal import Refused
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Interrupt, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +122,35 @@ _UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
-class SignUpEndpoint:
+class CreateAccount:
     """The form, and the page behind the emailed link."""
 
     flow: SignInFlow
-    renderer: Renderer
-    deed: SignUp
+    sign_up: SignUp
     invitations: Invitations
 
-    async def get(self, request: Request) -> Response:
-        """Show the form, if sign-up is open or the visitor is invited."""
-        target = await return_target_of(self.flow.server, request)
-        if isinstance(target, Response):
-            return target
-        invited = await self._invited(request)
-        if not self._is_open(invited):
-            return self._closed(request, target)
-        return self._form(request, target, Typed("", invited, "", ""), SignUpErrors({}), invited)
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        finish = Act(self.finish, opaque=("password",))
+        return (
+            Page(SIGN_UP, self.flow.visitor(PURPOSE), self.show, Act(self.begin, opaque=("new",))),
+            Page(SIGN_UP_CONFIRM, visitor(PURPOSE), self.show_link, finish),
+        )
 
-    async def post(self, request: Request) -> Response:
-        """Send the confirmation link, or show each fault beside its field."""
-        target = await return_target_of(self.flow.server, request)
-        if isinstance(target, Response):
-            return target
-        form = read(self.flow.server, request, PURPOSE, target.about, opaque=("new",))
+    async def show(self, request: TargetRequest) -> Outcome:
+        """Show the form, if sign-up is open or the visitor is invited."""
         invited = await self._invited(request)
         if not self._is_open(invited):
-            return self._closed(request, target)
+            return self._closed(request)
+        return _form(request, Typed("", invited, "", ""), SignUpErrors({}), invited)
+
+    async def begin(self, request: TargetRequest) -> Outcome:
+        """Send the confirmation link, or show each fault beside its field."""
+        server, target = self.flow.server, request.target
+        form, came = request.form, request.request
+        invited = await self._invited(request)
+        if not self._is_open(invited):
+            return self._closed(request)
         typed = Typed(
             (form.get("username") or "").strip(),
             invited or (form.get("email") or "").strip(),
@@ -152,148 +160,129 @@ class SignUpEndpoint:
         asked = SignUpOrigin(
             target.sealed,
             target.to,
-            browser_print(self.flow.server, request),
-            request.address,
-            language_of(request, None, self.renderer.brands.current.languages).tag,
+            self._browser(request),
+            came.address,
+            language_of(came, None, server.brand.languages).tag,
         )
-        fresh, entered = self.flow.fresh(request), list[Admitted]()
+        fresh, entered = self.flow.fresh(came), list[Admitted]()
         invitation = link_in(request) if invited else ""
-        enter = self._enter(request, fresh, entered)
-        done = await self.deed.begin(typed, asked, request.at, enter, invitation)
+        enter = self._enter(came, fresh, entered)
+        done = await self.sign_up.begin(typed, asked, request.now, enter, invitation)
         if isinstance(done, SignUpErrors):
-            return self._form(request, target, typed, done, invited)
+            return _form(request, typed, done, invited)
         if isinstance(done, Waiting):
-            box = mailbox_of(self.deed.outbox)
+            box = mailbox_of(self.sign_up.outbox)
             again, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
-            page = CheckEmailPage(Matter.SIGN_UP, typed.email, again, on, box)
-            return self.renderer.page(request, page)
-        return self.flow.goes_on(request, target, fresh, entered[-1])
+            return Show(CheckEmailPage(Matter.SIGN_UP, typed.email, again, on, box))
+        return self.flow.goes_on(came, target, fresh, entered[-1])
 
-    async def look(self, request: Request) -> Response:
+    async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its button is pressed."""
         link = link_in(request)
-        found = await self.deed.look(link, browser_print(self.flow.server, request), request.at)
-        if found is None:
-            return self._dead(request)
-        return self._finish(request, link, found)
+        found = await self.sign_up.look(link, self._browser(request), request.now)
+        return _dead() if found is None else _finish(request, link, found)
 
-    async def finish(self, request: Request) -> Response:
+    async def finish(self, request: VisitorRequest) -> Outcome:
         """Create the account and sign its user in."""
-        form = read(self.flow.server, request, PURPOSE, opaque=("password",))
-        link, browser = form.get("link") or "", browser_print(self.flow.server, request)
-        found = await self.deed.look(link, browser, request.at)
+        flow, came, now = self.flow, request.request, request.now
+        link, browser = request.form.get("link") or "", self._browser(request)
+        found = await self.sign_up.look(link, browser, now)
         if found is None:
-            return self._dead(request)
-        fresh, entered = self.flow.fresh(request), list[Admitted]()
-        password = form.get("password") or ""
-        enter = self._enter(request, fresh, entered)
-        done = await self.deed.confirm(link, browser, password, request.at, enter)
+            return _dead()
+        fresh, entered = flow.fresh(came), list[Admitted]()
+        password = request.form.get("password") or ""
+        enter = self._enter(came, fresh, entered)
+        done = await self.sign_up.confirm(link, browser, password, now, enter)
         if done is None or done is SignUpFault.TAKEN:
-            return self._dead(request, taken=done is not None)
+            return _dead(taken=done is not None)
         if isinstance(done, int):
-            return self._finish(request, link, found, wait=done)
+            return _finish(request, link, found, wait=done)
         if not isinstance(done, User):
-            return self._finish(request, link, found, wrong=True)
-        target = await self._way_on(request, found)
-        if isinstance(target, Response):
-            return target
-        return self.flow.goes_on(request, target, fresh, entered[-1])
+            return _finish(request, link, found, wrong=True)
+        return flow.goes_on(came, await self._way_on(came, found), fresh, entered[-1])
 
-    async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget | Response:
+    async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget:
         """Return where they were going, if they began in this browser and not too long ago."""
-        to = safe_return_path(found.to)
+        server, to = self.flow.server, safe_return_path(found.to)
         if not found.is_here or not found.interaction:
             return ReturnTarget("", to)
         try:
-            interaction = open_interaction(self.flow.server, request, found.interaction)
-            pending = await judge(self.flow.server, request, interaction)
-        except Refused:
+            interaction = open_interaction(server, request, found.interaction)
+            pending = await judge(server, request, interaction)
+        except (Refused, Interrupt):
+            # An app that must be sent an error gets it when it asks again.
             return ReturnTarget("", to)
-        # An app that must be told no is told so when it asks again.
-        return (
-            ReturnTarget("", to)
-            if isinstance(pending, Response)
-            else ReturnTarget(found.interaction, "", pending)
-        )
+        return ReturnTarget(found.interaction, "", pending)
 
     def _enter(self, request: Request, fresh: PreparedSignIn, entered: list[Admitted]) -> Enter:
-
         def enter(tx: Transaction, user: User) -> None:
             entered.append(self.flow.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
 
         return enter
 
-    async def _invited(self, request: Request) -> str:
-        link, now = link_in(request), request.at
-        if not link or self.deed.mode is Mode.OFF:
+    def _browser(self, request: VisitorRequest) -> str:
+        """Return the fingerprint of the browser; "" for one that came without a cookie."""
+        cookies = self.flow.server.cookies
+        return cookies.browser_print(cookies.browser(request.request)) or ""
+
+    async def _invited(self, request: VisitorRequest) -> str:
+        link, now = link_in(request), request.now
+        if not link or self.sign_up.mode is Mode.OFF:
             return ""
-        return await self.flow.server.store.read(lambda tx: self.invitations.find(tx, link, now))
+        store = self.flow.server.store
+        return await store.read(lambda tx: self.invitations.find(tx, link, now))
 
     def _is_open(self, invited: str) -> bool:
-        return self.deed.mode is Mode.OPEN or bool(invited)
+        return self.sign_up.mode is Mode.OPEN or bool(invited)
 
-    def _closed(self, request: Request, target: ReturnTarget) -> Response:
-        page = SignUpClosedPage(target.leads(SIGN_IN), self.deed.mode is Mode.INVITATION)
-        return self.renderer.page(request, page, _CLOSED)
+    def _closed(self, request: TargetRequest) -> Show:
+        by_invitation = self.sign_up.mode is Mode.INVITATION
+        return Show(SignUpClosedPage(request.target.leads(SIGN_IN), by_invitation), _CLOSED)
 
-    def _form(
-        self,
-        request: Request,
-        target: ReturnTarget,
-        typed: Typed,
-        wrong: SignUpErrors,
-        invited: str,
-    ) -> Response:
-        pending = target.pending
-        app = (
-            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
-        )
-        seen = shown(self.flow.server, request, PURPOSE, target.about)
-        faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
-        action = target.leads(SIGN_UP)
-        if invited:
-            action += f"{'&' if '?' in action else '?'}link={link_in(request)}"
-        page = SignUpPage(
-            action=action,
-            csrf=seen.csrf,
-            sign_in_url=target.leads(SIGN_IN),
-            shortest=SHORTEST,
-            app=app,
-            username=typed.username[:_LONGEST],
-            email=typed.email[:_LONGEST],
-            name=typed.name[:_LONGEST],
-            invited=bool(invited),
-            faults=faults,
-            wait=wrong.wait,
-        )
-        status = TOO_MANY if wrong.wait else BAD_REQUEST if faults else 200
-        headers = seen.waits(wrong.wait)
-        returns_to = "" if pending is None else pending.asked.returns.redirect_uri
-        return self.renderer.page(request, page, status, returns_to=returns_to, headers=headers)
 
-    def _finish(
-        self,
-        request: Request,
-        link: str,
-        found: Confirmation,
-        *,
-        wrong: bool = False,
-        wait: int = 0,
-    ) -> Response:
-        seen = shown(self.flow.server, request, PURPOSE)
-        page = FinishSignUpPage(
-            action=SIGN_UP_CONFIRM,
-            csrf=seen.csrf,
-            link=link,
-            username=found.username,
-            email=found.email,
-            asks_password=not found.is_here,
-            wrong=wrong,
-            wait=wait,
-        )
-        status = TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
-        return self.renderer.page(request, page, status, headers=seen.waits(wait))
+def _form(request: TargetRequest, typed: Typed, wrong: SignUpErrors, invited: str) -> Show:
+    faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
+    action = request.target.leads(SIGN_UP)
+    if invited:
+        action += f"{'&' if '?' in action else '?'}link={link_in(request)}"
+    page = SignUpPage(
+        action=action,
+        csrf=request.csrf,
+        sign_in_url=request.target.leads(SIGN_IN),
+        shortest=SHORTEST,
+        app=request.app,
+        username=typed.username[:_LONGEST],
+        email=typed.email[:_LONGEST],
+        name=typed.name[:_LONGEST],
+        invited=bool(invited),
+        faults=faults,
+        wait=wrong.wait,
+    )
+    status = TOO_MANY if wrong.wait else BAD_REQUEST if faults else 200
+    return Show(page, status, retry_after(wrong.wait), request.returns_to)
 
-    def _dead(self, request: Request, *, taken: bool = False) -> Response:
-        page = DeadLinkPage(Matter.SIGN_UP, SIGN_UP, taken)
-        return self.renderer.page(request, page, GONE)
+
+def _finish(
+    request: VisitorRequest,
+    link: str,
+    found: Confirmation,
+    *,
+    wrong: bool = False,
+    wait: int = 0,
+) -> Show:
+    page = FinishSignUpPage(
+        action=SIGN_UP_CONFIRM,
+        csrf=request.csrf,
+        link=link,
+        username=found.username,
+        email=found.email,
+        asks_password=not found.is_here,
+        wrong=wrong,
+        wait=wait,
+    )
+    status = TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
+    return Show(page, status, retry_after(wait))
+
+
+def _dead(*, taken: bool = False) -> Show:
+    return Show(DeadLinkPage(Matter.SIGN_UP, SIGN_UP, taken), GONE)

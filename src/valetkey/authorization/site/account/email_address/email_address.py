@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.account.email_change import EmailChange, EmailFault
-from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.email.links import (
     EMAIL,
     EMAIL_CONFIRM,
@@ -21,8 +21,6 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     DeadLinkPage,
     Matter,
     link_in,
-    read,
-    shown,
 )
 from valetkey.authorization.site.page import (
     Act,
@@ -32,11 +30,12 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    VisitorRequest,
     confirmed,
+    retry_after,
+    visitor,
 )
-from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Request, Response, see_other
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,55 +147,55 @@ class Email:
             sent_to=sent_to,
         )
         status = TOO_MANY if wait else BAD_REQUEST if fault else 200
-        return Show(context, status, (("retry-after", str(wait)),) if wait else ())
+        return Show(context, status, retry_after(wait))
 
 
 @dataclass(frozen=True, slots=True)
-class EmailLinkEndpoint:
+class EmailLink:
     """The page of one kind of link."""
 
-    browsers: Browsers
-    renderer: Renderer
-    deed: EmailChange
+    change: EmailChange
+    cookies: Cookies
     kind: VoucherKind
 
-    async def look(self, request: Request) -> Response:
-        """What it would do: nothing changes before its button is pressed."""
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        path, met = _PATHS[self.kind], visitor(PURPOSE, self.kind)
+        return (Page(path, met, self.show, Act(self.follow)),)
+
+    async def show(self, request: VisitorRequest) -> Outcome:
+        """Say what the link does: nothing changes before its button is pressed."""
         link = link_in(request)
-        change = await self.deed.look(self.kind, link, request.at)
+        change = await self.change.look(self.kind, link, request.now)
         if change is None:
-            return self._dead(request)
-        seen = shown(self.browsers, request, PURPOSE, self.kind)
+            return self._dead()
         page = EmailLinkPage(
             action=_PATHS[self.kind],
-            csrf=seen.csrf,
+            csrf=request.csrf,
             link=link,
             what=_WORDS[self.kind],
             username=change.user.username,
             email=change.email,
         )
-        return self.renderer.page(request, page, headers=seen.headers)
+        return Show(page)
 
-    async def act(self, request: Request) -> Response:
-        """Do it."""
-        form = read(self.browsers, request, PURPOSE, self.kind)
-        link, now = form.get("link") or "", request.at
+    async def follow(self, request: VisitorRequest) -> Outcome:
+        """Do what the link is for."""
+        link, now = request.form.get("link") or "", request.now
         if self.kind is VoucherKind.EMAIL_UNDO:
-            reset = await self.deed.undo(link, now)
+            reset = await self.change.undo(link, now)
             if reset is None:
-                return self._dead(request)
-            # Whoever has the link in the letter may have this one as well.
-            return see_other(f"{RESET}?link={reset.reveal()}", *self.browsers.cookies.end())
-        does = self.deed.verify if self.kind is VoucherKind.EMAIL_VERIFY else self.deed.confirm
+                return self._dead()
+            # Whoever has the link in the email may have this one as well.
+            return SeeOther(f"{RESET}?link={reset.reveal()}", self.cookies.end())
+        verifies = self.kind is VoucherKind.EMAIL_VERIFY
+        does = self.change.verify if verifies else self.change.confirm
         change = await does(link, now)
-        if change is None:
-            return self._dead(request)
-        return self.renderer.page(request, EmailDonePage(change.email, HOME))
+        return self._dead() if change is None else Show(EmailDonePage(change.email, HOME))
 
-    def _dead(self, request: Request) -> Response:
+    def _dead(self) -> Show:
         undo = self.kind is VoucherKind.EMAIL_UNDO
-        page = DeadLinkPage(Matter(self.kind.value), HOME if undo else EMAIL)
-        return self.renderer.page(request, page, GONE)
+        return Show(DeadLinkPage(Matter(self.kind.value), HOME if undo else EMAIL), GONE)
 
 
 _PATHS = {

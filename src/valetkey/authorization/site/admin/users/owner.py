@@ -15,21 +15,33 @@ from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
-from valetkey.authorization.authentication.session import NewSession, start_session
+from valetkey.authorization.authentication.session import NewSession, SignedIn, start_session
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.admin.administrator import ADMIN, nothing_here
-from valetkey.authorization.site.page import Interrupt, require_confirmed, signed_in_request
-from valetkey.authorization.site.presentation import Renderer, shown_person
+from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
+    Visit,
+    VisitorRequest,
+    require_confirmed,
+    signed_in,
+    signed_in_request,
+    visitor_request,
+)
+from valetkey.authorization.site.presentation import shown_person
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Refuse, Request, Response, see_other
-from valetkey.web.form import read_form, read_query
-from valetkey.web.router import Body, Route
+from valetkey.web.exchange import Request
+from valetkey.web.form import read_query
 
 OWNER = "/admin/owner"
 OWNER_ACCOUNT = "/admin/owner/account"
@@ -93,44 +105,51 @@ class OwnerPage:
     has_owner: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerRequest(VisitorRequest):
+    """A request of a browser that has a link; None for a link that is over."""
+
+    link: OwnerLink | None
+    signed_in: SignedIn | None = None
+
+    @property
+    def viewer(self) -> User | None:
+        """The signed-in user, if there is one."""
+        return None if self.signed_in is None else self.signed_in.user
+
+
 @dataclass(frozen=True, slots=True)
 class OwnerLinks:
     """The way from the link to the role."""
 
     browsers: Browsers
-    renderer: Renderer
     accounts: Accounts
     passwords: PasswordSignIn
 
-    def routes(self, refuse: Refuse) -> tuple[Route, ...]:
+    def pages(self) -> tuple[AnyPage, ...]:
         """The page of the link, for visitors too, and the form for an account."""
-        methods = {"GET": self.get, "HEAD": self.get, "POST": self.become}
+        become = Act(self.become, requires=self._becoming)
+        make = Act(self.make, opaque=_FIELDS)
         return (
-            Route(OWNER, methods, refuse, Body.FORM, hides_query=True),
-            Route(OWNER_ACCOUNT, {"POST": self.make}, refuse, Body.FORM),
+            Page(OWNER, self._looking, self.show, become, hides_query=True),
+            Page(OWNER_ACCOUNT, self._making, act=make),
         )
 
-    async def get(self, request: Request) -> Response:
+    async def show(self, request: OwnerRequest) -> Outcome:
         """Take the link out of the address; then say what comes next."""
-        given = read_query(request.hidden_query).get("link")
+        if request.link is None:
+            return await self._over()
+        given = read_query(request.request.hidden_query).get("link")
         if given is not None:
             # From here on the link is in no address that a history or a referrer could keep.
-            if await self._find(given, request) is None:
-                return await self._over(request)
-            return see_other(OWNER, self._remember(given))
-        link = await self._known(request)
-        if isinstance(link, Response):
-            return link
+            return SeeOther(OWNER, (self._remember(given),))
         return await self._page(request)
 
-    async def make(self, request: Request) -> Response:
+    async def make(self, request: OwnerRequest) -> Outcome:
         """Make an account for who has none, and sign them in."""
-        self.browsers.check_origin(request)
-        form = read_form(request.body, opaque=_FIELDS)
-        link = await self._known(request)
-        if isinstance(link, Response):
-            return link
-        self.browsers.check_form(request, form, self.browsers.cookies.browser(request), PURPOSE)
+        link, form = request.link, request.form
+        if link is None:
+            return await self._over()
         username, email, name = (form.get(field) or "" for field in _FIELDS[:3])
         typed = NewOwner(username, email, name)
         record = UserRecord(typed.username, typed.email, typed.name)
@@ -142,16 +161,13 @@ class OwnerLinks:
             wrong.append("password")
         if wrong or prepared is None:
             return await self._page(request, _with_faults(typed, wrong))
-        salt = self.browsers.random(_SALT)
+        browsers, now = self.browsers, request.now
         data = await self.passwords.offload.run(
-            hash_prepared, prepared, self.passwords.passwords, salt
+            hash_prepared, prepared, self.passwords.passwords, browsers.random(_SALT)
         )
-        new = NewSession.fresh(request.headers.get("user-agent") or "", self.browsers.random)
-        key, sessions, now = (
-            self.browsers.keyring.fingerprint_key,
-            self.browsers.sessions,
-            request.at,
-        )
+        agent = request.request.headers.get("user-agent") or ""
+        new = NewSession.fresh(agent, browsers.random)
+        key, sessions = browsers.keyring.fingerprint_key, browsers.sessions
 
         def work(tx: Transaction) -> bool:
             made = register_bearer(tx, link, self.accounts, record, data, now)
@@ -161,71 +177,86 @@ class OwnerLinks:
             start_session(tx, new, made, key, sessions, now, methods=by)
             return True
 
-        if not await self.browsers.store.write(work, done_by=ANONYMOUS):
+        if not await browsers.store.write(work, done_by=ANONYMOUS):
             return await self._page(request, _with_faults(typed, ["username"]))
-        return see_other(OWNER, *self.browsers.cookies.begin(new.cookie, new.id))
+        return SeeOther(OWNER, browsers.cookies.begin(new.cookie, new.id))
 
-    async def become(self, request: Request) -> Response:
+    async def become(self, request: OwnerRequest) -> Outcome:
         """Use the link up."""
-        self.browsers.check_origin(request)
-        try:
-            visitor = await signed_in_request(self.browsers, request, read_form(request.body))
-            link = await self._known(request)
-            if isinstance(link, Response):
-                return link
-            await require_confirmed(self.browsers, visitor, OWNER)
-        except Interrupt as interrupt:
-            return interrupt.response
-        session, sessions, now = visitor.session, self.browsers.sessions, request.at
+        link, signed_in, now = request.link, request.signed_in, request.now
+        if link is None or signed_in is None:
+            return await self._over()
+        session, sessions = signed_in.session, self.browsers.sessions
         await self.browsers.store.write(
             lambda tx: become_owner(tx, link, session.id, sessions, now, self.accounts.notices),
             done_by=by_user(session.uid),
         )
-        return see_other(ADMIN, self._forget())
+        return SeeOther(ADMIN, (self._forget(),))
 
-    async def _page(self, request: Request, new: NewOwner | None = None) -> Response:
-        signed_in = await self.browsers.signed_in(request)
-        if signed_in is None or new is not None:
-            browser, headers = self.browsers.browser(request)
-            csrf = self.browsers.csrf(browser, PURPOSE)
-            page = OwnerPage(
-                OWNER,
-                OWNER_ACCOUNT,
-                f"{SIGN_IN}?to={OWNER}",
-                csrf,
-                SHORTEST,
-                new=new or NewOwner(),
-            )
-            status = 200 if new is None else _BAD_REQUEST
-            return self.renderer.page(request, page, status, headers=headers)
-        try:
-            visitor = await signed_in_request(self.browsers, request)
-        except Interrupt as interrupt:
-            return interrupt.response
-        user = visitor.user
-        protected = await self.browsers.store.read(lambda tx: tx.users.has_second_factor(user.uid))
+    async def _looking(self, visit: Visit) -> OwnerRequest:
+        """Require the link, in the address or in a cookie. Raises Refused (not found) without."""
+        request = visit.request
+        given = read_query(request.hidden_query).get("link")
+        if given is not None:
+            return OwnerRequest(request, link=await self._find(given, request))
+        link = await self._known(request)
+        if link is None:
+            return OwnerRequest(request, link=None)
+        found = await visit.browsers.signed_in(request)
+        it = (
+            visitor_request(visit, None, PURPOSE)
+            if found is None
+            else signed_in_request(visit, found)
+        )
+        return OwnerRequest(request, it.browser, it.csrf, it.headers, link=link, signed_in=found)
+
+    async def _making(self, visit: Visit) -> OwnerRequest:
+        """Require the link, and that the form came from a page of this server."""
+        form, link = visit.form(), await self._known(visit.request)
+        if link is None:
+            return OwnerRequest(visit.request, link=None)
+        it = visitor_request(visit, form, PURPOSE)
+        return OwnerRequest(it.request, it.browser, it.csrf, it.headers, it.form, link=link)
+
+    async def _becoming(self, visit: Visit) -> OwnerRequest:
+        """Require a signed-in user with the link, and recent authentication."""
+        it = await signed_in(visit)
+        link = await self._known(it.request)
+        if link is not None:
+            await require_confirmed(visit.browsers, it, OWNER)
+        return OwnerRequest(
+            it.request, it.browser, it.csrf, it.headers, link=link, signed_in=it.signed_in
+        )
+
+    async def _page(self, request: OwnerRequest, new: NewOwner | None = None) -> Show:
+        signed_in, protected = request.signed_in, False
+        if signed_in is not None:
+            uid = signed_in.user.uid
+            store = self.browsers.store
+            protected = await store.read(lambda tx: tx.users.has_second_factor(uid))
         page = OwnerPage(
             OWNER,
             OWNER_ACCOUNT,
             f"{SIGN_IN}?to={OWNER}",
-            visitor.csrf,
+            request.csrf,
             SHORTEST,
-            shown_person(visitor.signed_in),
+            None if signed_in is None else shown_person(signed_in),
             protected=protected,
+            new=new or NewOwner(),
         )
-        return self.renderer.page(request, page, user=user, headers=visitor.headers)
+        return Show(page, 200 if new is None else _BAD_REQUEST)
 
-    async def _over(self, request: Request) -> Response:
+    async def _over(self) -> Show:
         has_owner = await self.browsers.store.read(lambda tx: tx.people.has_owner())
         page = OwnerPage("", "", "", "", SHORTEST, over=True, has_owner=has_owner)
-        return self.renderer.page(request, page, _NOT_FOUND, headers=(self._forget(),))
+        return Show(page, _NOT_FOUND, (self._forget(),))
 
-    async def _known(self, request: Request) -> OwnerLink | Response:
-        """The link of this browser, or the page that says that it is over."""
+    async def _known(self, request: Request) -> OwnerLink | None:
+        """Return the link of this browser, None if it is over. Raises Refused without any."""
         given = request.cookie(self._name)
         if given is None:
             raise nothing_here()
-        return await self._find(given, request) or await self._over(request)
+        return await self._find(given, request)
 
     async def _find(self, given: str, request: Request) -> OwnerLink | None:
         if not well_formed(Prefix.LINK, given):

@@ -19,7 +19,6 @@ from valetkey.authorization.actions.developer.trial import (
     open_token,
     seal_token,
 )
-from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.site.developer.app import (
@@ -43,8 +42,9 @@ from valetkey.authorization.site.page import (
     Outcome,
     Page,
     Show,
-    SignedInRequest,
+    Visit,
     nothing_there,
+    signed_in,
 )
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.strict_json import read_object
@@ -352,13 +352,14 @@ class TryIt:
         )
 
 
-async def _app_of_answer(browsers: Browsers, request: SignedInRequest) -> AppRequest:
+async def _app_of_answer(visit: Visit) -> AppRequest:
     """Require that the user is in the team of the app whose trial the state names."""
-    state = read_query(request.request.query, opaque=_ANSWERS).get("state") or ""
-    trial = Trial.open(state, browsers.keyring.sealer, request.now)
+    request = await signed_in(visit)
+    state = read_query(visit.request.query, opaque=_ANSWERS).get("state") or ""
+    trial = Trial.open(state, visit.browsers.keyring.sealer, visit.request.at)
     if trial is None:
         raise nothing_there("trial")
-    return await member_of(browsers, request, trial.client_id)
+    return await member_of(visit, request, trial.client_id)
 
 
 def _sent_by(
