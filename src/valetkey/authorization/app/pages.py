@@ -128,10 +128,14 @@ class Site:
         """Begin sessions."""
         return SignInFlow(self.server, self.factors, self.foundation.notices)
 
+    def passwords_at(self, door: str) -> PasswordSignIn:
+        """Verify passwords, counting failed attempts apart under this name."""
+        return replace(self.passwords, door=door)
+
     @property
     def password_change(self) -> PasswordChange:
         """Change the password of a user who is signed in."""
-        here = replace(self.passwords, door="account")
+        here = self.passwords_at("account")
         server = self.server
         return PasswordChange(here, self.foundation.accounts(), server.sessions, server.random)
 
@@ -185,10 +189,10 @@ def visitor_pages(site: Site) -> tuple[AnyPage, ...]:
     foundation, server, federation = site.foundation, site.server, site.federation
     links, outbox, accounts = foundation.links, foundation.outbox, foundation.accounts()
     mode, name = foundation.settings.accounts.sign_up, foundation.settings.brand.name
-    by_link = replace(site.passwords, door="mailed")
+    by_link = site.passwords_at("mailed")
     sign_up = SignUp(mode, links, outbox, accounts, by_link, name)
     leave = LeavePages(server.cookies, site.sign_out)
-    owner = OwnerLinks(server, accounts, replace(site.passwords, door="account"))
+    owner = OwnerLinks(server, accounts, site.passwords_at("account"))
     upstream = (
         *Departure(federation).pages(),
         *Return(federation).pages(),

@@ -213,7 +213,7 @@ class Page(Generic[R]):
     `title` is marked as translatable. The pages with `nav` are the navigation of their area, in
     their order; for another page the nearest of them above it is current, unless `under` names the
     path of one. With `hides_query` the query of its address is kept out of logs and of redirects,
-    and read as `request.hidden_query`. Where GET has an effect (not `safe`), HEAD is refused.
+    and read as `request.hidden_query`. Without `head`, HEAD is refused: GET is a step of a flow.
     """
 
     path: str
@@ -224,7 +224,7 @@ class Page(Generic[R]):
     nav: bool = False
     under: str = ""
     hides_query: bool = False
-    safe: bool = True
+    head: bool = True
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
         """The route that answers for this page."""
@@ -373,7 +373,7 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
             met = await page.requires(Visit(server.browsers, request))
             return _respond(server.renderer, met, await show(met), navigation)
 
-        methods |= {"GET": get, "HEAD": get} if page.safe else {"GET": get}
+        methods |= {"GET": get, "HEAD": get} if page.head else {"GET": get}
     if act is not None:
 
         async def post(request: Request) -> Response:

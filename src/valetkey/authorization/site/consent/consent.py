@@ -137,7 +137,7 @@ class ConsentPages:
         """The page of this feature, and the button that leads to another account."""
         decide = Act(self.decide, multiple=("scope", "claim"))
         return (
-            Page(CONSENT, self._asked(AUTHORIZE), self.show, decide),
+            Page(CONSENT, self._asked(AUTHORIZE), self.show, decide, head=False),
             Page(SWITCH_ACCOUNT, self._asked(SIGN_IN), act=Act(self.switch_account)),
         )
 

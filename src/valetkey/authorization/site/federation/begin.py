@@ -50,7 +50,7 @@ class Departure:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The address that leads to a provider."""
-        return (Page(f"{WITH}/{{provider}}", self._errand, self.leave, safe=False),)
+        return (Page(f"{WITH}/{{provider}}", self._errand, self.leave, head=False),)
 
     async def leave(self, request: TripRequest) -> Outcome:
         """Redirect to the provider."""

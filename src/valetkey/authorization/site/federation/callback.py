@@ -76,7 +76,7 @@ class Return:
     def pages(self) -> tuple[AnyPage, ...]:
         """The address to which providers send users back. Its query has the code."""
         path = f"{WITH}/{{provider}}/callback"
-        return (Page(path, anyone, self.show, hides_query=True, safe=False),)
+        return (Page(path, anyone, self.show, hides_query=True, head=False),)
 
     async def show(self, request: VisitorRequest) -> Outcome:
         """Continue where the trip began."""

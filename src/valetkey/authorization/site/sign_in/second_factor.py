@@ -87,7 +87,8 @@ class SecondFactor:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
-        return (Page(SECOND_FACTOR, self._begun, self.show, Act(self.prove, opaque=_OPAQUE)),)
+        prove = Act(self.prove, opaque=_OPAQUE)
+        return (Page(SECOND_FACTOR, self._begun, self.show, prove, head=False),)
 
     async def show(self, request: StepRequest) -> Outcome:
         """Show the page."""

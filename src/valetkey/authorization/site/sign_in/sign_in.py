@@ -103,7 +103,7 @@ class SignIn:
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
         act = Act(self.sign_in, opaque=_OPAQUE)
-        return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act),)
+        return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act, head=False),)
 
     async def show(self, request: TargetRequest) -> Outcome:
         """Show the page. A visitor who is signed in, without a request of an app, is redirected."""

@@ -46,7 +46,8 @@ class Logout:
     def pages(self) -> tuple[AnyPage, ...]:
         """Show the page of signing out. A form of another site asks the same as a link."""
         show = self.leave.show
-        return (Page(LOGOUT, self._asked, show, Act(show, opaque=PARAMETERS, foreign=True)),)
+        act = Act(show, opaque=PARAMETERS, foreign=True)
+        return (Page(LOGOUT, self._asked, show, act, head=False),)
 
     async def _asked(self, visit: Visit) -> LeavingRequest:
         """Judge the request of the app; without a user, `show` redirects back to it.

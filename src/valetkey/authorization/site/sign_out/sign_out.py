@@ -125,7 +125,8 @@ class LeavePages:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
-        return (Page(SIGN_OUT, self._alone, self.show, Act(self.end, requires=_pressed)),)
+        end = Act(self.end, requires=_pressed)
+        return (Page(SIGN_OUT, self._alone, self.show, end, head=False),)
 
     async def show(self, request: LeavingRequest) -> Outcome:
         """Ask; without a session, show or redirect to the end of the way."""
