@@ -11,7 +11,7 @@ from valetkey.authorization.app.pages import account_pages, admin_pages, develop
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language
-from valetkey.authorization.layout.navigation import Navigation
+from valetkey.authorization.layout.navigation import Navigation, navigation_of
 from valetkey.authorization.layout.render import (
     PageContext,
     content_security_policy,
@@ -19,7 +19,7 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Viewer
-from valetkey.authorization.site.page import AnyPage, navigation_of
+from valetkey.authorization.site.page import AnyPage
 
 
 class _Unused:

@@ -1,6 +1,8 @@
 """The navigation of an area: its pages in their order, and which of them is shown."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +25,38 @@ class Navigation:
 
 NOWHERE = Navigation()
 """For pages that are in no area."""
+
+
+class Declared(Protocol):
+    """What a page declares about its place in the navigation."""
+
+    @property
+    def path(self) -> str:
+        """Its path, with arguments in braces."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its title, to be translated; "" for a page whose template has its own."""
+        ...
+
+    @property
+    def nav(self) -> bool:
+        """Whether the navigation of its area leads to it."""
+        ...
+
+    @property
+    def under(self) -> str:
+        """The path of the page that is current in the navigation; "" for the nearest above."""
+        ...
+
+
+def navigation_of(pages: Sequence[Declared], page: Declared | None = None) -> Navigation:
+    """The navigation of an area while this page of it is shown, None for its front page."""
+    listed = [each for each in pages if each.nav]
+    if page is None:
+        return Navigation("", tuple(MenuItem(each.path, each.title) for each in listed))
+    above = (each.path for each in listed if f"{page.path}/".startswith(f"{each.path}/"))
+    current = page.under or max(above, key=len, default="")
+    menu = tuple(MenuItem(each.path, each.title, each.path == current) for each in listed)
+    return Navigation(page.title, menu)

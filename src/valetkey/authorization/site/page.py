@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.navigation import MenuItem, Navigation
+from valetkey.authorization.layout.navigation import Declared, Navigation, navigation_of
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
@@ -231,28 +231,8 @@ class Page(Generic[R]):
         return _route(server, self, navigation)
 
 
-class AnyPage(Protocol):
+class AnyPage(Declared, Protocol):
     """A page, whatever its handlers receive."""
-
-    @property
-    def path(self) -> str:
-        """Its path, with arguments in braces."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Its title, to be translated; "" for a page whose template has its own."""
-        ...
-
-    @property
-    def nav(self) -> bool:
-        """Whether the navigation of its area leads to it."""
-        ...
-
-    @property
-    def under(self) -> str:
-        """The path of the page that is current in the navigation; "" for the nearest above."""
-        ...
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
         """The route that answers for it."""
@@ -351,17 +331,6 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
 def nothing_there(what: str) -> Refused:
     """The refusal for what does not exist, in the same words as for what belongs to others."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, f"there is no such {what}", f"account.{what}"))
-
-
-def navigation_of(pages: Sequence[AnyPage], page: AnyPage | None = None) -> Navigation:
-    """The navigation of an area while this page of it is shown, None for its front page."""
-    listed = [each for each in pages if each.nav]
-    if page is None:
-        return Navigation("", tuple(MenuItem(each.path, each.title) for each in listed))
-    above = (each.path for each in listed if f"{page.path}/".startswith(f"{each.path}/"))
-    current = page.under or max(above, key=len, default="")
-    menu = tuple(MenuItem(each.path, each.title, each.path == current) for each in listed)
-    return Navigation(page.title, menu)
 
 
 def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
