@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
-from tests.cli.site import configure, serving
+from tests.cli.site import begin, configure, serving
 from tests.support.wait import wait_until
 from valetkey.cli.serving.worker import NAME
 
@@ -224,13 +224,30 @@ def test_a_resource_server_alone_asks_for_its_credential(tmp_path: Path) -> None
     assert "resource.credential" in ran.err
 
 
-def test_the_resource_server_is_not_given_the_keyring(tmp_path: Path) -> None:
+def test_port_of_the_other_server_has_to_be_named(tmp_path: Path) -> None:
     configure(tmp_path)
-    with serving(tmp_path):
-        pass
+    ran = valetkey("serve", "authorization", here=tmp_path)
+    assert ran.code == 2
+    assert "resource.url" in ran.err
+
+
+def test_resource_server_gets_no_secret_of_the_authorization_server(tmp_path: Path) -> None:
+    file = begin(tmp_path)
+    file.write_text(
+        f'{file.read_text()}[mail]\nhost = "127.0.0.1"\ntls = "none"\nuser = "post"\n'
+        'from_address = "a@example.com"\n[metrics]\nlisten = "127.0.0.1:0"\n'
+    )
     keyring = (tmp_path / "valetkey/valetkey.keyring").read_text(encoding="ascii")
     (tmp_path / "valetkey/valetkey.keyring").unlink()
-    given = {"VALETKEY__AUTHORIZATION__KEYRING_TEXT": keyring.replace("\n", ";").split(";", 1)[1]}
+    # Too long for the address of a Unix socket.
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    given = {
+        "VALETKEY__AUTHORIZATION__KEYRING_TEXT": keyring.replace("\n", ";").split(";", 1)[1],
+        "VALETKEY__AUTHORIZATION__DATABASE": "sqlite:///valetkey/authorization.db",
+        "VALETKEY__MAIL__PASSWORD": "canary",
+        "TMPDIR": str(long),
+    }
     with subprocess.Popen(
         [str(PROGRAM), "serve"],
         cwd=tmp_path,
@@ -251,11 +268,12 @@ def test_the_resource_server_is_not_given_the_keyring(tmp_path: Path) -> None:
         finally:
             process.terminate()
             process.wait(60)
-    held = {name: b"KEYRING_TEXT" in text for name, text in environments.items()}
-    assert held == {
-        b"valetkey.cli.serving.authorization": True,
-        b"valetkey.cli.serving.resource": False,
-    }
+    for secret in (b"KEYRING_TEXT", b"AUTHORIZATION__DATABASE", b"canary"):
+        held = {name: secret in text for name, text in environments.items()}
+        assert held == {
+            b"valetkey.cli.serving.authorization": True,
+            b"valetkey.cli.serving.resource": False,
+        }
     assert not (tmp_path / "valetkey/valetkey.keyring").exists()
 
 

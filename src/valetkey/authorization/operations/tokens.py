@@ -11,7 +11,6 @@ from valetkey.authorization.operations.operation import (
     Result,
     reads,
     unchecked_write,
-    writes,
 )
 from valetkey.authorization.operations.paging import (
     PAGING,
@@ -79,7 +78,7 @@ def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> TokenM
 
 
 def end_token(tx: Transaction, call: Call) -> None:
-    """End a token. Refused (not found) where it does not work any more."""
+    """End a token and those made with it. Refused (not found) where it does not work any more."""
     if not api_tokens.end(tx, call.actor, call.named("token_id"), call.now):
         raise _no_such_token()
 
@@ -168,7 +167,7 @@ TOKENS = (
         "/tokens/{token_id}",
         Permission.KEYS,
         "Revoke token",
-        writes(end_token),
+        unchecked_write(end_token),
         status=204,
         refuses=(404,),
         commands=(

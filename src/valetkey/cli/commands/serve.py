@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from urllib.parse import urlsplit
 
 import click
@@ -14,6 +14,7 @@ from valetkey.cli import options
 from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
 from valetkey.cli.serving.recheck import fixed, wrong_objects
 from valetkey.config.agreement import missing_files, servers
+from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes
 from valetkey.config.paths import monitoring_token, process_path
@@ -24,7 +25,9 @@ from valetkey.web.connection.bind import bind, bind_named
 
 _ANEW = "valetkey.cli.register.anew"
 _LEDGER = "ledger"
-_NOT_FOR_RESOURCE = "VALETKEY__AUTHORIZATION__KEYRING_TEXT"
+_NOT_FOR_RESOURCE = ("VALETKEY__AUTHORIZATION__KEYRING_TEXT", "VALETKEY__AUTHORIZATION__DATABASE")
+_LONGEST = 60
+"""Characters of a directory in which the address of a worker's Unix socket fits (unix(7))."""
 
 
 @click.command()
@@ -51,12 +54,18 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     if new:
         import_module(_ANEW).begin_anew(settings, names)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
+    for name, part in servers(settings):
+        if name not in names and urlsplit(part.url).port == 0:
+            wrong = "the server chooses its port when both start together; name the port"
+            raise Mistake(wrong, f"{name}.url")
     given = _activated()
     sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
     # Last: a start that is refused leaves no directory behind.
-    folder = Path(mkdtemp(prefix="valetkey-"))
+    # mkdtemp makes a directory that no other user can enter.
+    elsewhere = "/tmp" if len(gettempdir()) > _LONGEST else None  # noqa: S108
+    folder = Path(mkdtemp(prefix="valetkey-", dir=elsewhere))
     SharedLedger.begin(folder / _LEDGER)
     scraping: Mapping[str, str] = {}
     if scraped is not None:
@@ -96,14 +105,25 @@ def _words(
     folder: Path,
     scraping: Mapping[str, str],
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """What a child is given: not the other server's secrets, but the ports that were found."""
+    """Return what a worker's environment gets, and the variables that it loses.
+
+    The resource server gets no secret of the authorization server.
+    """
     given: dict[str, str] = {**scraping}
     for other, url in urls.items():
         given[f"VALETKEY__{other.upper()}__URL"] = url
         given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
     if name != "resource":
         return given, ()
-    return {**given, VARIABLE: str(folder / _LEDGER)}, (_NOT_FOR_RESOURCE,)
+    # A secret in place of each, because settings that belong to it may need one.
+    masked = {
+        setting.variable: "withheld"
+        for setting in catalogue().values()
+        if setting.rule.only_by_environment
+        and setting.section not in {"resource", "metrics"}
+        and setting.variable in environment()
+    }
+    return {**given, **masked, VARIABLE: str(folder / _LEDGER)}, _NOT_FOR_RESOURCE
 
 
 def _scraped(settings: Settings) -> socket.socket | None:

@@ -37,6 +37,10 @@ _REQUEST_WITHIN = 2.0  # seconds for a scraper to send its request
 _RESPONSE_WITHIN = 2.0  # seconds for a scraper to receive the response
 _REQUEST_BYTES = 8 * 1024
 _LOOK_EVERY = 0.5
+_AT_ONCE = 16
+"""Connections that a worker answers at once; further ones wait, each for at most four seconds."""
+
+_MEASURING = threading.Lock()
 _PIECE = 256 * 1024
 
 
@@ -92,6 +96,7 @@ def _on_thread(
 
 
 def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) -> None:
+    free = threading.BoundedSemaphore(_AT_ONCE)
     with DefaultSelector() as selector:
         selector.register(listening, EVENT_READ)
         while True:
@@ -106,19 +111,38 @@ def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) ->
                 log.error("metrics.failed", failure)
                 time.sleep(_LOOK_EVERY)
                 continue
-            with caller:
-                try:
-                    caller.settimeout(_REQUEST_WITHIN)
-                    answer(caller)
-                except OSError:
-                    continue  # The scraper left, or was too slow.
-                except Exception as failure:  # noqa: BLE001 - without this thread all scrapes fail
-                    log.error("metrics.failed", failure)
+            work = threading.Thread(target=_answer, args=(caller, answer, free), daemon=True)
+            free.acquire()
+            try:
+                work.start()
+            except RuntimeError as failure:
+                # Out of threads.
+                log.error("metrics.failed", failure)
+                free.release()
+                caller.close()
+
+
+def _answer(
+    caller: socket.socket, answer: Callable[[socket.socket], None], free: threading.Semaphore
+) -> None:
+    with caller:
+        try:
+            caller.settimeout(_REQUEST_WITHIN)
+            answer(caller)
+        except OSError:
+            pass  # The scraper left, or was too slow.
+        except Exception as failure:  # noqa: BLE001 - a fault of one scrape
+            log.error("metrics.failed", failure)
+        finally:
+            free.release()
 
 
 def _tell(caller: socket.socket) -> None:
-    _measure_process()
-    caller.sendall(msgspec.json.encode(metrics.snapshot()))
+    # CPU time is added as the difference to what was counted.
+    with _MEASURING:
+        _measure_process()
+        told = msgspec.json.encode(metrics.snapshot())
+    caller.sendall(told)
 
 
 def _scrape(caller: socket.socket, scraping: Scraping, token: str) -> None:

@@ -1,6 +1,7 @@
 """Whatever a program does by the admin API is told with its token and the user who made it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller, person
 from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.actor import SYSTEM, by_client, by_token, by_user
 from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.event.people import UserChanged
@@ -139,5 +141,40 @@ def test_an_event_that_nobody_did_is_not_written_and_neither_is_its_change(
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
         assert user.disabled_at is None
+
+    run(tmp_path, story, database_url)
+
+
+def test_token_acts_up_to_the_role_whose_permissions_it_has(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        await person(it, "bob", Role.SUPPORT, 2002)
+        await person(it, "cyd", None, 2003)
+        token = await caller(it, permissions=("read", "people"))
+        email = {"email": "mallory@example.com"}
+        for uid, status in ((ADA, 403), (2002, 403), (2003, 200)):
+            assert (await token.call("PUT", f"/users/{uid}/email", email)).status == status, uid
+        support = await caller(it, permissions=("read", "reset", "people"))
+        email = {"email": "bob@example.org"}
+        assert (await support.call("PUT", "/users/2002/email", email)).status == 200
+        assert (await support.call("PUT", f"/users/{ADA}/email", email)).status == 403
+
+    run(tmp_path, story, database_url)
+
+
+def test_tokens_that_a_token_made_end_with_it(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        first, other = await caller(it), await caller(it)
+        tokens = [first]
+        for name in ("second", "third"):
+            wanted = {"name": name, "permissions": ["read", "keys"], "lifetime": 60}
+            made = await tokens[-1].call("POST", "/tokens", wanted)
+            assert made.status == 201, made.body
+            tokens.append(replace(first, token=str(made.json["token"])))
+        own = (await first.call("GET", "/token")).record["id"]
+        assert (await first.call("DELETE", f"/tokens/{own}")).status == 204
+        assert [(await each.call("GET", "/token")).status for each in tokens] == [401, 401, 401]
+        assert (await other.call("GET", "/token")).status == 200
 
     run(tmp_path, story, database_url)

@@ -88,7 +88,7 @@ def issue(
     """The new token, or what is wrong with it.
 
     It gives what its maker's role gives, and what the actor may do, and no more. A token made with
-    a token expires no later, but goes on when that one is ended. Raises Refused (forbidden).
+    a token expires no later, and ends with it. Raises Refused (forbidden).
     """
     # Held: parallel requests are counted one after the other, and a role that ends takes every
     # token with it.
@@ -97,7 +97,8 @@ def issue(
     powers = require(tx, actor, Permission.KEYS)
     if maker is None or maker.disabled_at is not None or maker.role is None:
         return (MetadataError("maker", "somebody with a role, whose account is on"),)
-    require(tx, actor, Permission.KEYS, maker)
+    if getattr(actor, "uid", None) != maker.uid:
+        require(tx, actor, Permission.KEYS, maker)
     faults = list(_faults(wanted))
     most = powers.permissions & powers_of(maker.role).permissions
     asked = frozenset(wanted.permissions)
@@ -111,7 +112,8 @@ def issue(
         faults.append(MetadataError("lifetime", "no longer than the token it is made with"))
     if faults:
         return tuple(faults)
-    token = ApiToken(fresh.id, maker.uid, wanted.name, asked, now, until)
+    made_with = actor.token_id if isinstance(actor, Program) else ""
+    token = ApiToken(fresh.id, maker.uid, wanted.name, asked, now, until, made_with=made_with)
     tx.api_tokens.issue(key.of(_PURPOSE, fresh.secret.reveal()), token)
     given = tuple(sorted(asked))
     tx.events.add(ApiTokenIssued(maker.uid, token.id, given, until), now)
@@ -139,16 +141,31 @@ def page(tx: Transaction, actor: Actor, before: Cursor, limit: int) -> Sequence[
 
 
 def end(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
-    """Let it work no more; False if there is none that works. Raises Refused (forbidden)."""
-    require(tx, actor, Permission.KEYS)
+    """End a token and those that were made with it; False if there is none that works.
+
+    Raises Refused (forbidden).
+    """
     token = tx.api_tokens.find(id)
+    # Held: a token that is being made with this one is made before, or not at all.
+    if token is not None:
+        hold_in_order(tx, actor, token.uid)
+    require(tx, actor, Permission.KEYS)
     if token is None:
         return False
-    require(tx, actor, Permission.KEYS, tx.users.find(token.uid))
+    if getattr(actor, "uid", None) != token.uid:
+        require(tx, actor, Permission.KEYS, tx.users.find(token.uid))
     if not tx.api_tokens.end(id, now):
         return False
     tx.events.add(ApiTokenEnded(token.uid, id), now)
+    _end_made_with(tx, token, now)
     return True
+
+
+def _end_made_with(tx: Transaction, token: ApiToken, now: Instant) -> None:
+    for other in tx.api_tokens.live_of(token.uid, now):
+        if other.made_with == token.id and tx.api_tokens.end(other.id, now):
+            tx.events.add(ApiTokenEnded(token.uid, other.id), now)
+            _end_made_with(tx, other, now)
 
 
 def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:

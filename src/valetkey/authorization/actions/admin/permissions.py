@@ -64,7 +64,16 @@ class Powers:
         """Whether this may be done, to this person."""
         if permission not in self.permissions:
             return False
-        return about is None or _RANK[about.role] <= _RANK[self.role]
+        return about is None or _RANK[about.role] <= self._rank
+
+    @property
+    def _rank(self) -> int:
+        """That of the highest role all of whose permissions are there: a token may have fewer.
+
+        A token with `people` alone must not change the email address of its owner.
+        """
+        held = (role for role in Role if powers_of(role).permissions <= self.permissions)
+        return max((_RANK[role] for role in held), default=_RANK[None])
 
 
 NOTHING = Powers(None, frozenset())

@@ -11,7 +11,7 @@ class ApiToken:
     """An admin API token, without the token itself.
 
     `permissions` are those it was issued with; it can never do more than its owner may do at that
-    moment.
+    moment. `made_with` is the id of the token that made it, or "".
     """
 
     id: str
@@ -22,6 +22,7 @@ class ApiToken:
     expires_at: Instant
     last_used_at: Instant | None = None
     ended_at: Instant | None = None
+    made_with: str = ""
 
     def is_live(self, now: Instant) -> bool:
         """Whether it was neither revoked nor has expired."""
