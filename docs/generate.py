@@ -25,7 +25,7 @@ from valetkey.cli.main import valetkey
 from valetkey.cli.register.metadata import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
-from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.storage.events import EVENTS as OBJECT_EVENTS
 from valetkey.resource.storage.events import Event as ObjectEvent
 
@@ -129,13 +129,13 @@ def errors() -> Iterator[str]:
         [
             "| code | status | meaning |",
             "|---|---|---|",
-            *(f"| [`{c}`](#{c}) | {STATUS[c]} | {TEXTS[c].meaning} |" for c in ErrorCode),
+            *(f"| [`{c}`](#{c}) | {c.status} | {TEXTS[c].meaning} |" for c in ErrorCode),
         ]
     )
     for code in ErrorCode:
         text = TEXTS[code]
         yield f"## {code}"
-        yield f"{text.meaning} Status {STATUS[code]}, where the answer is not a redirect."
+        yield f"{text.meaning} Status {code.status}, where the answer is not a redirect."
         yield "Usual causes:"
         yield "\n".join(f"- {cause}" for cause in text.causes)
         yield "What to do:"
@@ -145,7 +145,7 @@ def errors() -> Iterator[str]:
 
 def _remedy(remedy: Remedy) -> str:
     command = f" `valetkey {remedy.command}`" if remedy.command else ""
-    return f"- {remedy.mender.capitalize()}: {remedy.advice}{command}"
+    return f"- {remedy.reader.capitalize()}: {remedy.advice}{command}"
 
 
 def commands() -> Iterator[str]:

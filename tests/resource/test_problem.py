@@ -8,7 +8,7 @@ import msgspec
 
 from tests.resource.api import Answer, Api, api, send
 from valetkey.database.decisions import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.problem import Problems
 from valetkey.sdk.challenge import Challenge
@@ -102,8 +102,8 @@ def test_nothing_that_was_sent_comes_back(tmp_path: Path) -> None:
 
 
 def test_every_code_has_a_title_and_an_address() -> None:
-    titles = {title(code) for code in ErrorCode}
-    assert len(titles) == len(STATUS)
+    titles = {code.heading for code in ErrorCode}
+    assert len(titles) == len(ErrorCode)
     assert {"Invalid Token Error", "Server Error"} <= titles
     assert all(each.endswith(" Error") for each in titles)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.support.wait import CEILING
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import STATUS, Refusal
+from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.client_address import Network
 from valetkey.web.connection.asked import Message
@@ -42,7 +42,7 @@ PATIENT = Limits(handshake=CEILING, header=CEILING, body=CEILING, idle=CEILING, 
 def refuse(request: Request, refusal: Refusal) -> Response:
     """No, as most of our endpoints say it."""
     body = {"error": refusal.code, "error_description": refusal.description}
-    return json_response(body, STATUS[refusal.code])
+    return json_response(body, refusal.code.status)
 
 
 async def echo(request: Request) -> Response:

@@ -4,29 +4,28 @@
 transaction and answers the client with the error.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
+from typing import Self
 
 
 class ErrorCode(StrEnum):
     """Error codes exactly as in the RFCs; after those, the API's own."""
 
     INVALID_REQUEST = "invalid_request"  # RFC 6749 sections 4.1.2.1 and 5.2, RFC 6750 section 3.1
-    INVALID_CLIENT = "invalid_client"  # RFC 6749 section 5.2
+    INVALID_CLIENT = "invalid_client", 401  # RFC 6749 section 5.2
     INVALID_GRANT = "invalid_grant"  # RFC 6749 section 5.2
     UNAUTHORIZED_CLIENT = "unauthorized_client"  # RFC 6749 sections 4.1.2.1 and 5.2
     UNSUPPORTED_GRANT_TYPE = "unsupported_grant_type"  # RFC 6749 section 5.2
     INVALID_SCOPE = "invalid_scope"  # RFC 6749 sections 4.1.2.1 and 5.2
-    ACCESS_DENIED = "access_denied"  # RFC 6749 section 4.1.2.1
+    ACCESS_DENIED = "access_denied", 403  # RFC 6749 section 4.1.2.1
     UNSUPPORTED_RESPONSE_TYPE = "unsupported_response_type"  # RFC 6749 section 4.1.2.1
-    SERVER_ERROR = "server_error"  # RFC 6749 section 4.1.2.1
-    TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"  # RFC 6749 section 4.1.2.1
+    SERVER_ERROR = "server_error", 500  # RFC 6749 section 4.1.2.1
+    TEMPORARILY_UNAVAILABLE = "temporarily_unavailable", 503  # RFC 6749 section 4.1.2.1
     INVALID_TARGET = "invalid_target"  # RFC 8707 section 2
     UNSUPPORTED_TOKEN_TYPE = "unsupported_token_type"  # RFC 7009 section 2.2.1
-    INVALID_TOKEN = "invalid_token"  # RFC 6750 section 3.1
-    INSUFFICIENT_SCOPE = "insufficient_scope"  # RFC 6750 section 3.1
+    INVALID_TOKEN = "invalid_token", 401  # RFC 6750 section 3.1
+    INSUFFICIENT_SCOPE = "insufficient_scope", 403  # RFC 6750 section 3.1
     LOGIN_REQUIRED = "login_required"  # OpenID Connect Core section 3.1.2.6
     CONSENT_REQUIRED = "consent_required"  # OpenID Connect Core section 3.1.2.6
     INTERACTION_REQUIRED = "interaction_required"  # OpenID Connect Core section 3.1.2.6
@@ -35,82 +34,43 @@ class ErrorCode(StrEnum):
     INVALID_REQUEST_OBJECT = "invalid_request_object"  # OpenID Connect Core section 3.1.2.6
     INVALID_REQUEST_URI = "invalid_request_uri"  # OpenID Connect Core section 3.1.2.6
     REGISTRATION_NOT_SUPPORTED = "registration_not_supported"  # OpenID Connect Core section 3.1.2.6
-    UNMET_AUTHENTICATION_REQUIREMENTS = (
-        "unmet_authentication_requirements"  # OpenID Connect Core Error Code of that name 1.0
-    )
+    # OpenID Connect Core Error Code of that name 1.0
+    UNMET_AUTHENTICATION_REQUIREMENTS = "unmet_authentication_requirements"
     INVALID_REDIRECT_URI = "invalid_redirect_uri"  # RFC 7591 section 3.2.2
     INVALID_CLIENT_METADATA = "invalid_client_metadata"  # RFC 7591 section 3.2.2
     INVALID_SOFTWARE_STATEMENT = "invalid_software_statement"  # RFC 7591 section 3.2.2
     UNAPPROVED_SOFTWARE_STATEMENT = "unapproved_software_statement"  # RFC 7591 section 3.2.2
     AUTHORIZATION_PENDING = "authorization_pending"  # RFC 8628 section 3.5
     EXPIRED_TOKEN = "expired_token"  # RFC 8628 section 3.5
-    SLOW_DOWN = "slow_down"  # RFC 8628 section 3.5; here for every kind of too many attempts
+    SLOW_DOWN = "slow_down", 429  # RFC 8628 section 3.5; here for every kind of too many attempts
     # Errors of HTTP itself, named after RFC 9110 section 15.5 and RFC 6585.
-    FORBIDDEN = "forbidden"
-    NOT_FOUND = "not_found"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    REQUEST_TIMEOUT = "request_timeout"
-    CONFLICT = "conflict"
-    PRECONDITION_FAILED = "precondition_failed"
-    CONTENT_TOO_LARGE = "content_too_large"
-    URI_TOO_LONG = "uri_too_long"
-    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
-    PRECONDITION_REQUIRED = "precondition_required"
-    HEADERS_TOO_LARGE = "request_header_fields_too_large"
+    FORBIDDEN = "forbidden", 403
+    NOT_FOUND = "not_found", 404
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405
+    REQUEST_TIMEOUT = "request_timeout", 408
+    CONFLICT = "conflict", 409
+    PRECONDITION_FAILED = "precondition_failed", 412
+    CONTENT_TOO_LARGE = "content_too_large", 413
+    URI_TOO_LONG = "uri_too_long", 414
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415
+    PRECONDITION_REQUIRED = "precondition_required", 428
+    HEADERS_TOO_LARGE = "request_header_fields_too_large", 431
 
+    status: int
+    """The HTTP status of a response that is not a redirect: 400 unless given with the code."""
 
-STATUS: Mapping[ErrorCode, int] = MappingProxyType(
-    {
-        ErrorCode.INVALID_REQUEST: 400,
-        ErrorCode.INVALID_CLIENT: 401,
-        ErrorCode.INVALID_GRANT: 400,
-        ErrorCode.UNAUTHORIZED_CLIENT: 400,
-        ErrorCode.UNSUPPORTED_GRANT_TYPE: 400,
-        ErrorCode.INVALID_SCOPE: 400,
-        ErrorCode.ACCESS_DENIED: 403,
-        ErrorCode.UNSUPPORTED_RESPONSE_TYPE: 400,
-        ErrorCode.SERVER_ERROR: 500,
-        ErrorCode.TEMPORARILY_UNAVAILABLE: 503,
-        ErrorCode.INVALID_TARGET: 400,
-        ErrorCode.UNSUPPORTED_TOKEN_TYPE: 400,
-        ErrorCode.INVALID_TOKEN: 401,
-        ErrorCode.INSUFFICIENT_SCOPE: 403,
-        ErrorCode.LOGIN_REQUIRED: 400,
-        ErrorCode.CONSENT_REQUIRED: 400,
-        ErrorCode.INTERACTION_REQUIRED: 400,
-        ErrorCode.REQUEST_NOT_SUPPORTED: 400,
-        ErrorCode.REQUEST_URI_NOT_SUPPORTED: 400,
-        ErrorCode.INVALID_REQUEST_OBJECT: 400,
-        ErrorCode.INVALID_REQUEST_URI: 400,
-        ErrorCode.REGISTRATION_NOT_SUPPORTED: 400,
-        ErrorCode.UNMET_AUTHENTICATION_REQUIREMENTS: 400,
-        ErrorCode.INVALID_REDIRECT_URI: 400,
-        ErrorCode.INVALID_CLIENT_METADATA: 400,
-        ErrorCode.INVALID_SOFTWARE_STATEMENT: 400,
-        ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT: 400,
-        ErrorCode.AUTHORIZATION_PENDING: 400,
-        ErrorCode.EXPIRED_TOKEN: 400,
-        ErrorCode.SLOW_DOWN: 429,
-        ErrorCode.FORBIDDEN: 403,
-        ErrorCode.NOT_FOUND: 404,
-        ErrorCode.METHOD_NOT_ALLOWED: 405,
-        ErrorCode.REQUEST_TIMEOUT: 408,
-        ErrorCode.CONFLICT: 409,
-        ErrorCode.PRECONDITION_FAILED: 412,
-        ErrorCode.CONTENT_TOO_LARGE: 413,
-        ErrorCode.URI_TOO_LONG: 414,
-        ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
-        ErrorCode.PRECONDITION_REQUIRED: 428,
-        ErrorCode.HEADERS_TOO_LARGE: 431,
-    }
-)
-"""The HTTP status of each code where the response is not a redirect."""
+    def __new__(cls, code: str, status: int = 400) -> Self:
+        """Return the member of this text, with its status."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.status = status
+        return member
 
-
-def title(code: ErrorCode) -> str:
-    """Return the name of the error: "Invalid Token Error" for `invalid_token`."""
-    words = code.replace("_", " ").title()
-    return words if words.endswith("Error") else f"{words} Error"
+    @property
+    def heading(self) -> str:
+        """The name of the error: "Invalid Token Error" for `invalid_token`."""
+        words = self.replace("_", " ").title()
+        return words if words.endswith("Error") else f"{words} Error"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import msgspec
 
 from valetkey.database.decisions import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.preconditions import OTHER_BODY
 from valetkey.resource.requests.representation import NOT_ACCEPTABLE
@@ -68,14 +68,14 @@ class Problems:
         `endpoint` is the path pattern of the route: values that callers put in a path may be
         secret.
         """
-        status = _STATUS_OF.get(refusal.check, STATUS[refusal.code])
+        status = _STATUS_OF.get(refusal.check, refusal.code.status)
         if refusal.check == _FAULT:
             reference = refusal.received
         if not reference:
             reference = self._decisions.put(refusal, endpoint=endpoint, at=request.at)
         problem: dict[str, object] = {
             "type": f"{self._auth_url}/errors/{refusal.code}",
-            "title": title(refusal.code),
+            "title": refusal.code.heading,
             "status": status,
             "detail": refusal.description,
             "code": refusal.code.value,

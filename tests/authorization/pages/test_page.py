@@ -18,7 +18,7 @@ from valetkey.authorization.layout.render import (
 )
 from valetkey.authorization.site.consent.consent import ScopeLine
 from valetkey.authorization.site.errors.refuse import ProblemPage
-from valetkey.authorization.site.errors.text import Mender
+from valetkey.authorization.site.errors.text import Reader
 from valetkey.kernel.refusal import ErrorCode
 
 
@@ -37,7 +37,7 @@ def test_refuses_to_render_what_a_page_does_not_say() -> None:
 
 
 def test_shows_a_percent_sign_in_a_sentence() -> None:
-    problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", Mender.DEVELOPER)
+    problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", Reader.DEVELOPER)
     asked = consent(scopes=(ScopeLine("a", "use 50% of it"),))
 
     assert b"100% of %s, %(x)s" in render(problem, brand=Brand())

@@ -31,7 +31,7 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.authorization_response import prove
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 
 
@@ -314,7 +314,7 @@ def test_whatever_is_sent_is_a_request_or_is_refused_in_the_words_of_the_rfc(
 ) -> None:
     answer = _asked_or_refused(client, changed)
     if isinstance(answer, Refusal):
-        assert STATUS[answer.code] == 400
+        assert answer.code.status == 400
         assert all(" " <= c <= "~" and c not in '"\\' for c in answer.description)
         return
     assert answer.returns.redirect_uri in client.redirect_uris

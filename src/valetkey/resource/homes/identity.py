@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
 from valetkey.resource.requests.paging import PageRequest
@@ -129,7 +129,7 @@ def _read(answer: Answer) -> IdentityAnswer:
     code = _CODES.get(said.error)
     # Anything else is a problem between the two servers: a wrong credential, a fault, an older
     # version.
-    if code is None or STATUS[code] != answer.status:
+    if code is None or code.status != answer.status:
         raise Refused(AWAY)
     if said.errors:
         raise Invalid(said.errors, said.reference)

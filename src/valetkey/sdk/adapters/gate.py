@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from valetkey.kernel.refusal import STATUS, Refusal
+from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.sdk.challenge import Challenge
 from valetkey.sdk.fetch import Credential
@@ -91,7 +91,7 @@ class Gate:
 
     def deny(self, refusal: Refusal, needs: Collection[str] = ()) -> Denial:
         """Return the response to `refusal`; its challenge names the first scope of `needs`."""
-        status = STATUS[refusal.code]
+        status = refusal.code.status
         problem: dict[str, object] = {
             "title": HTTPStatus(status).phrase,
             "status": status,

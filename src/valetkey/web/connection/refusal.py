@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from valetkey.kernel import metrics
-from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.kernel.refusal import ErrorCode
 from valetkey.web.exchange import Response, json_response
 from valetkey.web.security_headers import head
 
@@ -27,7 +27,7 @@ def refusal(code: ErrorCode, description: str) -> Response:
     """Return a refusal as JSON and count it."""
     if code is not ErrorCode.TEMPORARILY_UNAVAILABLE:  # the gate counts those
         metrics.HTTP_REFUSED.add(_REASONS.get(code, "malformed"))
-    return json_response({"error": code, "error_description": description}, STATUS[code])
+    return json_response({"error": code, "error_description": description}, code.status)
 
 
 _BUSY = refusal(

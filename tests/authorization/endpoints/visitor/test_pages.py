@@ -9,7 +9,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.storage.decisions import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web.exchange import Request
 
@@ -61,7 +61,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
     refuse = RefuseWithPage(decisions, BrandBook(Brand()), ISSUER)
     refusal = Refusal(code, "it <b>was</b> wrong", "a.check", "expected", "received")
     response = refuse(Request("GET", "/oauth/authorize"), refusal)
-    assert response.status == STATUS[code]
+    assert response.status == code.status
     body = response.body.decode()
     assert "it &lt;b&gt;was&lt;/b&gt; wrong" in body
     assert "expected" not in body

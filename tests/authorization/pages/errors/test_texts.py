@@ -24,7 +24,7 @@ def test_says_what_leads_to_it_who_mends_it_and_shows_an_example(text: ErrorText
 
 @every_text
 def test_speaks_to_each_reader_once_in_whole_sentences(text: ErrorText) -> None:
-    readers = [remedy.mender for remedy in text.remedies]
+    readers = [remedy.reader for remedy in text.remedies]
     sentences = [text.meaning, *text.causes, *(remedy.advice for remedy in text.remedies)]
 
     assert len(readers) == len(set(readers))

@@ -32,7 +32,7 @@ from valetkey.authorization.site.errors.explanation import (
     explanation_of,
 )
 from valetkey.authorization.site.errors.refuse import ProblemPage
-from valetkey.authorization.site.errors.text import Mender
+from valetkey.authorization.site.errors.text import Reader
 from valetkey.authorization.site.home import HomePage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.authorization.site.sign_out.sign_out import SignedOutPage, SignOutPage
@@ -185,21 +185,21 @@ EXAMPLES: Mapping[str, PageContext] = {
     "problem_developer": ProblemPage(
         ErrorCode.INVALID_REQUEST,
         "The redirect_uri is not registered for this client.",
-        Mender.DEVELOPER,
+        Reader.DEVELOPER,
         "VK-7F3K-9QXM-2RTD",
         of_app=True,
     ),
     "problem_visitor": ProblemPage(
-        ErrorCode.FORBIDDEN, "This page was open for too long.", Mender.VISITOR
+        ErrorCode.FORBIDDEN, "This page was open for too long.", Reader.VISITOR
     ),
     "problem_operator": ProblemPage(
         ErrorCode.SERVER_ERROR,
         "The server could not finish this request.",
-        Mender.OPERATOR,
+        Reader.OPERATOR,
         "VK-7F3K-9QXM-2RTD",
     ),
     "problem_not_found": ProblemPage(
-        ErrorCode.NOT_FOUND, "Nothing is served at this address.", Mender.VISITOR
+        ErrorCode.NOT_FOUND, "Nothing is served at this address.", Reader.VISITOR
     ),
     "query_string": QueryStringPage("https://auth.example/oauth/token"),
     "index": error_index(),

@@ -24,7 +24,7 @@ from valetkey.authorization.site.developer.monitoring.people import PeoplePage, 
 from valetkey.authorization.site.developer.monitoring.usage import Series, UsageDay, UsagePage
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
-from valetkey.kernel.refusal import STATUS, ErrorCode
+from valetkey.kernel.refusal import ErrorCode
 
 NOW = Instant(1_800_000_000)
 _ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'
@@ -72,7 +72,7 @@ def _failure(
     return FailurePage(
         here,
         line,
-        STATUS[code],
+        code.status,
         check,
         expected,
         received,

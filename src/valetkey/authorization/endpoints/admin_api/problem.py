@@ -7,7 +7,7 @@ import msgspec
 
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.decisions import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, title
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.exchange import Refuse, Request, Response
 
 _TYPE = ("content-type", "application/problem+json")
@@ -43,10 +43,10 @@ class Problems:
     ) -> Response:
         """The problem; its reason is kept behind the reference."""
         reference = self.decisions.put(refusal, endpoint=path, at=request.at)
-        status = STATUS[refusal.code]
+        status = refusal.code.status
         problem: dict[str, object] = {
             "type": f"{self.issuer}/errors/{refusal.code.value}",
-            "title": title(refusal.code),
+            "title": refusal.code.heading,
             "status": status,
             "detail": refusal.description,
             "code": refusal.code.value,

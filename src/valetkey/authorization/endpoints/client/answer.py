@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.protocol.authorization_response import explained_at
 from valetkey.authorization.storage.decisions import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 
 ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
@@ -68,4 +68,4 @@ class ClientRefusal:
             headers.append(("www-authenticate", 'Bearer error="invalid_token"'))
         if refusal.retry_after:
             headers.append(("retry-after", str(refusal.retry_after)))
-        return json_response(body, refusal.status or STATUS[refusal.code], tuple(headers))
+        return json_response(body, refusal.status or refusal.code.status, tuple(headers))

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.developer.failures import plain_reference
 from valetkey.authorization.site.errors.text import ErrorText
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def explanation_of(code: str, reference: str = "") -> ErrorExplanationPage | Non
         known = ErrorCode(code)
     except ValueError:
         return None
-    return ErrorExplanationPage(known, STATUS[known], TEXTS[known], reference)
+    return ErrorExplanationPage(known, known.status, TEXTS[known], reference)
 
 
 def error_index() -> ErrorIndexPage:

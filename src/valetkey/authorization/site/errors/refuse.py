@@ -8,10 +8,10 @@ from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import spoken, viewer_of
-from valetkey.authorization.site.errors.text import Mender
+from valetkey.authorization.site.errors.text import Reader
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.authorization.storage.decisions import DecisionQueue
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.elsewhere import WRONG_HOST
 from valetkey.web.exchange import Request, Response, html_response
 from valetkey.web.router import NO_ROUTE
@@ -29,7 +29,7 @@ class ProblemPage:
 
     code: ErrorCode
     sentence: str
-    mender: Mender
+    reader: Reader
     #: "VK-7F3K-9QXM-2RTD": what `valetkey explain` takes; empty when no record was kept.
     reference: str = ""
     #: An app's request was refused, and its team can read the record.
@@ -67,7 +67,7 @@ class RefuseWithPage:
         page = ProblemPage(
             refusal.code,
             "" if refusal.check == NO_ROUTE else refusal.description,
-            _mender(request, refusal),
+            _reader(request, refusal),
             reference,
             bool(refusal.about),
             wrong_host=refusal.received if refusal.check == WRONG_HOST else "",
@@ -78,7 +78,7 @@ class RefuseWithPage:
         # Its own address is no place to come back to, and may hold what somebody else wrote.
         viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)
-        return html_response(body, STATUS[refusal.code], policy, spoken(viewer))
+        return html_response(body, refusal.code.status, policy, spoken(viewer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class RefuseWhereNobodyAnswers:
         return self.programs(request, refusal)
 
 
-def _mender(request: Request, refusal: Refusal) -> Mender:
+def _reader(request: Request, refusal: Refusal) -> Reader:
     if refusal.code is ErrorCode.NOT_FOUND or refusal.check.startswith(_BY_VISITOR):
-        return Mender.VISITOR
-    mender = TEXTS[refusal.code].remedies[0].mender
+        return Reader.VISITOR
+    reader = TEXTS[refusal.code].remedies[0].reader
     # No app sends people to our own pages.
-    no_app = mender is Mender.DEVELOPER and request.path.startswith(_OWN_PAGES)
-    return Mender.VISITOR if no_app else mender
+    no_app = reader is Reader.DEVELOPER and request.path.startswith(_OWN_PAGES)
+    return Reader.VISITOR if no_app else reader

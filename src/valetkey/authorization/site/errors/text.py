@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Mender(StrEnum):
-    """Who can mend it."""
+class Reader(StrEnum):
+    """Whom a piece of advice is for."""
 
     VISITOR = "visitor"
     DEVELOPER = "developer"
@@ -16,7 +16,7 @@ class Mender(StrEnum):
 class Remedy:
     """What one kind of reader can do about it, in a sentence or two."""
 
-    mender: Mender
+    reader: Reader
     advice: str
     #: The command that does it, without `valetkey`; "" for none.
     command: str = ""
@@ -37,7 +37,7 @@ class ErrorText:
     #: One sentence, shown in the list of all codes.
     meaning: str
     causes: tuple[str, ...]
-    #: Whoever usually has to mend it comes first.
+    #: The reader who usually has to act comes first.
     remedies: tuple[Remedy, ...]
     example: Example
     #: Where it is defined, and the address of that section.
@@ -53,14 +53,14 @@ def rfc(number: int, section: str) -> tuple[str, str]:
 
 def developer(advice: str) -> Remedy:
     """For whoever builds the app."""
-    return Remedy(Mender.DEVELOPER, advice)
+    return Remedy(Reader.DEVELOPER, advice)
 
 
 def operator(advice: str, command: str = "") -> Remedy:
     """For whoever runs the server, with the command that helps, if there is one."""
-    return Remedy(Mender.OPERATOR, advice, command)
+    return Remedy(Reader.OPERATOR, advice, command)
 
 
 def visitor(advice: str) -> Remedy:
     """For whoever uses the app."""
-    return Remedy(Mender.VISITOR, advice)
+    return Remedy(Reader.VISITOR, advice)

@@ -44,7 +44,7 @@ from valetkey.authorization.site.sign_in.flow import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
@@ -165,7 +165,7 @@ class Return:
             else with_place(SIGN_IN, trip.interaction, trip.to)
         )
         page = FailedPage(provider.settings.name, back, reference, declined=declined)
-        return Show(page, 200 if declined else STATUS[refusal.code])
+        return Show(page, 200 if declined else refusal.code.status)
 
 
 def _answer(query: Form) -> Mapping[str, str]:

@@ -41,7 +41,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import STATUS, ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import origin
 from valetkey.kernel.words import translatable
 
@@ -184,7 +184,7 @@ class Failures:
             FailurePage(
                 head,
                 _line(decision, request.now),
-                status=STATUS[code],
+                status=code.status,
                 check=decision.check,
                 expected=decision.expected,
                 received=decision.received,
