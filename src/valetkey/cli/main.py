@@ -39,6 +39,7 @@ COMMANDS = (
     Listed("reload", "have running servers read the configuration again", "Run"),
     Listed("apply", "make users and clients what a file says", "Run"),
     Listed("client", "register, show, change and switch off applications", "Every day"),
+    Listed("api", "declare APIs, and what their access tokens are like", "Every day"),
     Listed("registration", "let applications register themselves", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),

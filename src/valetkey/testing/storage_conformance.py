@@ -154,7 +154,7 @@ class StorageConformance:
         assert found is not None
         assert found[0] == token
         assert found[1].ended(NOW) == ""
-        told = memory.contend(lambda tx, _: tx.access_tokens.revoke("at_1", print_, NOW))
+        told = memory.contend(lambda tx, _: tx.access_tokens.revoke("at_1", print_, "", NOW))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         memory.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "printer", NOW))
         by_itself = memory.read(lambda tx: tx.access_tokens.find(print_))

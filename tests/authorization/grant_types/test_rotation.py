@@ -22,8 +22,9 @@ from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
 from valetkey.authorization.grant_types.grant_type import PreparedSecrets, TokenRequest
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -42,6 +43,7 @@ IDLE = minutes(5)
 LIFE = minutes(10)
 GRANT = "gr_1"
 _POLICY = TokenPolicy("https://api.example", hours(1), minutes(10), IDLE, days(180), WINDOW)
+_DEFAULT = default_api(_POLICY.audience, "API", {}, CLIENT_SCOPE)
 _KEY = Keyring.fresh(SYSTEM.random).fingerprint_key
 
 
@@ -92,8 +94,9 @@ class Rotation(RuleBasedStateMachine):
         request = TokenRequest(
             client=self.client,
             parameters=Form({"refresh_token": token}),
-            fresh=PreparedSecrets(TokenSecrets.fresh(self.client, SYSTEM.random), SYSTEM.random),
+            fresh=PreparedSecrets(TokenSecrets(SYSTEM.random), SYSTEM.random),
             policy=_POLICY,
+            apis=ApiDirectory(self.store, lambda: -1, _DEFAULT),
             fingerprints=_KEY,
             address="",
             now=self.now,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from valetkey.authorization.model.register.client import (
+    CLIENT_SCOPE,
     ApplicationType,
     AuthenticationMethod,
     Client,
@@ -16,12 +17,14 @@ from valetkey.authorization.protocol.authorization_request import (
 )
 from valetkey.authorization.protocol.authorization_response import prove
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.tokens.apis import default_api
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 NOW = Instant(1_800_000_000)
 API = "https://api.example"
 KNOWN = ("read", "write", "notes:read", "client:read", *IDENTITY_SCOPES)
+DEFAULT = default_api(API, "API", dict.fromkeys(KNOWN, "do it"), CLIENT_SCOPE)
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # RFC 7636 appendix B
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
 
@@ -65,4 +68,4 @@ def parameters(**changed: str) -> dict[str, str]:
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
     said = understood(parameters(**changed))
-    return parse(said, client, prove(said, client), known=KNOWN, resource=API)
+    return parse(said, client, prove(said, client), (DEFAULT,))

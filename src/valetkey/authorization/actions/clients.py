@@ -60,6 +60,7 @@ TOO_MANY_SECRETS = (
 _LONGEST_ID = 100
 _LONGEST_SECRET = 500
 _LONGEST_TOLD = 300
+NO_SCOPE = Scope()
 Faults = tuple[MetadataError, ...]
 
 
@@ -87,7 +88,7 @@ class Registrar:
         A client that authenticates by secret needs one. Its fingerprint is all that is kept, and
         the secret itself, sealed, for a client that signs with it or wants answers signed so.
         """
-        faults = [*self.rules.faults(metadata), *_id_faults(client_id)]
+        faults = [*self._rules(tx, metadata).faults(metadata), *_id_faults(client_id)]
         needs = metadata.proof in BY_SECRET
         if needs and secret is None:
             faults.append(MetadataError("client_secret", "this client authenticates by a secret"))
@@ -114,7 +115,7 @@ class Registrar:
 
         What did not change is not written, and no event says that it did.
         """
-        if faults := self.rules.faults(metadata):
+        if faults := self._rules(tx, metadata, client.scope).faults(metadata):
             return faults
         wanted = replace(
             self._client(metadata, client.id, now),
@@ -144,6 +145,25 @@ class Registrar:
             tx.events.add(ClientVerificationEnded(client.id, "changed"), now)
             return replace(wanted, verified_at=None)
         return wanted
+
+    def _rules(
+        self, tx: Transaction, metadata: ClientMetadata, had: Scope = NO_SCOPE
+    ) -> ClientRules:
+        """The rules, with the machine scopes of declared APIs that this client may have.
+
+        Operators give them; whoever else changes the client keeps them.
+        """
+        may = metadata.scopes if self.door in OPERATORS_DOORS else had.names
+        known = frozenset(self.rules.scopes)
+        asked = (name for name in metadata.scopes if name not in known and name in may)
+        more = tuple(name for name in asked if tx.apis.has_machine_scope(name))
+        if not more:
+            return self.rules
+        return replace(
+            self.rules,
+            scopes=(*self.rules.scopes, *more),
+            own_scopes=self.rules.own_scopes | Scope(more),
+        )
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
         """Why a client that nobody looked at may not be called so, beside the one that it is."""

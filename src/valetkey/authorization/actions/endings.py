@@ -10,6 +10,7 @@ from valetkey.authorization.authentication.session import (
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -22,6 +23,17 @@ def end_all_of_client(tx: Transaction, client_id: str, now: Instant, because: st
     issued_at = tx.events.newest_of_client(client_id)
     tx.revocations.add(RevokedKind.CLIENT, client_id, max(now, issued_at))
     ending = Ending(EndedKind.CLIENT, client_id, because, tx.done_by or SYSTEM)
+    if _write(tx, ending, now) >= BATCH:
+        tx.endings.add(ending, now)
+
+
+def end_all_of_api(tx: Transaction, api: Api, now: Instant, because: str) -> None:
+    """End every code and token for the API, and what grants have there.
+
+    Call it after the API began another generation or was deleted.
+    """
+    tx.revocations.add(RevokedKind.API, api.identifier, max(now, tx.events.newest_at()))
+    ending = Ending(EndedKind.API, api.id, because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
         tx.endings.add(ending, now)
 
@@ -98,6 +110,11 @@ def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
     if ending.kind is EndedKind.CLIENT:
         grants = tx.endings.grants_of_client(ending.subject, BATCH)
         return revoke_ended(tx, grants, now, ending.because)
+    if ending.kind is EndedKind.API:
+        grants = tx.apis.ended_grants(ending.subject, BATCH)
+        over = [each for each in grants if tx.apis.leave(each.id, ending.subject)]
+        revoke_ended(tx, over, now, ending.because)
+        return len(grants)
     subject, _, client_id = ending.subject.partition(" ")
     uid = Uid(int(subject))
     if ending.kind is EndedKind.APP:

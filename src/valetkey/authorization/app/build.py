@@ -20,6 +20,7 @@ from valetkey.authorization.app.clients import (
 from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.app.pages import Site, page_routes
 from valetkey.authorization.app.parts import (
+    make_apis,
     make_door,
     make_logo_fetcher,
     make_logout_delivery,
@@ -73,6 +74,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     # A thread of its own, so that no sign-in waits for an image.
     images = Offload(1, LOGOS_AT_ONCE, "logos")
     uses = SecretUses()
+    apis = make_apis(foundation, directory)
     door = make_door(foundation, directory, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
@@ -114,13 +116,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         limits=settings.limits,
         random=runtime.random,
     )
-    server = make_server(foundation, directory, decisions)
+    server = make_server(foundation, directory, apis, decisions)
     sign_out = SignOut(foundation.issuer, store, server.subjects, logout_delivery.at_once)
     reader = make_reader(foundation)
     refuse_with_page = RefuseWithPage(decisions, server.brands, foundation.issuer)
     clients = client_routes(
         foundation,
         door,
+        apis,
         reader,
         replace(passwords, door="password_grant").authenticate,
         minter,

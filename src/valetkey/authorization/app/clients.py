@@ -41,6 +41,7 @@ from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
@@ -60,6 +61,7 @@ from valetkey.web.router import Body, Route
 def client_routes(
     foundation: Foundation,
     door: ClientRequestAuthentication,
+    apis: ApiDirectory,
     reader: AccessTokenReader,
     authenticate: Authenticate,
     minter: Minter,
@@ -75,6 +77,7 @@ def client_routes(
             grant_types=kinds,
             authenticate=authenticate,
             policy=policy_of(foundation.settings, foundation.own_scope),
+            apis=apis,
             minter=minter,
             fingerprints=key,
             runtime=foundation.runtime,
@@ -87,6 +90,7 @@ def client_routes(
         foundation.store,
         door,
         reader,
+        apis,
         key,
         foundation.issuer,
         refuse,

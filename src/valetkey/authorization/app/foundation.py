@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from valetkey.authorization.actions.account.invitations import Invitations
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.roles import Roles
+from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.portal import DOOR as PORTAL_DOOR
 from valetkey.authorization.actions.developer.portal import Portal
@@ -97,6 +98,15 @@ class Foundation:
             door,
         )
 
+    def api_registrar(self, door: str) -> ApiRegistrar:
+        """The keeper of APIs, for changes that come through this door."""
+        return ApiRegistrar(
+            own_identifiers=(self.settings.resource.url, self.issuer),
+            own_scopes=frozenset(self.scopes) | frozenset(CLIENT_SCOPE),
+            algorithms=self.settings.tokens.signing_algorithms,
+            credentials=self.registrar(door),
+        )
+
     @property
     def shared_secrets(self) -> SharedSecrets:
         """The secrets of clients that sign with them."""
@@ -158,6 +168,7 @@ class Foundation:
             self.runtime.random,
             self.keys,
             self.registrar,
+            self.api_registrar,
             Sectors(self.outgoing),
             self.accounts(),
             self.removal,

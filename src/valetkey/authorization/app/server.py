@@ -11,13 +11,17 @@ from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.config.settings import Settings
 from valetkey.web import log
 
 
 def make_server(
-    foundation: Foundation, directory: ClientDirectory, decisions: DecisionQueue
+    foundation: Foundation,
+    directory: ClientDirectory,
+    apis: ApiDirectory,
+    decisions: DecisionQueue,
 ) -> Server:
     """Build what the authorization endpoint and the pages share.
 
@@ -31,6 +35,7 @@ def make_server(
         issuer=foundation.issuer,
         store=foundation.store,
         directory=directory,
+        apis=apis,
         keyring=foundation.keyring,
         sessions=settings.sessions,
         policy=policy_of(settings, foundation.own_scope),

@@ -18,6 +18,11 @@ class ClientDirectory:
         self._changed = -1
         self._revision = -1
 
+    @property
+    def revision(self) -> int:
+        """The revision of the register that was compared last; -1 before the first time."""
+        return self._revision
+
     async def find(self, client_id: str) -> Client | None:
         """The client, disabled or not. Unknown ids are not remembered: anyone can make them up."""
         return await self.remembered(client_id) or await self.look(client_id)

@@ -7,7 +7,7 @@ from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     outside_scope,
-    wrong_target,
+    target_among,
 )
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.code import CodePayload
@@ -18,18 +18,19 @@ from valetkey.authorization.model.event.grants import (
     GrantRevoked,
 )
 from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.resource import at, still
 from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, well_formed
 
 CODE = "code"
@@ -59,12 +60,14 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(code.uid) if presence is None else presence.user
+    scope = still(code.granted, request.client)
+    api = target_among(tx, request, code.apis, scope)
     problem = _judge(code, request) or still_allowed(code, request, presence, user)
-    if problem or user is None:
-        refusal = problem or _unknown("without user")
+    if problem or user is None or isinstance(api, Refusal):
+        refusal = problem or (api if isinstance(api, Refusal) else _unknown("without user"))
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
         return refusal
-    granted = begin_grant(tx, request, voucher.grant_id, code, user)
+    granted = begin_grant(tx, request, voucher.grant_id, code, user, api)
     event = CodeRedeemed(
         user.uid, voucher.client_id, voucher.grant_id, granted.token_id, str(granted.scope)
     )
@@ -73,24 +76,34 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
 
 
 def begin_grant(
-    tx: Transaction, request: TokenRequest, grant_id: str, code: CodePayload, user: User
+    tx: Transaction, request: TokenRequest, grant_id: str, code: CodePayload, user: User, api: Api
 ) -> Granted:
-    """Create the grant of what the user allowed, with its first tokens."""
-    scope = Scope.parse(code.scope) & request.client.scope
-    grant = begin(request, user, scope, grant_id=grant_id, auth_time=code.auth_time)
+    """Create the grant of what the user allowed, with its first tokens, which are for `api`."""
+    granted_scope = still(code.granted, request.client)
+    apis = request.apis.granted(tx, code.apis, request.client)
+    grant = begin(
+        request,
+        user,
+        granted_scope,
+        grant_id=grant_id,
+        auth_time=code.auth_time,
+        api=api,
+        apis=apis,
+    )
+    scope = at(api, granted_scope)
     grant = replace(grant, sid=code.session_id, methods=code.methods, claims=code.claims)
     # Consent to offline access covers use after sign-out (OpenID Connect Core section 11).
     if request.client.ends_with_session and OFFLINE_ACCESS not in scope:
         grant = replace(grant, session_id=code.session_id)
-    tx.grants.issue(grant)
+    tx.grants.issue(grant, generations(apis))
     return issue_access_token(
         tx,
         Issuing(
             client=request.client,
             scope=scope,
-            audience=grant.audience,
+            api=api,
             draw=request.fresh.access,
-            lifetime=request.policy.lifetime_of(request.client),
+            lifetime=request.policy.lifetime_of(request.client, api),
             now=request.now,
             user=user,
             grant_id=grant.id,
@@ -125,7 +138,7 @@ def _judge(code: CodePayload, request: TokenRequest) -> Refusal | None:
         )
     # A parameter without a value counts as omitted (RFC 6749 section 3.2).
     verifier = request.parameters.get("code_verifier") or None
-    return _judge_verifier(code, verifier) or wrong_target(request)
+    return _judge_verifier(code, verifier)
 
 
 def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
@@ -159,8 +172,8 @@ def still_allowed(
     )
     if problem := require_live(standing, request.now):
         return problem
-    scope = Scope.parse(code.scope)
-    if not scope & client.scope:
+    scope = code.granted
+    if not still(scope, client):
         return outside_scope(client.scope)
     consent = None if presence is None else presence.consent
     if consent is not None and consent.id == code.consent_id and scope <= consent.scope:

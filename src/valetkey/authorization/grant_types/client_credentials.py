@@ -4,7 +4,7 @@ from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     outside_scope,
-    wrong_target,
+    target,
 )
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
@@ -18,24 +18,29 @@ from valetkey.kernel.refusal import Refusal
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     """Issue an access token for the client itself: no user, no refresh token, no user scope.
 
-    Every client may read its own record. Other scopes of its own have to be registered and
-    requested.
+    Every client may read its own record at the default API. Other scopes of its own have to be
+    registered and requested; at a declared API, all that are registered are the default.
     """
     client, now = request.client, request.now
-    wanted = request.wanted_scope() or CLIENT_SCOPE
-    allowed = CLIENT_SCOPE | (client.scope & request.policy.own_scope)
-    if not wanted <= allowed:
+    api = target(tx, request)
+    if isinstance(api, Refusal):
+        return api
+    allowed = client.scope & api.machine_scope
+    if api.is_default:
+        allowed = CLIENT_SCOPE | allowed
+    wanted = request.wanted_scope() or (CLIENT_SCOPE if api.is_default else allowed)
+    if not wanted or not wanted <= allowed:
         return outside_scope(allowed)
-    if problem := wrong_target(request) or require_live(liveness_of(client), now):
+    if problem := require_live(liveness_of(client), now):
         return problem
     granted = issue_access_token(
         tx,
         Issuing(
             client=client,
             scope=wanted,
-            audience=request.policy.audience,
+            api=api,
             draw=request.fresh.access,
-            lifetime=request.policy.lifetime_of(client),
+            lifetime=request.policy.lifetime_of(client, api),
             now=now,
         ),
         request.fingerprints,

@@ -3,7 +3,12 @@
 from dataclasses import replace
 
 from valetkey.authorization.grant_types.authorization_code import begin_grant, still_allowed
-from valetkey.authorization.grant_types.grant_type import GrantType, TokenRequest, wrong_target
+from valetkey.authorization.grant_types.grant_type import (
+    GrantType,
+    TokenRequest,
+    target_among,
+    unknown_target,
+)
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.device_code import DeviceCode, DeviceCodeState
 from valetkey.authorization.model.event.grants import DeviceCodeRedeemed, DeviceCodeSpoiled
@@ -11,6 +16,7 @@ from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.resource import still
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -35,7 +41,9 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown("unknown")
     if code.client_id != request.client.id:
         return _unknown("another client's")
-    if problem := wrong_target(request) or _client_ended(code, request):
+    if problem := unknown_target(request.parameters, request.policy) or _client_ended(
+        code, request
+    ):
         return problem
     if code.state is not DeviceCodeState.ALLOWED or code.expires_at <= request.now:
         return _not_allowed(tx, code, request)
@@ -50,13 +58,14 @@ def _exchange(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Grant
     presence = tx.presences.find_by_id(allowed.session_id, code.client_id)
     # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(allowed.uid) if presence is None else presence.user
+    api = target_among(tx, request, allowed.apis, still(allowed.granted, request.client))
     problem = still_allowed(allowed, request, presence, user)
-    if problem or user is None:
-        refusal = problem or _unknown("without user")
+    if problem or user is None or isinstance(api, Refusal):
+        refusal = problem or (api if isinstance(api, Refusal) else _unknown("without user"))
         event = DeviceCodeSpoiled(code.client_id, code.grant_id, refusal.check)
         tx.events.add(event, request.now)
         return refusal
-    granted = begin_grant(tx, request, code.grant_id, allowed, user)
+    granted = begin_grant(tx, request, code.grant_id, allowed, user, api)
     redeemed = DeviceCodeRedeemed(
         user.uid, code.client_id, code.grant_id, granted.token_id, str(granted.scope)
     )

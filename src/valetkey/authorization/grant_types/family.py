@@ -1,8 +1,11 @@
 """A grant and its refresh tokens: how the family begins and how a refresh token is encoded."""
 
+from collections.abc import Sequence
+
 from valetkey.authorization.grant_types.grant_type import TokenRequest
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.api import Api
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import (
@@ -23,15 +26,17 @@ def begin(
     *,
     grant_id: str,
     auth_time: Instant,
+    api: Api,
+    apis: Sequence[Api],
 ) -> Grant:
-    """Create the grant of this request, with a refresh token if the client may use one.
+    """Create the grant of this request for `apis`, with a refresh token if the client may use one.
 
-    Without one, the grant expires with its only access token.
+    Without one, the grant expires with its only access token, which is for `api`.
     """
     policy, now, client = request.policy, request.now, request.client
     refreshes = client.may_use("refresh_token")
     expires_at = later(
-        now, policy.refresh_token_lifetime if refreshes else policy.lifetime_of(client)
+        now, policy.refresh_token_lifetime if refreshes else policy.lifetime_of(client, api)
     )
     idle = min(later(now, policy.refresh_token_idle_lifetime), expires_at)
     return Grant(
@@ -40,7 +45,7 @@ def begin(
         uid=user.uid,
         session_id="",
         scope=scope,
-        audience=policy.audience,
+        audience=" ".join(each.identifier for each in apis),
         grant_type=request.parameters.get("grant_type") or "",
         auth_time=auth_time,
         created_at=now,

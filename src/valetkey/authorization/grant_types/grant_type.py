@@ -1,13 +1,23 @@
 """What a grant type consists of: a name, a preparation step and one transaction."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
+from valetkey.authorization.protocol.resource import (
+    RESOURCE,
+    at,
+    canonical,
+    choose,
+    joined,
+    several_targets,
+)
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -43,10 +53,16 @@ class TokenRequest:
     parameters: Form
     fresh: PreparedSecrets
     policy: TokenPolicy
+    apis: ApiDirectory
     fingerprints: FingerprintKey
     address: str
     now: Instant
     user: User | None = None
+
+    @property
+    def resources(self) -> Sequence[str]:
+        """Return the values of the parameter `resource`; empty ones count as omitted."""
+        return [each for each in self.parameters.all(RESOURCE) if each]
 
     def the(self, name: str) -> str:
         """Return the parameter's value. Refused with `invalid_request` if missing or empty."""
@@ -99,15 +115,10 @@ def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
     )
 
 
-def wrong_target(request: TokenRequest) -> Refusal | None:
-    """Refuse a `resource` other than the API that tokens are issued for (RFC 8707)."""
-    return unknown_target(request.parameters, request.policy)
-
-
 def unknown_target(parameters: Form, policy: TokenPolicy) -> Refusal | None:
-    """Judge the `resource` of a request that issues no token yet in the same way."""
-    resource = parameters.get("resource")
-    if not resource or resource == policy.audience:
+    """Refuse a `resource` other than the default API, where a request may name no other."""
+    resource = joined(parameters.all(RESOURCE))
+    if not resource or canonical(resource) == canonical(policy.audience):
         return None
     return Refusal(
         ErrorCode.INVALID_TARGET,
@@ -116,3 +127,27 @@ def unknown_target(parameters: Form, policy: TokenPolicy) -> Refusal | None:
         policy.audience,
         "another resource",
     )
+
+
+def target(tx: Transaction, request: TokenRequest) -> Api | Refusal:
+    """Return the API that a request without an earlier grant names (RFC 8707 section 2).
+
+    The default API if it names none; refused with `invalid_target` unless the client may ask for
+    it. It stays as it is until the transaction ends.
+    """
+    if len(request.resources) > 1:
+        return several_targets(1)
+    found = request.apis.requested_in(tx, request.resources, request.client)
+    return found if isinstance(found, Refusal) else found[0]
+
+
+def target_among(
+    tx: Transaction, request: TokenRequest, apis: Sequence[ApiGeneration], granted: Scope
+) -> Api | Refusal:
+    """Return the API of a token from an earlier grant for `apis` (RFC 8707 section 2.2).
+
+    The one that the request names, or the first for which anything was granted; refused with
+    `invalid_target` for others and for those that ended meanwhile.
+    """
+    live = request.apis.granted(tx, apis, request.client)
+    return choose(request.resources, [api for api in live if not api.id or at(api, granted)])

@@ -11,11 +11,13 @@ from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     outside_scope,
-    wrong_target,
+    target,
 )
 from valetkey.authorization.model.event.grants import AccessTokenIssued
+from valetkey.authorization.model.register.api import generations
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.resource import at, grantable, wanted_at
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import hours
@@ -53,24 +55,29 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     user = tx.users.find(request.user.uid)
     if user is None:
         return _refused("password.wrong")
-    if problem := require_live(liveness_of(client, user), now) or wrong_target(request):
+    if problem := require_live(liveness_of(client, user), now):
         return problem
+    api = target(tx, request)
+    if isinstance(api, Refusal):
+        return api
     if tx.users.has_second_factor(user.uid):
         return _refused("password.second_factor")
-    allowed = client.scope - request.policy.own_scope
-    scope = request.wanted_scope() or (client.default_scope & allowed) or allowed
+    allowed = grantable(client, (api,)) - request.policy.own_scope
+    default = (client.default_scope & allowed) or allowed if api.is_default else allowed
+    scope = wanted_at(request.wanted_scope(), (api,)) or default
     if not scope or not scope <= allowed:
         return outside_scope(allowed)
-    grant = begin(request, user, scope, grant_id=request.fresh.grant_id, auth_time=now)
-    tx.grants.issue(grant)
+    grant_id = request.fresh.grant_id
+    grant = begin(request, user, scope, grant_id=grant_id, auth_time=now, api=api, apis=(api,))
+    tx.grants.issue(grant, generations((api,)))
     granted = issue_access_token(
         tx,
         Issuing(
             client=client,
-            scope=scope,
-            audience=grant.audience,
+            scope=at(api, scope),
+            api=api,
             draw=request.fresh.access,
-            lifetime=min(request.policy.lifetime_of(client), _LONGEST),
+            lifetime=min(request.policy.lifetime_of(client, api), _LONGEST),
             now=now,
             user=user,
             grant_id=grant.id,

@@ -1,5 +1,7 @@
 """Refresh tokens: new access tokens without the user (RFC 6749 section 6, RFC 9700 4.14)."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     outside_scope,
-    wrong_target,
+    target_among,
 )
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.grants import (
@@ -24,9 +26,11 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.resource import at, still
 from valetkey.authorization.storage.grants import Rotation, StandingGrant
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -36,6 +40,18 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import open_with, seal_with
 from valetkey.kernel.secret import Fingerprint, Secret, same
+
+
+class _Wanted(Struct, frozen=True):
+    """What the access token is for, and its scope."""
+
+    api: Api
+    scope: Scope
+
+    @property
+    def qualified(self) -> Scope:
+        """Return the scope with the API in its names."""
+        return Scope(tuple(self.api.qualified(name) for name in self.scope))
 
 
 class _Presented(Struct, frozen=True):
@@ -77,21 +93,31 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if grant.grant_type == GrantTypeName.PASSWORD and not request.client.may_use(grant.grant_type):
         return _switched_off(grant)
     # The client's registered scope may have shrunk since.
-    allowed = grant.scope & request.client.scope
+    granted_scope = still(grant.scope, request.client)
+    api = target_among(tx, request, _apis(tx, request, grant), granted_scope)
+    if isinstance(api, Refusal):
+        return api
+    allowed = at(api, granted_scope)
     scope = request.wanted_scope() or allowed
     if not scope or not scope <= allowed:
         return outside_scope(allowed)
-    if problem := wrong_target(request):
-        return problem
+    wanted = _Wanted(api, scope)
     if not is_current:
-        return _not_current(tx, request, presented, scope)
+        return _not_current(tx, request, presented, wanted)
     if grant.refresh_expires_at is None or grant.refresh_expires_at <= request.now:
         return _idle(grant)
-    return _use(tx, request, presented, scope)
+    return _use(tx, request, presented, wanted)
+
+
+def _apis(tx: Transaction, request: TokenRequest, grant: Grant) -> Sequence[ApiGeneration]:
+    # Most grants are for the default API alone, and have no rows to read.
+    if grant.audience == request.apis.default.identifier:
+        return ()
+    return tx.apis.granted(grant.id)
 
 
 def _use(
-    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
 ) -> Granted | Refusal:
     grant, now = presented.found.grant, request.now
     until = min(later(now, request.policy.refresh_token_idle_lifetime), grant.expires_at)
@@ -105,7 +131,7 @@ def _use(
             successor=fingerprint_of(request.fingerprints, secret.reveal(), grant.id),
             sealed=seal_with(
                 presented.text,
-                f"{scope}\n{successor.reveal()}".encode(),
+                f"{wanted.qualified}\n{successor.reveal()}".encode(),
                 _place(grant),
                 request.fresh.random,
             ),
@@ -116,8 +142,8 @@ def _use(
         successor = Secret(presented.text)
         won = tx.grants.use(grant.id, presented.fingerprint, until, now)
     if not won:
-        return _lost(tx, request, presented, scope)
-    granted = _grant_again(tx, request, presented, scope, successor)
+        return _lost(tx, request, presented, wanted)
+    granted = _grant_again(tx, request, presented, wanted, successor)
     event = RefreshTokenUsed(
         grant.uid, grant.client_id, grant.id, granted.token_id, rotates, str(granted.scope)
     )
@@ -126,7 +152,7 @@ def _use(
 
 
 def _lost(
-    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
 ) -> Granted | Refusal:
     # A concurrent transaction rotated it first; read again, the token is now the previous one.
     found = tx.grants.find(presented.found.grant.id)
@@ -134,11 +160,11 @@ def _lost(
         return _unknown()
     if problem := require_live(found.standing, request.now):
         return problem
-    return _not_current(tx, request, replace(presented, found=found), scope)
+    return _not_current(tx, request, replace(presented, found=found), wanted)
 
 
 def _not_current(
-    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
 ) -> Granted | Refusal:
     grant, previous, now = presented.found.grant, presented.found.previous, request.now
     if (
@@ -148,7 +174,7 @@ def _not_current(
     ):
         opened = open_with(presented.text, previous.sealed, _place(grant))
         if opened is not None:
-            return _repeat(tx, request, presented, scope, opened.decode())
+            return _repeat(tx, request, presented, wanted, opened.decode())
     if tx.grants.revoke(grant.id, now, "refresh_token_reused"):
         tx.events.add(RefreshTokenReused(grant.client_id, grant.id), now)
         event = GrantRevoked(grant.uid, grant.client_id, grant.id, "refresh_token_reused")
@@ -167,19 +193,19 @@ def _was_previous(found: StandingGrant, fingerprint: Fingerprint) -> bool:
 
 
 def _repeat(
-    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope, opened: str
+    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted, opened: str
 ) -> Granted | Refusal:
     first_scope, _, successor = opened.partition("\n")
-    if scope != Scope.parse(first_scope):
+    if wanted.qualified != Scope(tuple(first_scope.split(" "))):
         return Refusal(
             ErrorCode.INVALID_GRANT,
-            "the refresh token was just used with another scope",
+            "the refresh token was just used with another scope or resource",
             "refresh_token.repeated_scope",
             first_scope,
-            str(scope),
+            str(wanted.qualified),
         )
     grant = presented.found.grant
-    granted = _grant_again(tx, request, presented, scope, Secret(successor))
+    granted = _grant_again(tx, request, presented, wanted, Secret(successor))
     event = RefreshTokenRepeated(grant.client_id, grant.id, granted.token_id)
     tx.events.add(event, request.now)
     return granted
@@ -189,7 +215,7 @@ def _grant_again(
     tx: Transaction,
     request: TokenRequest,
     presented: _Presented,
-    scope: Scope,
+    wanted: _Wanted,
     refresh_token: Secret,
 ) -> Granted:
     grant = presented.found.grant
@@ -197,17 +223,17 @@ def _grant_again(
         tx,
         Issuing(
             client=request.client,
-            scope=scope,
-            audience=grant.audience,
+            scope=wanted.scope,
+            api=wanted.api,
             draw=request.fresh.access,
-            lifetime=request.policy.lifetime_of(request.client),
+            lifetime=request.policy.lifetime_of(request.client, wanted.api),
             now=request.now,
             user=presented.user,
             grant_id=grant.id,
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
-            identity=_identity(request, presented, scope),
+            identity=_identity(request, presented, wanted.scope),
         ),
         request.fingerprints,
     )

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import msgspec
 
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,8 @@ class CodePayload:
 
     `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
     it, because then the token request must name the same (RFC 6749 section 4.1.3). `methods` is how
-    the user had signed in, `claims` the encoded `claims` parameter of the request.
+    the user had signed in, `claims` the encoded `claims` parameter of the request. `apis` are those
+    it is for, in the order of the request; empty for the default API alone.
     """
 
     uid: Uid
@@ -30,6 +33,12 @@ class CodePayload:
     client_generation: int = 0
     user_generation: int = 0
     consent_id: str = ""
+    apis: tuple[ApiGeneration, ...] = ()
+
+    @property
+    def granted(self) -> Scope:
+        """What the user allowed, as `Api.qualified` names it."""
+        return Scope(tuple(self.scope.split(" ")) if self.scope else ())
 
     def encode(self) -> str:
         """Encode for the voucher."""

@@ -14,7 +14,8 @@ class Grant:
     `session_id` is empty unless the grant ends with the session it was given in; `sid` names that
     session in any case, and `methods` how the user had signed in. `claims` is what the request's
     `claims` parameter requested from userinfo, "" for nothing. It has ended if its client or its
-    user has another generation.
+    user has another generation. `audience` are the identifiers of its APIs, separated by spaces;
+    `scope` names theirs as `Api.qualified` says.
     """
 
     id: str

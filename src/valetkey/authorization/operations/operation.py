@@ -18,6 +18,7 @@ from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.roles import Roles, person
 from valetkey.authorization.actions.admin.search import uid_of
+from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
@@ -79,7 +80,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What operations act with. `registrar` takes where a change of a client comes from."""
+    """What operations act with. `registrar` and `api_registrar` take where a change comes from."""
 
     settings: Settings
     store: Store
@@ -87,6 +88,7 @@ class Services:
     random: Callable[[int], bytes]
     keys: SigningKeyRing
     registrar: Callable[[str], Registrar]
+    api_registrar: Callable[[str], ApiRegistrar]
     sectors: Sectors
     accounts: Accounts
     removal: Removal

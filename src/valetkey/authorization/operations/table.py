@@ -1,5 +1,6 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
+from valetkey.authorization.operations.apis import APIS
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
@@ -15,6 +16,7 @@ from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 AREAS: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *USER_ACCESS, *ROLES),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
+    "apis": APIS,
     "events": EVENTS,
     "server": (*SERVER, *REGISTRATION),
     "tokens": TOKENS,

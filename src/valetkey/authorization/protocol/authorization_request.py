@@ -6,13 +6,14 @@ never redirected. `parse` checks the rest; its refusals are returned to the clie
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NoReturn
 
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, GrantTypeName
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_response import LONGEST_STATE, ReturnAddress
 from valetkey.authorization.protocol.claims import (
     OFFLINE_ACCESS,
@@ -21,6 +22,7 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
 )
 from valetkey.authorization.protocol.pkce import check_challenge
+from valetkey.authorization.protocol.resource import exists, grantable, plain, wanted_at
 from valetkey.authorization.protocol.response_type import (
     ResponseMode,
     ResponseType,
@@ -93,7 +95,10 @@ class Prompt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A request that its client may make. `scope` has at least one scope of the user."""
+    """A request that its client may make. `scope` has at least one scope of the user.
+
+    Its names are those of `apis` as `Api.qualified` says; an access token is for one of them.
+    """
 
     client_id: str
     response_type: ResponseType
@@ -106,6 +111,7 @@ class AuthorizationRequest:
     login_hint: str
     id_token_hint: str
     claims: ClaimsRequest
+    apis: tuple[Api, ...]
 
     @property
     def is_openid(self) -> bool:
@@ -179,14 +185,11 @@ def parse(
     parameters: Mapping[str, str],
     client: Client,
     returns: ReturnAddress,
-    *,
-    known: Collection[str],
-    resource: str,
+    apis: tuple[Api, ...] | Refusal,
 ) -> AuthorizationRequest:
     """Parse the request and check it against the client's registration.
 
-    `known` are the existing scopes, `resource` is the API that tokens are for. Raises Refused with
-    the error code for the client.
+    `apis` are those that its `resource` names. Raises Refused with the error code for the client.
     """
     text = parameters.get("state")
     if text is not None and returns.state is None:
@@ -199,15 +202,9 @@ def parse(
         if name in parameters:
             _refuse(f"{name} is not supported", f"{name}.unsupported", code)
     response_type = _response_type(parameters, client, returns)
-    if parameters.get("resource", resource) != resource:
-        _refuse(
-            "tokens of this server are not for that resource",
-            "resource.unknown",
-            ErrorCode.INVALID_TARGET,
-            expected=resource,
-            received="another resource",
-        )
-    scope = _scope(parameters.get("scope", ""), client, known, response_type, returns)
+    if isinstance(apis, Refusal):
+        raise Refused(apis)
+    scope = _scope(parameters.get("scope", ""), client, apis, response_type, returns)
     nonce = _nonce(parameters.get("nonce", ""), response_type)
     # A confidential client may bind the code by `nonce` instead (RFC 9700 section 2.1.1).
     unbound = client.profile.pkce_or_nonce and not (nonce and OPENID in scope)
@@ -232,6 +229,7 @@ def parse(
             if OPENID in scope
             else ClaimsRequest.EMPTY
         ),
+        apis=apis,
     )
 
 
@@ -289,6 +287,8 @@ def _nonce(text: str, response_type: ResponseType) -> str:
 
 def _default_scope(client: Client, allowed: Scope, *, is_named: bool) -> Scope:
     default = (client.default_scope & allowed) or allowed
+    # A client registers no default for the APIs that it names.
+    default |= Scope(tuple([name for name in allowed if "#" in name]))
     # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
     return default if is_named else default - _OPENID
 
@@ -296,22 +296,22 @@ def _default_scope(client: Client, allowed: Scope, *, is_named: bool) -> Scope:
 def _scope(
     text: str,
     client: Client,
-    known: Collection[str],
+    apis: tuple[Api, ...],
     response_type: ResponseType,
     returns: ReturnAddress,
 ) -> Scope:
-    names = (client.scope - CLIENT_SCOPE).names
-    allowed = Scope(tuple([name for name in names if name in known]))
-    wanted = Scope.parse(text) or _default_scope(client, allowed, is_named=returns.given)
+    allowed = grantable(client, apis)
+    asked = Scope.parse(text)
+    wanted = wanted_at(asked, apis) or _default_scope(client, allowed, is_named=returns.given)
     if OPENID in wanted and not wanted <= allowed:
         # Core section 3.1.2.1: names that no scope has are ignored; the response's `scope` tells.
-        wanted = Scope(tuple([name for name in wanted.names if name in known]))
+        wanted = Scope(tuple([name for name in wanted if name in allowed or exists(name, apis)]))
     if not wanted or not wanted <= allowed:
         _refuse(
             "scope names something that this app cannot ask a person for",
             "scope.wider",
             ErrorCode.INVALID_SCOPE,
-            expected=str(allowed),
+            expected=str(plain(allowed)),
             received=str(wanted - allowed)[:_SHOWN],
         )
     if response_type.has_id_token and OPENID not in wanted:

@@ -1,11 +1,12 @@
 """Request objects: the parameters of a request as a JWT (OpenID Connect Core 6, RFC 9101)."""
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import msgspec
 
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.resource import RESOURCE, joined
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.jwt import Claims
 from valetkey.kernel.moment import Instant, seconds
@@ -59,9 +60,7 @@ def merged(parameters: Mapping[str, str], claims: Claims) -> dict[str, str]:
     with `invalid_request_object`.
     """
     inside = {
-        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        for name, value in claims.items()
-        if name not in _ABOUT_ITSELF
+        name: _parameter(name, value) for name, value in claims.items() if name not in _ABOUT_ITSELF
     }
     for name in ("client_id", "response_type"):
         if name in inside and name in parameters and inside[name] != parameters[name]:
@@ -70,6 +69,12 @@ def merged(parameters: Mapping[str, str], claims: Claims) -> dict[str, str]:
         name: text for name, text in parameters.items() if name not in {REQUEST, REQUEST_URI}
     }
     return outside | inside
+
+
+def _parameter(name: str, value: object) -> str:
+    if name == RESOURCE and isinstance(value, list):
+        return joined(str(each) for each in cast("list[object]", value))
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def way_back(parameters: Mapping[str, str], token: str) -> dict[str, str]:

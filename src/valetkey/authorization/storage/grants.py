@@ -8,6 +8,8 @@ from msgspec import Struct
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.register.api import ApiGeneration
+from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection
@@ -58,15 +60,21 @@ class Grants(Struct, frozen=True):
 
     db: Connection
 
-    def issue(self, grant: Grant) -> bool:
-        """Insert the grant. False if it exists already."""
-        return GRANTS.claim(
+    def issue(self, grant: Grant, apis: Sequence[ApiGeneration] = ()) -> bool:
+        """Insert the grant; `apis` says for which APIs, if not for the default one alone.
+
+        False if it exists already.
+        """
+        issued = GRANTS.claim(
             self.db,
             "INSERT INTO grants (*, app_generation) VALUES (*, COALESCE((SELECT generation"
             " FROM app_generations WHERE uid = :uid AND client_id = :client_id), 0))"
             " ON CONFLICT (id) DO NOTHING",
             grant,
         )
+        if issued and apis:
+            Apis(self.db).grant(grant.id, apis)
+        return issued
 
     def find(self, grant_id: str) -> StandingGrant | None:
         """Return the grant with the state of its client, user and session, in one query."""

@@ -169,6 +169,11 @@ class Events(Struct, frozen=True):
         )
         return row is not None
 
+    def newest_at(self) -> Instant:
+        """Return the time of the newest event: no token was issued later."""
+        row = self.db.row("SELECT max(at) FROM events")
+        return Instant(0) if row is None or row[0] is None else Instant(row[0])
+
     def newest_of_client(self, client_id: str) -> Instant:
         """Return the time of the client's newest event: none of its tokens was issued later."""
         row = self.db.row(

@@ -18,6 +18,7 @@ from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
 from valetkey.authorization.storage.records import Events, count
+from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
@@ -65,6 +66,11 @@ class Transaction(Struct, frozen=True):
     def clients(self) -> Clients:
         """Clients and their secrets."""
         return Clients(self.db)
+
+    @property
+    def apis(self) -> Apis:
+        """APIs, their scopes, and the grants for them."""
+        return Apis(self.db)
 
     @property
     def logos(self) -> Logos:

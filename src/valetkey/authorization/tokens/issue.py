@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
@@ -20,7 +22,7 @@ ACCESS_TOKEN = "access_token"
 
 @dataclass(frozen=True, slots=True)
 class TokenPolicy:
-    """Token lifetimes and the audience, as configured.
+    """Token lifetimes and the default API's identifier, as configured.
 
     `own_scope` contains the scopes that belong to clients themselves and that no user can grant.
     """
@@ -33,21 +35,27 @@ class TokenPolicy:
     refresh_reuse_window: Lifetime
     own_scope: Scope = CLIENT_SCOPE
 
-    def lifetime_of(self, client: Client) -> Lifetime:
-        """Return the lifetime of this client's access tokens."""
-        return client.access_token_lifetime or self.access_token_lifetime
+    def lifetime_of(self, client: Client, api: Api | None = None) -> Lifetime:
+        """Return the lifetime of this client's access tokens, None being the default API.
+
+        That of a declared API is the API's, or the client's own where that is shorter.
+        """
+        own = client.access_token_lifetime
+        if api is None or api.access_token_lifetime is None:
+            return own or self.access_token_lifetime
+        return min(own or api.access_token_lifetime, api.access_token_lifetime)
 
 
 class Granted(Struct, frozen=True):
     """A granted token request: everything the response says, before signing.
 
-    `user` and `grant_id` are None for a client's own access. `reference` is the token itself if the
-    client uses reference tokens, `identity` is the content of the ID token.
+    `user` and `grant_id` are None for a client's own access. `reference` is the token itself if it
+    is a reference token, `identity` is the content of the ID token.
     """
 
     client: Client
+    api: Api
     scope: Scope
-    audience: str
     token_id: str
     issued_at: Instant
     expires_at: Instant
@@ -59,33 +67,35 @@ class Granted(Struct, frozen=True):
     identity: Identity | None = None
 
 
-class TokenSecrets(Struct, frozen=True):
-    """The random values of one access token, generated before the transaction."""
+class TokenSecrets:
+    """The random values of one access token, each generated once if its transaction is retried."""
 
-    token_id: str
-    reference: Secret | None
+    def __init__(self, random: Callable[[int], bytes]) -> None:
+        """Generate the token's id from `random` now, and the rest when it is needed."""
+        self.token_id = fresh_id("at", random)
+        self._random = random
 
-    @staticmethod
-    def fresh(client: Client, random: Callable[[int], bytes]) -> "TokenSecrets":
-        """Generate the values that this client's access token format needs.
+    @cached_property
+    def reference(self) -> Secret:
+        """Return the token itself, if it is a reference token."""
+        return fresh_secret(Prefix.ACCESS_TOKEN, self._random)
 
-        A JWT contains the uid, so clients with pairwise subjects get reference tokens.
-        """
-        by_reference = (
-            client.access_token_format is AccessTokenFormat.REFERENCE or client.openid.is_pairwise
-        )
-        return TokenSecrets(
-            fresh_id("at", random),
-            fresh_secret(Prefix.ACCESS_TOKEN, random) if by_reference else None,
-        )
+
+def is_by_reference(client: Client, api: Api) -> bool:
+    """Whether this client gets reference tokens for this API: as the API says, if it is declared.
+
+    A JWT contains the uid, so clients with pairwise subjects get reference tokens.
+    """
+    chosen = api.access_token_format or client.access_token_format
+    return chosen is AccessTokenFormat.REFERENCE or client.openid.is_pairwise
 
 
 class Issuing(Struct, frozen=True):
     """One access token to issue. It expires no later than `ends_at`, the end of its grant."""
 
     client: Client
+    api: Api
     scope: Scope
-    audience: str
     draw: TokenSecrets
     lifetime: Lifetime
     now: Instant
@@ -102,31 +112,32 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
     expires_at = Instant(asked.now + asked.lifetime)
     if asked.ends_at is not None:
         expires_at = min(expires_at, asked.ends_at)
-    if asked.draw.reference is not None:
+    reference = asked.draw.reference if is_by_reference(asked.client, asked.api) else None
+    if reference is not None:
         tx.access_tokens.issue(
-            key.of(ACCESS_TOKEN, asked.draw.reference.reveal()),
+            key.of(ACCESS_TOKEN, reference.reveal()),
             ReferenceToken(
                 id=asked.draw.token_id,
                 client_id=asked.client.id,
                 grant_id=asked.grant_id,
                 uid=None if asked.user is None else asked.user.uid,
                 scope=asked.scope,
-                audience=asked.audience,
+                audience=asked.api.identifier,
                 issued_at=asked.now,
                 expires_at=expires_at,
             ),
         )
     return Granted(
         client=asked.client,
+        api=asked.api,
         scope=asked.scope,
-        audience=asked.audience,
         token_id=asked.draw.token_id,
         issued_at=asked.now,
         expires_at=expires_at,
         user=asked.user,
         grant_id=asked.grant_id,
         auth_time=asked.auth_time,
-        reference=asked.draw.reference,
+        reference=reference,
         refresh_token=asked.refresh_token,
         identity=asked.identity,
     )

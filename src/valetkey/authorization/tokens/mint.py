@@ -6,8 +6,9 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.issue import Granted
-from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.authorization.tokens.signing_keys import ALGORITHM, SigningKeyRing
 from valetkey.kernel.jose.access_token import AccessToken
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -29,14 +30,19 @@ class Minter:
             issuer=self.issuer,
             subject=subject,
             client_id=granted.client.id,
-            audience=granted.audience,
+            audience=granted.api.identifier,
             scope=granted.scope,
             token_id=granted.token_id,
             issued_at=granted.issued_at,
             expires_at=granted.expires_at,
             grant_id=granted.grant_id,
             auth_time=granted.auth_time,
-        ).sign(self.keys.current(now))
+        ).sign(self.keys.current(now, self._algorithm(granted)))
+
+    def _algorithm(self, granted: Granted) -> Algorithm:
+        wanted = granted.api.signing_algorithm
+        # The setting may have lost an algorithm since the API was declared.
+        return wanted if wanted in self.keys.algorithms else ALGORITHM
 
     async def response(self, granted: Granted, now: Instant) -> dict[str, object]:
         """Return the members of the token response.

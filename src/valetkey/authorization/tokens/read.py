@@ -118,7 +118,10 @@ class Remembered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AccessTokenReader:
-    """Reads this server's access tokens and what they depend on."""
+    """Reads this server's access tokens and what they depend on.
+
+    `audience` is the default API's identifier: `find_live` returns no token for another API.
+    """
 
     issuer: str
     audience: str
@@ -175,7 +178,7 @@ class AccessTokenReader:
             token,
             self.keys.published(now),
             issuer=self.issuer,
-            audience=self.audience,
+            audience=None,
             now=now,
         )
 
@@ -187,24 +190,39 @@ class AccessTokenReader:
     def find_live(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
     ) -> Found | None:
-        """Return a token for our API together with its liveness.
+        """Return a token for the default API together with its liveness.
 
         `read` is the result of `read_by_value` for the same token.
         """
+        if read is not None and read.audience != self.audience:
+            return None
+        found = self.find_for_any_api(tx, token, read, now)
+        return found if found is not None and found.read.audience == self.audience else None
+
+    def find_for_any_api(
+        self, tx: Transaction, token: str, read: Read | None, now: Instant
+    ) -> Found | None:
+        """Return a token whatever its API is; who may know of it is the caller's to judge."""
         if read is None:
-            found = self._look_up(tx, token)
-            if found is None or found[0].expires_at <= now or found[0].audience != self.audience:
+            looked_up = self._look_up(tx, token)
+            if looked_up is None or looked_up[0].expires_at <= now:
                 return None
-            return Found(_read(found[0]), found[1])
-        return _found_by_value(tx, read)
+            found = Found(_read(looked_up[0]), looked_up[1])
+        else:
+            found = _found_by_value(tx, read)
+        read = found.read
+        if read.audience != self.audience and tx.revocations.ended_api(
+            read.audience, read.issued_at
+        ):
+            return replace(found, standing=replace(found.standing, token_revoked=True))
+        return found
 
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
         """Revoke one token. Exactly one of several concurrent calls returns True."""
         if read.by_reference:
-            return tx.access_tokens.revoke(
-                read.token_id, self.fingerprints.of(ACCESS_TOKEN, token), now
-            )
-        return tx.revocations.add_once(RevokedKind.TOKEN, read.token_id, now)
+            print_ = self.fingerprints.of(ACCESS_TOKEN, token)
+            return tx.access_tokens.revoke(read.token_id, print_, read.audience, now)
+        return tx.revocations.add_once(RevokedKind.TOKEN, read.token_id, now, read.audience)
 
     def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Liveness] | None:
         if not well_formed(Prefix.ACCESS_TOKEN, token):

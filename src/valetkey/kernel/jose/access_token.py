@@ -10,6 +10,7 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.strict_json import read_object
 
 TYPE = "at+jwt"
 """The `typ` of its header: no other token that we sign can pass as an access token."""
@@ -83,25 +84,21 @@ def verify(
     keys: KeySet,
     *,
     issuer: str,
-    audience: str,
+    audience: str | None,
     now: Instant,
     algorithms: Collection[Algorithm] = _ALGORITHMS,
 ) -> AccessToken:
     """Return the access token in `text` if `issuer` signed it for `audience` and it is live.
 
+    `audience` is None for the issuer itself, which signed for many and compares afterwards.
+
     Live means `expires_at > now`, without leeway; it may be issued up to 60 seconds in the future.
     Refused with `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
     """
-    claims = jwt.verify(
-        text,
-        keys,
-        typ=(TYPE,),
-        algorithms=algorithms,
-        issuer=issuer,
-        audience=audience,
-        now=now,
-        leeway=0,
-    )
+    parts = jwt.prove(text, keys, typ=(TYPE,), algorithms=algorithms)
+    if audience is None:
+        audience = _text(read_object(parts.payload) or {}, "aud")
+    claims = jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=0)
     return AccessToken(
         issuer=issuer,
         subject=_text(claims, "sub"),

@@ -28,6 +28,7 @@ from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import (
+    CLIENT_SCOPE,
     ApplicationType,
     AuthenticationMethod,
     Client,
@@ -40,6 +41,7 @@ from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
@@ -200,6 +202,7 @@ async def world(
         issuer=issuer,
         store=store,
         directory=ClientDirectory(store),
+        apis=ApiDirectory(store, lambda: -1, default_api(API, "API", SCOPES, CLIENT_SCOPE)),
         keyring=keyring,
         sessions=SessionSettings(),
         administration=AdministrationSettings(),

@@ -80,6 +80,14 @@ def _find(tx: Transaction, client_id: str, *, to_change: bool) -> Client:
     client = (tx.clients.find_to_change if to_change else tx.clients.find)(client_id)
     if client is None or tx.client_search.is_gone(client_id):
         raise no_such_client()
+    if to_change and tx.apis.find(client_id) is not None:
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "this is the credential of an API: change the API instead",
+                "admin.api_credential",
+            )
+        )
     if to_change and client_id == RESOURCE_SERVER:
         raise Refused(
             Refusal(

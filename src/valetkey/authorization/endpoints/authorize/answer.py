@@ -23,6 +23,7 @@ from valetkey.authorization.model.event.grants import (
     ConsentDenied,
 )
 from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.api import generations
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.authorization_request import (
@@ -41,6 +42,7 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     what_is_known,
 )
+from valetkey.authorization.protocol.resource import RESOURCE, at, split
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -49,7 +51,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 
 NONCE_KEPT = days(1)
 """How long a client's nonce counts as used (security 21)."""
@@ -80,9 +82,8 @@ _SIGNED_OUT = Refusal(
 class FlowSecrets:
     """Everything random that an answer may need, each drawn once, however often its work runs."""
 
-    def __init__(self, client: Client, random: Callable[[int], bytes]) -> None:
+    def __init__(self, random: Callable[[int], bytes]) -> None:
         """Draw it from `random` when somebody wants it: no answer needs all."""
-        self._client = client
         self._random = random
 
     @cached_property
@@ -108,7 +109,7 @@ class FlowSecrets:
     @cached_property
     def access(self) -> TokenSecrets:
         """The access token that comes through the browser."""
-        return TokenSecrets.fresh(self._client, self._random)
+        return TokenSecrets(self._random)
 
 
 class Issued(Struct, frozen=True):
@@ -153,7 +154,7 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
 
     Raises Refused for what only the person may be told.
     """
-    drawn = FlowSecrets(pending.client, server.random)
+    drawn = FlowSecrets(server.random)
     given = await server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
     if isinstance(given, Issued) and given.granted is not None:
         metrics.TOKENS.add(GrantTypeName.IMPLICIT.value, pending.client.type.value)
@@ -202,7 +203,9 @@ def _answer(
 def _judged(
     tx: Transaction, server: Server, pending: Pending
 ) -> tuple[Client, AuthorizationRequest] | ClientError:
-    if server.directory.is_current(tx, pending.client):
+    if server.directory.is_current(tx, pending.client) and server.apis.are_current(
+        tx, pending.asked.apis
+    ):
         # Nothing that the request was judged by is another than it was then.
         return pending.client, pending.asked
     found = tx.clients.find(pending.client.id)
@@ -212,10 +215,9 @@ def _judged(
     client = require_client(None if ended else found)
     parameters = begun.parameters
     returns = prove(parameters, client, pending.also)
+    apis = server.apis.requested_in(tx, split(parameters.get(RESOURCE, "")), client)
     try:
-        asked = parse(
-            parameters, client, returns, known=server.scopes, resource=server.policy.audience
-        )
+        asked = parse(parameters, client, returns, apis)
     except Refused as refused:
         return ClientError(pending.asked, refused.refusal)
     return client, asked
@@ -252,26 +254,18 @@ def _claim(tx: Transaction, server: Server, interaction: Interaction, now: Insta
     if not interaction.browser:
         return True
     mark = server.keyring.fingerprint_key.of("interaction", interaction.id)
-    client_id = interaction.parameters["client_id"]
-    return _mark(tx, VoucherKind.INTERACTION, mark, client_id, interaction.expires_at, now)
+    client_id, until = interaction.parameters["client_id"], interaction.expires_at
+    return tx.vouchers.issue(Voucher(VoucherKind.INTERACTION, mark, client_id, "", "", until, now))
 
 
 def _claim_nonce(
     tx: Transaction, server: Server, asked: AuthorizationRequest, now: Instant
 ) -> bool:
     mark = server.keyring.fingerprint_key.of("nonce", f"{asked.client_id}\0{asked.nonce}")
-    return _mark(tx, VoucherKind.NONCE, mark, asked.client_id, later(now, NONCE_KEPT), now)
-
-
-def _mark(
-    tx: Transaction,
-    kind: VoucherKind,
-    mark: Fingerprint,
-    client_id: str,
-    expires_at: Instant,
-    now: Instant,
-) -> bool:
-    return tx.vouchers.issue(Voucher(kind, mark, client_id, "", "", expires_at, now))
+    expires_at = later(now, NONCE_KEPT)
+    return tx.vouchers.issue(
+        Voucher(VoucherKind.NONCE, mark, asked.client_id, "", "", expires_at, now)
+    )
 
 
 def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Issued:
@@ -322,6 +316,7 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: I
         client_generation=yes.client.generation,
         user_generation=user.generation,
         consent_id=yes.consent_id,
+        apis=generations(asked.apis),
     )
     tx.vouchers.issue(
         Voucher(
@@ -341,14 +336,16 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: I
 def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Granted:
     """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
-    lifetime = min(server.policy.lifetime_of(client), server.policy.implicit_token_lifetime)
+    api = next((each for each in yes.asked.apis if at(each, yes.scope)), yes.asked.apis[0])
+    scope, policy = at(api, yes.scope), server.policy
+    lifetime = min(policy.lifetime_of(client, api), policy.implicit_token_lifetime)
     grant = Grant(
         id=drawn.front_grant_id,
         client_id=client.id,
         uid=user.uid,
         session_id=session.id if client.ends_with_session else "",
         scope=yes.scope,
-        audience=server.policy.audience,
+        audience=api.identifier,
         grant_type=GrantTypeName.IMPLICIT.value,
         auth_time=session.auth_time,
         created_at=now,
@@ -360,13 +357,13 @@ def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
         client_generation=client.generation,
         user_generation=user.generation,
     )
-    tx.grants.issue(grant)
+    tx.grants.issue(grant, generations((api,)))
     granted = issue_access_token(
         tx,
         Issuing(
             client=client,
-            scope=yes.scope,
-            audience=grant.audience,
+            scope=scope,
+            api=api,
             draw=drawn.access,
             lifetime=lifetime,
             now=now,
@@ -377,7 +374,7 @@ def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
         ),
         server.keyring.fingerprint_key,
     )
-    kind, scope = grant.grant_type, str(yes.scope)
-    event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, kind, scope)
+    said = (granted.token_id, grant.grant_type, str(scope))
+    event = AccessTokenIssued(client.id, user.uid, grant.id, *said)
     tx.events.add(event, now)
     return granted

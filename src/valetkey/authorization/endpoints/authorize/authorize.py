@@ -36,6 +36,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
+from valetkey.authorization.protocol.resource import RESOURCE, joined, plain
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -47,6 +48,7 @@ from valetkey.web.form import Form, read_form, read_query
 _INTERACTION = "interaction"
 # Judged one by one, so that what is wrong with them can be told to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
+_MULTIPLE = (RESOURCE,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Authorize:
 
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or lead its person to the next page."""
-        form = read_query(request.query, opaque=_OPAQUE)
+        form = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
         # Every request of a client names it (RFC 6749 section 4.1.1): there it is a parameter that
         # we do not know, and ignored. Without one, what stands beside ours is.
         sealed = None if "client_id" in form.names else form.get(_INTERACTION)
@@ -73,8 +75,8 @@ class Authorize:
 
         Browsers keep our cookies back from another server's form, and send them with the GET.
         """
-        query = read_query(request.query, opaque=_OPAQUE)
-        form = read_form(request.body, opaque=_OPAQUE)
+        query = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
+        form = read_form(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
         if len(query) and len(form):
             raise Refused(
                 Refusal(
@@ -135,7 +137,7 @@ class Authorize:
         interaction = replace(
             pending.interaction,
             # What a default meant when the request came, it means until it is answered.
-            parameters={**pending.interaction.parameters, "scope": str(pending.asked.scope)},
+            parameters={**pending.interaction.parameters, "scope": str(plain(pending.asked.scope))},
             browser=self.server.cookies.browser_print(browser) or "",
             client_generation=pending.client.generation,
         )
@@ -192,7 +194,10 @@ class Authorize:
 
 
 def _values(form: Form) -> dict[str, str]:
-    return {name: form.get(name) or "" for name in form.names}
+    values = {name: form.get(name) or "" for name in form.names}
+    if RESOURCE in values:
+        values[RESOURCE] = joined(form.all(RESOURCE))
+    return values
 
 
 _TOO_LONG = Refusal(

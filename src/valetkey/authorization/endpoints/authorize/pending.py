@@ -24,6 +24,7 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     what_is_known,
 )
+from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Interrupt, Request
@@ -117,14 +118,10 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
         client = require_client(await server.directory.find_again(client.id))
     if interaction.browser and interaction.client_generation != client.generation:
         raise _refused("the app was disabled meanwhile; go back to it and start again", "ended")
+    resource = interaction.parameters.get(RESOURCE, "")
+    apis = await server.apis.requested(resource, client)
     try:
-        asked = parse(
-            interaction.parameters,
-            client,
-            returns,
-            known=server.scopes,
-            resource=server.policy.audience,
-        )
+        asked = parse(interaction.parameters, client, returns, apis)
         meant = await _meant(server, asked, client, request.at)
     except Refused as refused:
         raise Interrupt(server.back(returns, refused.refusal, client, request.at)) from None

@@ -23,6 +23,7 @@ from valetkey.authorization.protocol.authorization_response import (
 )
 from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
@@ -40,6 +41,7 @@ class Server(Browsers):
     """
 
     directory: ClientDirectory
+    apis: ApiDirectory
     policy: TokenPolicy
     code_lifetime: Lifetime
     brands: BrandBook

@@ -18,9 +18,10 @@ from valetkey.authorization.endpoints.client.request import (
 )
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
     Found,
@@ -47,15 +48,29 @@ _INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
 
 
 @dataclass(frozen=True, slots=True)
-class IntrospectionEndpoint:
-    """The resource server may introspect every token, other confidential clients their own.
+class _Caller:
+    """Who introspects: a client, and the API whose credential it is, "" for none."""
 
-    Anything else, including codes and expired tokens, is exactly `{"active":false}`.
+    client: Client
+    audience: str
+
+    def may_know(self, token: Read) -> bool:
+        """Whether the token was issued to the client, or for its API."""
+        return self.client.id == token.client_id or self.audience == token.audience
+
+
+@dataclass(frozen=True, slots=True)
+class IntrospectionEndpoint:
+    """An API may introspect its own tokens, another confidential client those issued to it.
+
+    The default API's resource server also its refresh tokens. Anything else, including codes and
+    expired tokens, is exactly `{"active":false}`.
     """
 
     store: Store
     door: ClientRequestAuthentication
     reader: AccessTokenReader
+    apis: ApiDirectory
     fingerprints: FingerprintKey
     issuer: str
     refuse: ClientRefusal
@@ -71,7 +86,8 @@ class IntrospectionEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             _require_confidential(proven)
-            said = await self._said(proven, the_token(asked), request.at)
+            caller = _Caller(proven.client, await self.apis.audience_of(proven.client))
+            said = await self._said(caller, the_token(asked), request.at)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         registered = proven.client.openid.introspection_signed_response_alg
@@ -80,16 +96,16 @@ class IntrospectionEndpoint:
             return await self._signed(said, client_id, request.at, algorithm)
         return json_response(dict(said), 200, _NO_STORE)
 
-    async def _said(self, proven: Authenticated, token: str, now: Instant) -> Mapping[str, object]:
+    async def _said(self, caller: _Caller, token: str, now: Instant) -> Mapping[str, object]:
         mark = self.store.engine.mark()
         known = self.known.find(token, mark)
         # A client with pairwise subjects needs the user's name for its sector.
-        if known is not None and not proven.client.openid.is_pairwise:
+        if known is not None and not caller.client.openid.is_pairwise:
             if known.read.expires_at <= now:
                 return _INACTIVE
-            return self._tell(proven, known, now, "")
+            return self._tell(caller, known, now, "")
         read = await self.reader.read_by_value(token, now)
-        said, found = await self.store.read(lambda tx: self._say(tx, proven, token, read, now))
+        said, found = await self.store.read(lambda tx: self._say(tx, caller, token, read, now))
         if found is not None:
             self.known.keep(token, mark, found)
         return said
@@ -110,20 +126,20 @@ class IntrospectionEndpoint:
         return Response(200, text.encode("ascii"), (("content-type", SIGNED), *_NO_STORE))
 
     def _say(
-        self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
+        self, tx: Transaction, caller: _Caller, token: str, read: Read | None, now: Instant
     ) -> tuple[Mapping[str, object], Found | None]:
         if (parts := parse_refresh_token(token)) is not None:
-            return self._say_refresh_token(tx, proven, parts, now), None
-        found = self.reader.find_live(tx, token, read, now)
+            return self._say_refresh_token(tx, caller, parts, now), None
+        found = self.reader.find_for_any_api(tx, token, read, now)
         if found is None:
             return _INACTIVE, None
-        return self._tell(proven, found, now, self._subject(tx, proven, found.read.uid)), found
+        return self._tell(caller, found, now, self._subject(tx, caller, found.read.uid)), found
 
     def _tell(
-        self, proven: Authenticated, found: Found, now: Instant, subject: str
+        self, caller: _Caller, found: Found, now: Instant, subject: str
     ) -> Mapping[str, object]:
         live = found.read
-        if require_live(found.standing, now) is not None or not _may_know(proven, live.client_id):
+        if require_live(found.standing, now) is not None or not caller.may_know(live):
             return _INACTIVE
         said: dict[str, object] = {
             "active": True,
@@ -141,22 +157,24 @@ class IntrospectionEndpoint:
             said["grant_id"] = live.grant_id
         return said
 
-    def _subject(self, tx: Transaction, proven: Authenticated, uid: int | None) -> str:
+    def _subject(self, tx: Transaction, caller: _Caller, uid: int | None) -> str:
         """Return the subject by which the caller knows the user; "" if that is the uid."""
-        if uid is None or not proven.client.openid.is_pairwise:
+        if uid is None or not caller.client.openid.is_pairwise:
             return ""
         user = tx.users.find(Uid(uid))
-        return "" if user is None else self.subjects.of(user, proven.client)
+        return "" if user is None else self.subjects.of(user, caller.client)
 
     def _say_refresh_token(
-        self, tx: Transaction, proven: Authenticated, parts: tuple[str, str], now: Instant
+        self, tx: Transaction, caller: _Caller, parts: tuple[str, str], now: Instant
     ) -> Mapping[str, object]:
         secret, grant_id = parts
         found = tx.grants.find(grant_id)
         if found is None or require_live(found.standing, now) is not None:
             return _INACTIVE
         grant = found.grant
-        if grant.refresh_print is None or not _may_know(proven, grant.client_id):
+        if caller.client.id not in (RESOURCE_SERVER, grant.client_id):
+            return _INACTIVE
+        if grant.refresh_print is None:
             return _INACTIVE
         if not same(fingerprint_of(self.fingerprints, secret, grant_id), grant.refresh_print):
             return _INACTIVE
@@ -167,7 +185,7 @@ class IntrospectionEndpoint:
             "active": True,
             "scope": str(grant.scope),
             "client_id": grant.client_id,
-            "sub": self._subject(tx, proven, grant.uid) or str(grant.uid),
+            "sub": self._subject(tx, caller, grant.uid) or str(grant.uid),
             "iss": self.issuer,
             "iat": grant.created_at,
             "exp": grant.refresh_expires_at,
@@ -185,10 +203,6 @@ def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
     if SIGNED in named:
         return named[SIGNED]
     return registered and not named.get(_JSON, False)
-
-
-def _may_know(proven: Authenticated, client_id: str) -> bool:
-    return proven.client.id in (RESOURCE_SERVER, client_id)
 
 
 def _require_confidential(proven: Authenticated) -> None:

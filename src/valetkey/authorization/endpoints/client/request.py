@@ -12,6 +12,7 @@ from valetkey.authorization.client_authentication.authenticate import (
 from valetkey.authorization.client_authentication.client_secret import read_basic
 from valetkey.authorization.client_authentication.method import Authenticated, Presented
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -21,6 +22,7 @@ from valetkey.web.form import Form, read_form, read_query
 
 # Checked later: a password may contain characters that a name may not.
 _OPAQUE = ("grant_type", "username", "password", "code_verifier")
+_MULTIPLE = (RESOURCE,)
 
 
 class ClientRequest(Struct, frozen=True):
@@ -40,10 +42,10 @@ class ClientRequestAuthentication:
 
     def read(self, request: Request) -> ClientRequest:
         """Return the parameters, from the body or from the query string, never from both."""
-        body = read_form(request.body, opaque=_OPAQUE)
+        body = read_form(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
         if not request.hidden_query:
             return ClientRequest(body, in_query=False)
-        query = read_query(request.hidden_query, opaque=_OPAQUE)
+        query = read_query(request.hidden_query, opaque=_OPAQUE, multiple=_MULTIPLE)
         if len(body):
             raise Refused(
                 Refusal(

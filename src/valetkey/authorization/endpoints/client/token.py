@@ -20,6 +20,7 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.mint import Minter
 from valetkey.kernel import metrics
@@ -46,6 +47,7 @@ class TokenEndpoint:
     grant_types: Sequence[GrantType]
     authenticate: Authenticate
     policy: TokenPolicy
+    apis: ApiDirectory
     minter: Minter
     fingerprints: FingerprintKey
     runtime: Runtime
@@ -93,12 +95,14 @@ class TokenEndpoint:
         token_request = TokenRequest(
             client=client,
             parameters=asked.parameters,
-            fresh=PreparedSecrets(TokenSecrets.fresh(client, random), random),
+            fresh=PreparedSecrets(TokenSecrets(random), random),
             policy=self.policy,
+            apis=self.apis,
             fingerprints=self.fingerprints,
             address=request.address,
             now=request.at,
         )
+        self.apis.renew()
         await self.minter.keys.refresh_each_second(request.at)
         if grant_type.prepare is not None:
             token_request = await grant_type.prepare(token_request, self.authenticate)

@@ -4,6 +4,7 @@ from types import ModuleType
 
 from valetkey.authorization.model.event import (
     administration,
+    apis,
     clients,
     factors,
     grants,
@@ -25,7 +26,19 @@ def _defined_in(module: ModuleType) -> tuple[type[Event], ...]:
     )
 
 
-_MODULES = (clients, portal, people, mail, roles, sessions, factors, grants, keys, administration)
+_MODULES = (
+    clients,
+    apis,
+    portal,
+    people,
+    mail,
+    roles,
+    sessions,
+    factors,
+    grants,
+    keys,
+    administration,
+)
 
 EVENTS: tuple[type[Event], ...] = tuple(
     event for module in _MODULES for event in _defined_in(module)

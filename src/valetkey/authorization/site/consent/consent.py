@@ -24,8 +24,10 @@ from valetkey.authorization.layout.addresses import (
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
+from valetkey.authorization.protocol.resource import unqualified
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.page import (
     Act,
@@ -75,6 +77,8 @@ class ScopeLine:
     required: bool = False
     #: False for a box the person had cleared when the page is shown again.
     chosen: bool = True
+    #: The name of the API to which it belongs; "" for the default API and for the account.
+    api: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +216,7 @@ class ConsentPages:
             csrf=request.csrf,
             app=asking_app(pending.client, pending.asked, signed_in=True),
             person=shown_person(signed_in),
-            scopes=tuple(
-                ScopeLine(name, self.server.scopes[name], name in required, not nothing_chosen)
-                for name in pending.asked.scope
-            ),
+            scopes=self._lines(pending.asked, required, chosen=not nothing_chosen),
             claims=tuple(
                 ClaimLine(name, CLAIM_WORDS[name], not nothing_chosen)
                 for name in pending.asked.single_claims
@@ -228,9 +229,25 @@ class ConsentPages:
         status = _NOTHING_CHOSEN if nothing_chosen else 200
         return Show(page, status, returns_to=pending.asked.returns.redirect_uri)
 
+    def _lines(
+        self, asked: AuthorizationRequest, required: Scope, *, chosen: bool
+    ) -> tuple[ScopeLine, ...]:
+        """Return the scopes of the default API and of the account, then those of each other API."""
+        named = {api.id: api for api in asked.apis}
+        lines: list[ScopeLine] = []
+        for name in asked.scope:
+            owner, said = unqualified(name)
+            if owner:
+                api = named[owner]
+                lines.append(ScopeLine(name, api.scopes[said], chosen=chosen, api=api.name))
+            else:
+                lines.append(ScopeLine(name, self.server.scopes[name], name in required, chosen))
+        order = ["", *(api.name for api in asked.apis)]
+        return tuple(sorted(lines, key=lambda line: order.index(line.api)))
+
     def _lasts(self, pending: Pending) -> int:
         policy, client = self.server.policy, pending.client
-        once = policy.lifetime_of(client)
+        once = max(policy.lifetime_of(client, api) for api in pending.asked.apis)
         if not pending.asked.response_type.has_code:
             return min(once, policy.implicit_token_lifetime)
         if client.may_use(GrantTypeName.REFRESH_TOKEN):

@@ -128,6 +128,7 @@ class ClientSearch:
                 " AND NOT EXISTS (SELECT 1 FROM registrations"
                 " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
                 " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+                " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
                 " ORDER BY created_at DESC, id DESC LIMIT :limit",
                 at=before.at,
                 id=before.id,

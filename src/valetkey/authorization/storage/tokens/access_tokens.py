@@ -56,8 +56,8 @@ class AccessTokens:
             fingerprint=fingerprint,
         )
 
-    def revoke(self, token_id: str, fingerprint: Fingerprint, now: Instant) -> bool:
-        """Revoke one token. Exactly one concurrent caller gets True."""
+    def revoke(self, token_id: str, fingerprint: Fingerprint, audience: str, now: Instant) -> bool:
+        """Revoke one token for the API `audience`. Exactly one concurrent caller gets True."""
         revoked = self.db.run(
             "UPDATE access_tokens SET revoked_at = :now"
             " WHERE fingerprint = :fingerprint AND revoked_at IS NULL",
@@ -65,7 +65,7 @@ class AccessTokens:
             now=now,
         )
         if revoked:
-            Revocations(self.db).add(RevokedKind.TOKEN, token_id, now)
+            Revocations(self.db).add(RevokedKind.TOKEN, token_id, now, audience)
         return revoked == 1
 
     def sweep(self, now: Instant, limit: int) -> int:

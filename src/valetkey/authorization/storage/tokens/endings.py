@@ -20,6 +20,7 @@ class EndedKind(StrEnum):
     The endings of one user begin in this order: the rows of a removed account go last.
     """
 
+    API = "api"  # what was granted for an API: its id
     APP = "app"  # what one user let one client do: uid, a space, the id of the client
     CLIENT = "client"  # everything issued to a client: its id
     CONSENTS = "consents"  # what a user allowed clients: the uid

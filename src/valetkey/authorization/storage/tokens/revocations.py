@@ -19,6 +19,7 @@ class RevokedKind(StrEnum):
     TOKEN = "token"
     CLIENT = "client"
     USER = "user"
+    API = "api"
     ALL = "all"
 
 
@@ -38,29 +39,31 @@ class Revocations:
 
     db: Connection
 
-    def add(self, kind: RevokedKind, subject: str, now: Instant) -> None:
-        """Record that it ended at `now`."""
+    def add(self, kind: RevokedKind, subject: str, now: Instant, audience: str = "") -> None:
+        """Record that it ended at `now`; `audience` is the API of a token."""
         self.db.send(
-            "INSERT INTO revocations (kind, subject, revoked_at, expires_at)"
-            " VALUES (:kind, :subject, :now, :expires_at)"
+            "INSERT INTO revocations (kind, subject, revoked_at, expires_at, audience)"
+            " VALUES (:kind, :subject, :now, :expires_at, :audience)"
             " ON CONFLICT (kind, subject) DO UPDATE"
             " SET revoked_at = :now, expires_at = :expires_at",
             kind=kind.value,
             subject=subject,
             now=now,
             expires_at=later(now, _KEPT),
+            audience=audience,
         )
 
-    def add_once(self, kind: RevokedKind, subject: str, now: Instant) -> bool:
+    def add_once(self, kind: RevokedKind, subject: str, now: Instant, audience: str = "") -> bool:
         """Record it unless it had ended before; exactly one concurrent caller gets True."""
         added = self.db.run(
-            "INSERT INTO revocations (kind, subject, revoked_at, expires_at)"
-            " VALUES (:kind, :subject, :now, :expires_at)"
+            "INSERT INTO revocations (kind, subject, revoked_at, expires_at, audience)"
+            " VALUES (:kind, :subject, :now, :expires_at, :audience)"
             " ON CONFLICT (kind, subject) DO NOTHING",
             kind=kind.value,
             subject=subject,
             now=now,
             expires_at=later(now, _KEPT),
+            audience=audience,
         )
         return added == 1
 
@@ -85,6 +88,16 @@ class Revocations:
             " OR (kind = 'all' AND subject = 'all' AND revoked_at >= :issued_at) LIMIT 1",
             token_id=token_id,
             client_id=client_id,
+            issued_at=issued_at,
+        )
+        return row is not None
+
+    def ended_api(self, identifier: str, issued_at: Instant) -> bool:
+        """Return whether the API was disabled or removed since then."""
+        row = self.db.row(
+            "SELECT kind FROM revocations WHERE kind = 'api' AND subject = :identifier"
+            " AND revoked_at >= :issued_at",
+            identifier=identifier,
             issued_at=issued_at,
         )
         return row is not None

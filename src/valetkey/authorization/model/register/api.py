@@ -1,0 +1,63 @@
+"""APIs (protected resources): what an access token is for (RFC 8707)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.register.client import AccessTokenFormat, Client
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.scope import Scope
+
+ApiGeneration = tuple[str, int]
+"""The id of an API and the generation in which something was granted; "" is the default API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API. The default API is the operator's own, at `resource.url`; its id is "".
+
+    `scopes` are what users can allow, each with its sentence; `machine_scope` is what clients have
+    of their own. `access_token_format` and `access_token_lifetime` are None where the client's
+    registration decides, `clients` where every client may ask for the API. `shares_scopes` permits
+    other APIs that have it too to declare the same scope names. What was granted in an earlier
+    generation has ended.
+    """
+
+    id: str
+    identifier: str
+    name: str
+    scopes: Mapping[str, str]
+    machine_scope: Scope
+    access_token_format: AccessTokenFormat | None
+    access_token_lifetime: Lifetime | None
+    signing_algorithm: Algorithm
+    clients: frozenset[str] | None
+    shares_scopes: bool
+    created_at: Instant
+    changed_at: Instant
+    disabled_at: Instant | None = None
+    generation: int = 0
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the operator's own API."""
+        return not self.id
+
+    def admits(self, client: Client) -> bool:
+        """Whether the client may ask for this API at all."""
+        return self.disabled_at is None and (self.clients is None or client.id in self.clients)
+
+    def qualified(self, name: str) -> str:
+        """Return the name under which a grant or a consent has this API's scope `name`.
+
+        Two APIs may have scopes of one name, so the API's id stands before it and a `#`, which no
+        scope of the default API contains.
+        """
+        return f"{self.id}#{name}" if self.id else name
+
+
+def generations(apis: Sequence[Api]) -> tuple[ApiGeneration, ...]:
+    """Return what codes and grants keep of their APIs: nothing for the default API alone."""
+    if len(apis) == 1 and apis[0].is_default:
+        return ()
+    return tuple((api.id, api.generation) for api in apis)

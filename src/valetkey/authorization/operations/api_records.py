@@ -1,0 +1,139 @@
+"""APIs, as the admin API shows and takes them."""
+
+from dataclasses import replace
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from valetkey.authorization.actions.apis import LONGEST_LIFETIME, MOST_SCOPES, ApiMetadata
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import AccessTokenFormat, Client
+from valetkey.authorization.operations.client_records import SecretShown
+from valetkey.authorization.operations.records import NO_CONTROLS, Moment
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Instant
+
+ANY: Final = "any"
+"""How interfaces write that every client may ask for an API."""
+
+_Identifier = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=500)]
+_Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=80)]
+_ScopeName = Annotated[str, msgspec.Meta(pattern=r"^[!$-\[\]-~]{1,100}$")]
+_Sentence = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
+_Scopes = Annotated[dict[_ScopeName, _Sentence], msgspec.Meta(max_length=MOST_SCOPES)]
+_MachineScopes = Annotated[list[_ScopeName], msgspec.Meta(max_length=MOST_SCOPES)]
+_Lifetime = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_LIFETIME)]
+_ClientIds = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,100}$")]],
+    msgspec.Meta(
+        max_length=1_000,
+        extra_json_schema={"description": "Who may ask for it: client ids, or `any`."},
+    ),
+]
+
+
+class ApiShown(msgspec.Struct, frozen=True):
+    """An API: everything about it but its secrets."""
+
+    api_id: str
+    identifier: str
+    name: str
+    scopes: dict[str, str]
+    machine_scopes: list[str]
+    access_token_format: AccessTokenFormat
+    access_token_lifetime: int | None
+    signing_algorithm: Algorithm
+    clients: list[str]
+    shares_scopes: bool
+    created_at: Moment
+    changed_at: Moment
+    disabled_at: Moment | None
+
+
+class ApiRead(msgspec.Struct, frozen=True):
+    """An API and its secrets for introspection, without the secrets themselves."""
+
+    record: ApiShown
+    secrets: list[SecretShown]
+
+
+class ApiList(msgspec.Struct, frozen=True):
+    """APIs by identifier."""
+
+    items: list[ApiShown]
+    next: str | None
+
+
+class ApiWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An API to be declared. Without a lifetime its tokens live as long as others."""
+
+    identifier: _Identifier
+    name: _Name
+    scopes: _Scopes = {}
+    machine_scopes: _MachineScopes = []
+    access_token_format: AccessTokenFormat = AccessTokenFormat.JWT
+    access_token_lifetime: _Lifetime | None = None
+    signing_algorithm: Algorithm = Algorithm.ES256
+    clients: _ClientIds | UnsetType = UNSET
+    shares_scopes: bool = False
+
+
+class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an API shall have; what is not said stays as it is."""
+
+    name: _Name | UnsetType = UNSET
+    scopes: _Scopes | UnsetType = UNSET
+    machine_scopes: _MachineScopes | UnsetType = UNSET
+    access_token_format: AccessTokenFormat | UnsetType = UNSET
+    access_token_lifetime: _Lifetime | UnsetType | None = UNSET
+    signing_algorithm: Algorithm | UnsetType = UNSET
+    clients: _ClientIds | UnsetType = UNSET
+    shares_scopes: bool | UnsetType = UNSET
+
+
+def shown(api: Api) -> ApiShown:
+    """Return the API as interfaces show it."""
+    return ApiShown(
+        api_id=api.id,
+        identifier=api.identifier,
+        name=api.name,
+        scopes=dict(api.scopes),
+        machine_scopes=list(api.machine_scope),
+        access_token_format=api.access_token_format or AccessTokenFormat.JWT,
+        access_token_lifetime=api.access_token_lifetime,
+        signing_algorithm=api.signing_algorithm,
+        clients=[ANY] if api.clients is None else sorted(api.clients),
+        shares_scopes=api.shares_scopes,
+        created_at=api.created_at,
+        changed_at=api.changed_at,
+        disabled_at=api.disabled_at,
+    )
+
+
+def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
+    """Return the secrets of the API's credential."""
+    secrets = () if credential is None else credential.secrets
+    return [SecretShown(each.id, each.expires_at, each.is_live(now)) for each in secrets]
+
+
+def wanted_metadata(wanted: ApiWanted) -> ApiMetadata:
+    """Return the metadata that this declares."""
+    return changed_metadata(
+        ApiMetadata(wanted.identifier),
+        ApiChange(**{name: getattr(wanted, name) for name in ApiChange.__struct_fields__}),
+    )
+
+
+def changed_metadata(before: ApiMetadata, change: ApiChange) -> ApiMetadata:
+    """Return `before` with what the change says."""
+    said = {name: getattr(change, name) for name in change.__struct_fields__}
+    said = {name: value for name, value in said.items() if value is not UNSET}
+    if "machine_scopes" in said:
+        said["machine_scopes"] = tuple(said["machine_scopes"])
+    if "clients" in said:
+        said["clients"] = None if ANY in said["clients"] else tuple(said["clients"])
+    for name in ("access_token_format", "signing_algorithm"):
+        if name in said:
+            said[name] = said[name].value
+    return replace(before, **said)

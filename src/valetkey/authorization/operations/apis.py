@@ -1,0 +1,293 @@
+"""Operations on APIs (protected resources): find, declare, change, disable, delete, secrets."""
+
+from collections.abc import Callable
+
+from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
+from valetkey.authorization.actions.apis import ApiRegistrar, metadata_of
+from valetkey.authorization.actions.clients import Faults
+from valetkey.authorization.model.event.apis import (
+    ApiChanged,
+    ApiDisabled,
+    ApiEnabled,
+    ApiRegistered,
+    ApiRemoved,
+)
+from valetkey.authorization.model.event.clients import ClientSecretEnded, ClientSecretIssued
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.operations.api_records import (
+    ApiChange,
+    ApiList,
+    ApiRead,
+    ApiShown,
+    ApiWanted,
+    changed_metadata,
+    secrets_shown,
+    shown,
+    wanted_metadata,
+)
+from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
+from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.operation import (
+    Call,
+    Operation,
+    Parameter,
+    Result,
+    Run,
+    reads,
+    unchecked_write,
+)
+from valetkey.authorization.operations.paging import PAGING, limit_of
+from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Prefix
+
+ONE = "/apis/{api_id}"
+_OPTIONS = (
+    Option("scopes", help="JSON: each scope with what it lets an app do, such as: see your files."),
+    Option("machine_scopes", help="A scope that clients have of their own."),
+)
+_AFTER = Parameter(
+    "after",
+    "Where to go on: `next` of the page before.",
+    {"type": "string", "minLength": 1, "maxLength": 500},
+)
+
+
+def registrar(call: Call) -> ApiRegistrar:
+    """Return the keeper of APIs for changes by this actor."""
+    return call.services.api_registrar("cli" if isinstance(call.actor, CommandLine) else "admin")
+
+
+def list_apis(tx: Transaction, call: Call) -> Result:
+    """List APIs by identifier."""
+    limit = limit_of(call.query)
+    found = tx.apis.page(call.query.get("after", ""), limit + 1)
+    after = found[limit - 1].identifier if len(found) > limit else ""
+    return Result(ApiList([shown(api) for api in found[:limit]], after or None), next=after)
+
+
+def read_api(tx: Transaction, call: Call) -> Result:
+    """Read one API."""
+    api = _found(tx.apis.find(call.named("api_id")))
+    record = shown(api)
+    secrets = secrets_shown(tx.clients.find(api.id), call.now)
+    return Result(ApiRead(record, secrets), etag=tag_of(record))
+
+
+def declare_api(tx: Transaction, call: Call) -> Result | Faults:
+    """Declare an API. Its credential has no secret until one is issued."""
+    tx.apis.hold_all()
+    require(tx, call.actor, call.operation.permission)
+    metadata = wanted_metadata(call.input(ApiWanted))
+    made = registrar(call).register(tx, metadata, call.now, api_id=call.new_id("api"))
+    return made if isinstance(made, tuple) else _shown(made)
+
+
+def change_api(tx: Transaction, call: Call, api: Api) -> Result | Faults:
+    """Change what an API declares, if it is still as the caller saw it."""
+    call.preconditions.check(tag_of(shown(api)))
+    metadata = changed_metadata(metadata_of(api), call.input(ApiChange))
+    changed = registrar(call).change(tx, api, metadata, call.now)
+    return changed if isinstance(changed, tuple) else _shown(changed)
+
+
+def disable_api(tx: Transaction, call: Call, api: Api) -> bool:
+    """Disable the API: everything issued for it ends. False if it was disabled."""
+    return registrar(call).disable(tx, api, call.now)
+
+
+def enable_api(tx: Transaction, call: Call, api: Api) -> bool:
+    """Enable the API; what ended stays ended. False if it was enabled."""
+    return registrar(call).enable(tx, api, call.now)
+
+
+def delete_api(tx: Transaction, call: Call, api: Api) -> None:
+    """Delete the API, its credential and everything issued for it."""
+    registrar(call).remove(tx, api, call.now)
+
+
+def issue_api_secret(tx: Transaction, call: Call, api: Api) -> SecretMade:
+    """Issue a secret for introspection and the revocation feed.
+
+    Refused (conflict) where two work already.
+    """
+    wanted = call.input(SecretWanted).others_live
+    live = None if wanted is None else Lifetime(wanted)
+    secret = call.new_secret(Prefix.CLIENT_SECRET)
+    credentials, credential = registrar(call).credentials, tx.clients.find(api.id)
+    if credential is None:
+        raise _no_such_api()
+    if faults := credentials.issue_secret(tx, credential, secret, call.now, others_live=live):
+        raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
+    return SecretMade(secret.reveal())
+
+
+def end_api_secret(tx: Transaction, call: Call, api: Api) -> None:
+    """End one secret now. Refused (not found) where it does not work any more."""
+    credential = tx.clients.find(api.id)
+    ended = credential is not None and registrar(call).credentials.end_secret(
+        tx, credential, call.named("secret_id"), call.now
+    )
+    if not ended:
+        raise Refused(
+            Refusal(ErrorCode.NOT_FOUND, "there is no such secret that works", "admin.secret")
+        )
+
+
+def _shown(api: Api) -> Result:
+    record = shown(api)
+    return Result(record, etag=tag_of(record))
+
+
+def _found(api: Api | None) -> Api:
+    if api is None:
+        raise _no_such_api()
+    return api
+
+
+def _no_such_api() -> Refused:
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
+
+
+def _on_api(function: Callable[[Transaction, Call, Api], object]) -> Run:
+    """Run the function on the API in the path; nothing is issued until the commit."""
+
+    def checked(tx: Transaction, call: Call) -> object:
+        # First: the role is judged with the actor's own account held.
+        tx.apis.hold_all()
+        require(tx, call.actor, call.operation.permission)
+        return function(tx, call, _found(tx.apis.find(call.named("api_id"))))
+
+    return unchecked_write(checked)
+
+
+APIS = (
+    Operation(
+        "list_apis",
+        "GET",
+        "/apis",
+        Permission.READ,
+        "APIs by identifier; the server's own is not among them",
+        reads(list_apis),
+        gives=ApiList,
+        query=(PAGING[0], _AFTER),
+        lists=True,
+        commands=(
+            Command(
+                columns=(("ID", "api_id"), ("IDENTIFIER", "identifier"), ("NAME", "name")),
+                empty="no API is declared but the server's own",
+            ),
+        ),
+    ),
+    Operation(
+        "declare_api",
+        "POST",
+        "/apis",
+        Permission.CLIENTS,
+        "Declare an API",
+        unchecked_write(declare_api),
+        takes=ApiWanted,
+        gives=ApiShown,
+        status=201,
+        tagged=True,
+        event=ApiRegistered,
+        commands=(
+            Command(
+                example="valetkey api declare --identifier https://mcp.example.com/mcp"
+                """ --name Calendar --scopes '{"calendar:read": "see your calendar"}'""",
+                options=_OPTIONS,
+            ),
+        ),
+    ),
+    Operation(
+        "read_api",
+        "GET",
+        ONE,
+        Permission.READ,
+        "One API and its secrets for introspection",
+        reads(read_api),
+        gives=ApiRead,
+        tagged=True,
+        refuses=(404,),
+    ),
+    Operation(
+        "change_api",
+        "PATCH",
+        ONE,
+        Permission.CLIENTS,
+        "Change what an API declares; its identifier stays",
+        _on_api(change_api),
+        takes=ApiChange,
+        gives=ApiShown,
+        guarded=True,
+        tagged=True,
+        refuses=(404,),
+        event=ApiChanged,
+        commands=(Command(options=_OPTIONS),),
+    ),
+    Operation(
+        "disable_api",
+        "POST",
+        f"{ONE}/disable",
+        Permission.CLIENTS,
+        "Disable an API: everything issued for it ends within seconds",
+        _on_api(disable_api),
+        gives=Done,
+        refuses=(404,),
+        event=ApiDisabled,
+    ),
+    Operation(
+        "enable_api",
+        "POST",
+        f"{ONE}/enable",
+        Permission.CLIENTS,
+        "Enable an API; what ended stays ended",
+        _on_api(enable_api),
+        gives=Done,
+        refuses=(404,),
+        event=ApiEnabled,
+    ),
+    Operation(
+        "delete_api",
+        "DELETE",
+        ONE,
+        Permission.CLIENTS,
+        "Delete an API and everything issued for it",
+        _on_api(delete_api),
+        status=204,
+        refuses=(404,),
+        event=ApiRemoved,
+        recent=True,
+        commands=(
+            Command(question="Every token for {api_id} stops working. This cannot be undone."),
+        ),
+    ),
+    Operation(
+        "issue_api_secret",
+        "POST",
+        f"{ONE}/secrets",
+        Permission.CLIENTS,
+        "Issue a secret of the API for introspection and revocations, shown this once",
+        _on_api(issue_api_secret),
+        takes=SecretWanted,
+        gives=SecretMade,
+        status=201,
+        refuses=(404, 409),
+        event=ClientSecretIssued,
+        recent=True,
+    ),
+    Operation(
+        "end_api_secret",
+        "DELETE",
+        f"{ONE}/secrets/{{secret_id}}",
+        Permission.CLIENTS,
+        "End one secret of an API now",
+        _on_api(end_api_secret),
+        status=204,
+        refuses=(404,),
+        event=ClientSecretEnded,
+        recent=True,
+    ),
+)

@@ -1,0 +1,185 @@
+"""Resource indicators: which API a request names, and what is granted at each (RFC 8707)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import parse_url
+
+RESOURCE = "resource"
+"""The parameter, at the authorization endpoint and at the token endpoint."""
+
+MOST = 10
+"""Maximum number of APIs in one authorization request."""
+
+LONGEST = 500
+"""Maximum number of characters in an identifier."""
+
+_SEPARATOR = " "
+_NO_SPACE = "\N{REPLACEMENT CHARACTER}"
+_SHOWN = 10
+
+
+def joined(values: Iterable[str]) -> str:
+    """Return the values of a repeated `resource` parameter as one text.
+
+    No identifier contains a space; a value with one becomes a text that names nothing.
+    """
+    return _SEPARATOR.join(value.replace(_SEPARATOR, _NO_SPACE) for value in values if value)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Return the values that `joined` joined, each once."""
+    return tuple(dict.fromkeys(text.split(_SEPARATOR))) if text else ()
+
+
+def canonical(identifier: str) -> str:
+    """Return the form in which identifiers are compared.
+
+    An identifier without a path is the same with and without a slash at its end. Everything else is
+    compared byte by byte.
+    """
+    if identifier.endswith("/") and identifier.count("/") == len("//") + 1:
+        return identifier[:-1]
+    return identifier
+
+
+def identifier_fault(identifier: str) -> str:
+    """Return why the text cannot identify an API; "" if it can."""
+    web = parse_url(identifier) if len(identifier) <= LONGEST else None
+    if web is None or (web.scheme == "http" and not web.is_loopback()):
+        return (
+            f"an absolute https URL in lower case of at most {LONGEST} characters, or http on "
+            "127.0.0.1, [::1] or localhost, without user name and fragment"
+        )
+    return ""
+
+
+def wrong_target(received: str, known: Sequence[str]) -> Refusal:
+    """Return the refusal of an API that does not exist or that the client may not ask for.
+
+    `known` are the identifiers that exist; they go into the decision record, not to the client.
+    """
+    listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+    return Refusal(
+        ErrorCode.INVALID_TARGET,
+        "resource names no API that this client may ask for",
+        "resource.unknown",
+        listed,
+        received[:LONGEST],
+    )
+
+
+def several_targets(most: int) -> Refusal:
+    """Return the refusal of more APIs than one request may name."""
+    return Refusal(
+        ErrorCode.INVALID_TARGET,
+        f"resource may be sent {most} times at most"
+        if most > 1
+        else "an access token is for one API: send resource once",
+        "resource.several",
+        f"at most {most}",
+        "more",
+    )
+
+
+def choose(resources: Sequence[str], among: Sequence[Api]) -> Api | Refusal:
+    """Return the API of one token: the one that is named, or the first.
+
+    `among` are the APIs for which there is something to issue.
+    """
+    named = [each for each in resources if each]
+    if len(named) > 1:
+        return several_targets(1)
+    if len(among) == 1 and not named:
+        return among[0]
+    if not among:
+        return Refusal(
+            ErrorCode.INVALID_TARGET,
+            "the API was disabled or removed, or this client may not ask for it any more",
+            "resource.ended",
+            "an API that is enabled",
+            "none",
+        )
+    if not named:
+        return among[0]
+    key = canonical(named[0])
+    found = next((api for api in among if canonical(api.identifier) == key), None)
+    return found or wrong_target(named[0], [api.identifier for api in among])
+
+
+def grantable(client: Client, apis: Sequence[Api]) -> Scope:
+    """Return what users can allow the client at these APIs, in the form that grants store.
+
+    At the default API that is what the client is registered for, at others everything they declare:
+    which client may ask there is the API's decision.
+    """
+    registered = client.scope - CLIENT_SCOPE
+    known: Mapping[str, str] = {}
+    for api in apis:
+        if api.is_default:
+            known = api.scopes
+    names = [name for name in registered if name in known or name in IDENTITY_SCOPES]
+    for api in apis:
+        if not api.is_default:
+            names += [api.qualified(name) for name in api.scopes]
+    return Scope(tuple(names))
+
+
+def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
+    """Return the requested names in the form that grants store.
+
+    A name that several of the APIs declare is requested at each. What none of them declares stays
+    as it is.
+    """
+    others = [api for api in apis if not api.is_default]
+    if not others:
+        return scope
+    default = next((api.scopes for api in apis if api.is_default), {})
+    names: list[str] = []
+    for name in scope:
+        at = [api.qualified(name) for api in others if name in api.scopes]
+        names += [name] if not at or name in default or name in IDENTITY_SCOPES else at
+    return Scope(tuple(dict.fromkeys(names)))
+
+
+def exists(name: str, apis: Sequence[Api]) -> bool:
+    """Whether the name, as a request has it, is a scope of the user or of one of the APIs."""
+    return name in IDENTITY_SCOPES or any(name in api.scopes for api in apis)
+
+
+def plain(scope: Scope) -> Scope:
+    """Return the names of a grant's scope as clients and tokens have them."""
+    return Scope(tuple(dict.fromkeys(unqualified(name)[1] for name in scope)))
+
+
+def unqualified(name: str) -> tuple[str, str]:
+    """Return the id of the API and the plain name of a name in a grant; "" is the default API."""
+    before, separator, after = name.partition("#")
+    return (before, after) if separator else ("", name)
+
+
+def at(api: Api, granted: Scope) -> Scope:
+    """Return the scope of a token for `api`: what was granted there, and about the user.
+
+    A scope that the API no longer declares is left out.
+    """
+    if api.is_default:
+        return Scope(tuple([name for name in granted if "#" not in name]))
+    names: list[str] = []
+    for name in granted:
+        owner, said = unqualified(name)
+        if (owner == api.id and said in api.scopes) or (not owner and name in IDENTITY_SCOPES):
+            names.append(said)
+    return Scope(tuple(names))
+
+
+def still(granted: Scope, client: Client) -> Scope:
+    """Return what remains of a grant's scope after the client's registration shrank."""
+    registered = client.scope
+    if granted <= registered:
+        return granted
+    return Scope(tuple([name for name in granted if "#" in name or name in registered]))

@@ -1,0 +1,265 @@
+"""Store of APIs (protected resources), their scopes, and which grants are for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.register.api import Api, ApiGeneration
+from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.storage.revision import hold_all, touch
+from valetkey.authorization.storage.tokens.endings import EndedGrant
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """An API without its scopes."""
+
+    id: str
+    key: str
+    identifier: str
+    name: str
+    access_token_format: AccessTokenFormat
+    access_token_lifetime: Lifetime | None
+    signing_algorithm: Algorithm
+    clients: frozenset[str] | None
+    shares_scopes: bool
+    created_at: Instant
+    changed_at: Instant
+    disabled_at: Instant | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredScope:
+    """A scope of an API; one that users cannot allow has no sentence."""
+
+    api_id: str
+    name: str
+    place: int
+    sentence: str
+    machine: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """Which API declares a scope, and whether it shares its scopes."""
+
+    identifier: str
+    shares_scopes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Granted:
+    """For which API a grant was given, as the first or a later one, and in which generation."""
+
+    grant_id: str
+    api_id: str
+    place: int
+    generation: int
+
+
+_APIS = Record(_Stored, "apis")
+_SCOPES = Record(_StoredScope, "api_scopes")
+_GRANTED = Record(_Granted, "grant_apis")
+_DECLARATIONS = Record(Declaration, "apis")
+_ENDED = Record(EndedGrant, "grants")
+
+
+@dataclass(frozen=True, slots=True)
+class Apis:
+    """One row for each API. Changes bump the revision and block issuing, as those of clients do."""
+
+    db: Connection
+
+    def find(self, api_id: str) -> Api | None:
+        """Return the API with this id, enabled or not."""
+        found = _APIS.find(self.db, "SELECT * FROM apis WHERE id = :id", id=api_id)
+        return None if found is None else self._api(found)
+
+    def find_by_key(self, key: str) -> Api | None:
+        """Return the API whose identifier is compared as `key`, enabled or not."""
+        found = _APIS.find(self.db, "SELECT * FROM apis WHERE key = :key", key=key)
+        return None if found is None else self._api(found)
+
+    def find_to_change(self, api_id: str) -> Api | None:
+        """Return the API; nothing is issued and no API changes until the transaction ends."""
+        hold_all(self.db)
+        touch(self.db)
+        return self.find(api_id)
+
+    def hold_all(self) -> None:
+        """Block issuing and other changes of APIs until the transaction ends."""
+        hold_all(self.db)
+        touch(self.db)
+
+    def page(self, after: str, limit: int) -> Sequence[Api]:
+        """Return at most `limit` APIs in the order of their identifiers, after `after`."""
+        found = _APIS.all(
+            self.db,
+            "SELECT * FROM apis WHERE key > :after ORDER BY key LIMIT :limit",
+            after=after,
+            limit=limit,
+        )
+        return [self._api(each) for each in found]
+
+    def identifiers(self, limit: int) -> Sequence[str]:
+        """Return the identifiers of at most `limit` enabled APIs."""
+        rows = self.db.rows(
+            "SELECT identifier FROM apis WHERE disabled_at IS NULL ORDER BY key LIMIT :limit",
+            limit=limit,
+        )
+        return [identifier for (identifier,) in rows]
+
+    def declaring(self, name: str, but: str) -> Sequence[Declaration]:
+        """Return which APIs except `but` declare the scope."""
+        return _DECLARATIONS.all(
+            self.db,
+            "SELECT * FROM apis JOIN api_scopes ON api_scopes.api_id = apis.id"
+            " WHERE api_scopes.name = :name AND apis.id <> :but ORDER BY apis.key",
+            name=name,
+            but=but,
+        )
+
+    def has_machine_scope(self, name: str) -> bool:
+        """Return whether any API declares this scope for clients' own access."""
+        found = self.db.row(
+            "SELECT name FROM api_scopes WHERE name = :name AND machine = 1 LIMIT 1", name=name
+        )
+        return found is not None
+
+    def add(self, api: Api, key: str) -> bool:
+        """Add an API; False if its identifier is taken. Call `hold_all` first."""
+        added = _APIS.run(
+            self.db,
+            "INSERT INTO apis (*) VALUES (*) ON CONFLICT DO NOTHING",
+            _stored(api, key),
+        )
+        if added:
+            self._write_scopes(api)
+        return added == 1
+
+    def change(self, api: Api, key: str) -> None:
+        """Write everything about it. Call `find_to_change` first."""
+        _APIS.run(self.db, "UPDATE apis SET * WHERE id = :id", _stored(api, key))
+        self.db.run("DELETE FROM api_scopes WHERE api_id = :id", id=api.id)
+        self._write_scopes(api)
+
+    def disable(self, api_id: str, now: Instant) -> None:
+        """Disable it in a new generation. Call `find_to_change` first."""
+        self.db.run(
+            "UPDATE apis SET disabled_at = :now, changed_at = :now, generation = generation + 1"
+            " WHERE id = :id",
+            id=api_id,
+            now=now,
+        )
+
+    def enable(self, api_id: str, now: Instant) -> None:
+        """Enable it. Call `find_to_change` first."""
+        self.db.run(
+            "UPDATE apis SET disabled_at = NULL, changed_at = :now WHERE id = :id",
+            id=api_id,
+            now=now,
+        )
+
+    def remove(self, api_id: str) -> None:
+        """Delete it. Call `find_to_change` first."""
+        self.db.run("DELETE FROM apis WHERE id = :id", id=api_id)
+
+    def grant(self, grant_id: str, apis: Sequence[ApiGeneration]) -> None:
+        """Record for which APIs a new grant is."""
+        for place, (api_id, generation) in enumerate(apis):
+            _GRANTED.send(
+                self.db,
+                "INSERT INTO grant_apis (*) VALUES (*)",
+                _Granted(grant_id, api_id, place, generation),
+            )
+
+    def granted(self, grant_id: str) -> Sequence[ApiGeneration]:
+        """Return for which APIs the grant was given, those that ended among them.
+
+        In the order of the request; empty for the default API alone.
+        """
+        found = _GRANTED.all(
+            self.db,
+            "SELECT * FROM grant_apis WHERE grant_id = :id ORDER BY place",
+            id=grant_id,
+        )
+        return [(each.api_id, each.generation) for each in found]
+
+    def ended_grants(self, api_id: str, limit: int) -> Sequence[EndedGrant]:
+        """Return at most `limit` grants that were given for the API and have not left it yet."""
+        found = _ENDED.all(
+            self.db,
+            "SELECT * FROM grant_apis a JOIN grants ON grants.id = a.grant_id"
+            " WHERE a.api_id = :id AND a.generation >= 0 AND a.generation <"
+            " COALESCE((SELECT generation FROM apis WHERE id = :id), a.generation + 1)"
+            " LIMIT :limit",
+            id=api_id,
+            limit=limit,
+        )
+        return sorted(found, key=lambda grant: grant.id)
+
+    def leave(self, grant_id: str, api_id: str) -> bool:
+        """Take the API out of the grant. Return whether that leaves nothing of the grant."""
+        self.db.run(
+            "UPDATE grant_apis SET generation = -1 WHERE grant_id = :grant_id AND api_id = :api_id",
+            grant_id=grant_id,
+            api_id=api_id,
+        )
+        left = self.db.row(
+            "SELECT a.api_id FROM grant_apis a LEFT JOIN apis p ON p.id = a.api_id"
+            " WHERE a.grant_id = :grant_id AND (a.api_id = '' OR p.generation = a.generation)"
+            " LIMIT 1",
+            grant_id=grant_id,
+        )
+        return left is None
+
+    def _write_scopes(self, api: Api) -> None:
+        for place, name in enumerate(dict.fromkeys((*api.scopes, *api.machine_scope))):
+            stored = _StoredScope(
+                api.id, name, place, api.scopes.get(name, ""), name in api.machine_scope
+            )
+            _SCOPES.run(self.db, "INSERT INTO api_scopes (*) VALUES (*)", stored)
+
+    def _api(self, stored: _Stored) -> Api:
+        scopes = _SCOPES.all(
+            self.db, "SELECT * FROM api_scopes WHERE api_id = :id ORDER BY place", id=stored.id
+        )
+        return Api(
+            id=stored.id,
+            identifier=stored.identifier,
+            name=stored.name,
+            scopes={each.name: each.sentence for each in scopes if each.sentence},
+            machine_scope=Scope(tuple(each.name for each in scopes if each.machine)),
+            access_token_format=stored.access_token_format,
+            access_token_lifetime=stored.access_token_lifetime,
+            signing_algorithm=stored.signing_algorithm,
+            clients=stored.clients,
+            shares_scopes=stored.shares_scopes,
+            created_at=stored.created_at,
+            changed_at=stored.changed_at,
+            disabled_at=stored.disabled_at,
+            generation=stored.generation,
+        )
+
+
+def _stored(api: Api, key: str) -> _Stored:
+    return _Stored(
+        id=api.id,
+        key=key,
+        identifier=api.identifier,
+        name=api.name,
+        access_token_format=api.access_token_format or AccessTokenFormat.JWT,
+        access_token_lifetime=api.access_token_lifetime,
+        signing_algorithm=api.signing_algorithm,
+        clients=api.clients,
+        shares_scopes=api.shares_scopes,
+        created_at=api.created_at,
+        changed_at=api.changed_at,
+        disabled_at=api.disabled_at,
+        generation=api.generation,
+    )

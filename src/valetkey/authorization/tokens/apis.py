@@ -1,0 +1,175 @@
+"""The APIs as this process knows them: bounded, current to the last revision."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from valetkey.authorization.model.register.api import Api, ApiGeneration
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.protocol.resource import (
+    MOST,
+    canonical,
+    several_targets,
+    split,
+    wrong_target,
+)
+from valetkey.authorization.storage.revision import revision
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.signing_keys import ALGORITHM
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.scope import Scope
+
+_MOST_KNOWN = 10_000
+_LISTED = 11
+
+
+def default_api(identifier: str, name: str, scopes: Mapping[str, str], machine_scope: Scope) -> Api:
+    """Return the operator's own API, whose tokens are as each client's registration says."""
+    return Api(
+        id="",
+        identifier=identifier,
+        name=name,
+        scopes=scopes,
+        machine_scope=machine_scope,
+        access_token_format=None,
+        access_token_lifetime=None,
+        signing_algorithm=ALGORITHM,
+        clients=None,
+        shares_scopes=False,
+        created_at=Instant(0),
+        changed_at=Instant(0),
+    )
+
+
+class _Known:
+    """APIs that were read at one revision."""
+
+    __slots__ = ("by_id", "by_key", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.by_key: dict[str, Api] = {}
+        self.by_id: dict[str, Api] = {}
+
+
+class ApiDirectory:
+    """APIs by identifier and by id. What a transaction is given holds until it commits.
+
+    A transaction shares the register's lock when it compares the revision
+    (docs/decisions/0015-ending-against-issuing.md), and a change of an API excludes it.
+    """
+
+    def __init__(self, store: Store, revision: Callable[[], int], default: Api) -> None:
+        """Read from `store`; `revision` is the one that the clients' directory compared last."""
+        self.default = default
+        self._store = store
+        self._revision = revision
+        self._default_key = canonical(default.identifier)
+        self._known = _Known(-1)
+
+    def find(self, tx: Transaction, identifier: str) -> Api | None:
+        """Return the API, enabled or not, as this transaction sees it. Any thread may ask."""
+        key = canonical(identifier)
+        if key == self._default_key:
+            return self.default
+        known = self._at(tx)
+        found = None if known is None else known.by_key.get(key)
+        if found is None:
+            found = tx.apis.find_by_key(key)
+            _keep(known, found, key)
+        return found
+
+    def find_by_id(self, tx: Transaction, api_id: str) -> Api | None:
+        """Return the same by its id, "" for the default API."""
+        if not api_id:
+            return self.default
+        known = self._at(tx)
+        found = None if known is None else known.by_id.get(api_id)
+        if found is None:
+            found = tx.apis.find(api_id)
+            _keep(known, found, "" if found is None else canonical(found.identifier))
+        return found
+
+    async def requested(self, text: str, client: Client) -> tuple[Api, ...] | Refusal:
+        """Return the APIs of an authorization request, the default one where it names none.
+
+        For a request that is judged again in a transaction, by `requested_in`.
+        """
+        if not text or canonical(text) == self._default_key:
+            return (self.default,)
+        self.renew()
+        known = [self._known.by_key.get(canonical(each)) for each in split(text)]
+        apis = tuple(api for api in known if api is not None and api.admits(client))
+        if len(apis) == len(known) <= MOST and len({api.id for api in apis}) == len(apis):
+            return apis
+        return await self._store.read(lambda tx: self.requested_in(tx, split(text), client))
+
+    async def audience_of(self, client: Client) -> str:
+        """Return the identifier of the API whose credential this client is; "" for none."""
+        if client.id == RESOURCE_SERVER:
+            return self.default.identifier
+        # Other clients have something to ask for.
+        if client.grant_types or client.scope:
+            return ""
+        self.renew()
+        api = self._known.by_id.get(client.id)
+        if api is None:
+            api = await self._store.read(lambda tx: self.find_by_id(tx, client.id))
+        return "" if api is None else api.identifier
+
+    def requested_in(
+        self, tx: Transaction, resources: Sequence[str], client: Client
+    ) -> tuple[Api, ...] | Refusal:
+        """Return the APIs that these identifiers name, each once; refused unless all may be had."""
+        if not resources:
+            return (self.default,)
+        if len(resources) > MOST:
+            return several_targets(MOST)
+        apis: dict[str, Api] = {}
+        for each in resources:
+            api = self.find(tx, each)
+            if api is None or not api.admits(client):
+                return wrong_target(each, self._listed(tx))
+            apis[api.id] = api
+        return tuple(apis.values())
+
+    def granted(
+        self, tx: Transaction, apis: Sequence[ApiGeneration], client: Client
+    ) -> tuple[Api, ...]:
+        """Return those of the APIs that are live, in their order; an empty list is the default."""
+        if not apis:
+            return (self.default,)
+        found = ((self.find_by_id(tx, api_id), generation) for api_id, generation in apis)
+        return tuple(
+            api
+            for api, generation in found
+            if api is not None and api.generation == generation and api.admits(client)
+        )
+
+    def are_current(self, tx: Transaction, apis: Sequence[Api]) -> bool:
+        """Return whether these are the APIs as this transaction sees them. False says nothing."""
+        return all(self.find_by_id(tx, api.id) is api for api in apis)
+
+    def renew(self) -> None:
+        """Forget what was read at an earlier revision than the clients' directory compared last."""
+        number = self._revision()
+        if self._known.number != number:
+            # Replaced as a whole: a transaction under way may still add to the one before.
+            self._known = _Known(number)
+
+    def _at(self, tx: Transaction) -> _Known | None:
+        known = self._known
+        return known if revision(tx.db) == known.number else None
+
+    def _listed(self, tx: Transaction) -> Sequence[str]:
+        return [self.default.identifier, *tx.apis.identifiers(_LISTED)]
+
+
+def _keep(known: _Known | None, api: Api | None, key: str) -> None:
+    if known is None or api is None:
+        return
+    if len(known.by_key) >= _MOST_KNOWN:
+        known.by_key.clear()
+        known.by_id.clear()
+    # The one that is there stays: requests under way are known by it.
+    api = known.by_id.setdefault(api.id, api)
+    known.by_key[key] = api

@@ -1,0 +1,353 @@
+"""RS: several APIs behind one server, and everything of one presented at another (RFC 8707)."""
+
+import asyncio
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, secret_of
+from tests.attacks.world import world as begin
+from tests.support.wait import wait_until
+from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
+from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.secret import Secret
+from valetkey.testing.person import Person
+
+CALENDAR = ApiMetadata(
+    identifier="https://mcp.example.com/mcp",
+    name="Calendar",
+    scopes={"calendar:read": "see your calendar", "shared": "share"},
+    machine_scopes=("calendar:sync",),
+    access_token_lifetime=600,
+    shares_scopes=True,
+)
+FILES = ApiMetadata(
+    identifier="https://files.example.com",
+    name="Files",
+    scopes={"files:read": "see your files", "shared": "share"},
+    access_token_format="reference",
+    clients=("web1", "spa1"),
+    shares_scopes=True,
+)
+
+
+class Apis:
+    """The world with two more APIs, each with a credential."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ids = {each.identifier: self.declare(each) for each in (CALENDAR, FILES)}
+        bot = ClientMetadata("bot1", grant_types=("client_credentials",), scopes=("calendar:sync",))
+        registrar, now = self.registrar.credentials, world.servers.clock.now()
+        secret = Secret(secret_of("bot1"))
+        made = world.servers.write(
+            lambda tx: registrar.register(tx, bot, now, client_id="bot1", secret=secret)
+        )
+        assert not isinstance(made, tuple), made
+
+    @property
+    def registrar(self) -> ApiRegistrar:
+        servers = self.world.servers
+        foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+        asyncio.run(foundation.store.engine.close())
+        return foundation.api_registrar("cli")
+
+    def declare(self, metadata: ApiMetadata) -> str:
+        registrar, now = self.registrar, self.world.servers.clock.now()
+        api_id = f"api_{metadata.name}"
+
+        def work(tx: Transaction) -> object:
+            made = registrar.register(tx, metadata, now, api_id=api_id)
+            if isinstance(made, tuple):
+                return made
+            credential = tx.clients.find(api_id)
+            assert credential is not None
+            secret = Secret(secret_of(api_id))
+            return registrar.credentials.issue_secret(tx, credential, secret, now, others_live=None)
+
+        assert self.world.servers.write(work) == ()
+        return api_id
+
+    def change(self, identifier: str, **said: object) -> None:
+        registrar, now = self.registrar, self.world.servers.clock.now()
+
+        def work(tx: Transaction) -> object:
+            api = tx.apis.find_to_change(self.ids[identifier])
+            assert api is not None
+            wanted = replace(metadata_of(api), **said)  # type: ignore[arg-type]
+            return registrar.change(tx, api, wanted, now)
+
+        assert isinstance(self.world.servers.write(work), Api)
+
+    def switch(self, identifier: str, *, on: bool) -> None:
+        registrar, now = self.registrar, self.world.servers.clock.now()
+
+        def work(tx: Transaction) -> bool:
+            api = tx.apis.find_to_change(self.ids[identifier])
+            assert api is not None
+            return (registrar.enable if on else registrar.disable)(tx, api, now)
+
+        assert self.world.servers.write(work)
+
+    def ask(self, resources: tuple[str, ...], scope: str, **said: str) -> str:
+        """A code for these APIs, allowed by alice; or the error, or the text of the page."""
+        query = urlencode(
+            [
+                ("response_type", said.get("response_type", "code")),
+                ("client_id", said.get("client_id", "web1")),
+                ("redirect_uri", CALLBACK),
+                ("state", "xyz"),
+                ("nonce", said.get("nonce", "")),
+                *([("scope", scope)] if scope else []),
+                *(("resource", each) for each in resources),
+            ]
+        )
+        person = Person(self.world.auth)
+        page = person.open(f"{self.world.auth}/oauth/authorize?{query}")
+        if not page.location:
+            page = person.sign_in(page, "alice", PASSWORD)
+        if not page.location:
+            page = person.allow(page)
+        told = page.told
+        return told.get("code") or told.get("access_token") or told.get("error") or page.text
+
+    def tokens(self, resources: tuple[str, ...], scope: str, **said: str) -> dict[str, str]:
+        answer = self.world.exchange(self.ask(resources, scope), **said)
+        answer.ok()
+        return answer.json
+
+    def inspect(self, token: str, identifier: str) -> dict[str, object]:
+        """What the API with this identifier hears of a token."""
+        return dict(self.world.introspect(token, self.ids[identifier]))
+
+
+@pytest.fixture(scope="module")
+def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
+    with begin(tmp_path_factory.mktemp("apis")) as world:
+        yield Apis(world)
+
+
+def _claims(token: str) -> dict[str, object]:
+    payload = token.split(".")[1]
+    said: dict[str, object] = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return said
+
+
+def _refused(answer: Answer, code: str) -> None:
+    assert answer.status == 400, answer.json
+    assert answer.json["error"] == code
+
+
+def test_rs_01_token_has_audience_lifetime_and_scope_of_its_api(apis: Apis) -> None:
+    told = apis.tokens((CALENDAR.identifier,), "calendar:read")
+    claims = _claims(told["access_token"])
+    assert claims["aud"] == CALENDAR.identifier
+    assert claims["scope"] == told["scope"] == "calendar:read"
+    assert str(told["expires_in"]) == "600"
+    assert not apis.inspect(told["access_token"], FILES.identifier)["active"]
+    assert apis.inspect(told["access_token"], CALENDAR.identifier)["scope"] == "calendar:read"
+    refused = apis.world.call(told["access_token"])
+    assert refused.status == 401
+
+
+def test_rs_02_reference_token_is_unknown_to_other_apis(apis: Apis) -> None:
+    told = apis.tokens((f"{FILES.identifier}/",), "files:read")
+    token = told["access_token"]
+    assert "." not in token
+    assert apis.inspect(token, FILES.identifier)["aud"] == FILES.identifier
+    assert apis.inspect(token, CALENDAR.identifier) == {"active": False}
+    own = apis.world.servers.settings.source.directory / "valetkey/resource-server.credential"
+    form = {
+        "token": token,
+        "client_id": "resource-server",
+        "client_secret": own.read_text().strip(),
+    }
+    assert apis.world.post("/oauth/introspect", form).response.content == b'{"active":false}'
+    assert apis.world.call(token).status == 401
+    assert apis.world.introspect(token)["active"], "its client may know it"
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "https://unknown.example",
+        "https://mcp.example.com/mcp/",
+        "https://mcp.example.com/MCP",
+        "https://mcp.example.com",
+        "https://mcp.example.com/mcp#x",
+        "https://files.example.com//",
+        "https://files.example.com https://mcp.example.com/mcp",
+        "mcp",
+    ],
+)
+def test_rs_03_other_spellings_are_invalid_target(apis: Apis, resource: str) -> None:
+    assert apis.ask((resource,), "calendar:read") == "invalid_target"
+    answer = apis.world.token("bot1", grant_type="client_credentials", resource=resource)
+    _refused(answer, "invalid_target")
+
+
+def test_rs_04_decision_record_lists_existing_apis(apis: Apis) -> None:
+    answer = apis.world.token("bot1", grant_type="client_credentials", resource="https://x.example")
+    _refused(answer, "invalid_target")
+    reference = answer.json["reference"]
+
+    def look(tx: Transaction) -> object:
+        return tx.decisions.find(reference)
+
+    record = wait_until(lambda: apis.world.servers.write(look))
+    assert CALENDAR.identifier in str(record)
+
+
+def test_rs_05_client_outside_the_list_is_refused_everywhere(apis: Apis) -> None:
+    assert apis.ask((FILES.identifier,), "files:read", client_id="web2") == "invalid_target"
+    told = apis.tokens((FILES.identifier,), "files:read")
+    apis.change(FILES.identifier, clients=("spa1",))
+    try:
+        _refused(apis.world.refresh(told["refresh_token"]), "invalid_target")
+    finally:
+        apis.change(FILES.identifier, clients=FILES.clients)
+    apis.world.refresh(told["refresh_token"]).ok()
+
+
+def test_rs_06_one_token_is_for_one_api_and_refresh_narrows(apis: Apis) -> None:
+    both = (CALENDAR.identifier, FILES.identifier)
+    told = apis.tokens(both, "calendar:read files:read", resource=FILES.identifier)
+    assert told["scope"] == "files:read"
+    refresh = told["refresh_token"]
+    other = apis.world.refresh(refresh, resource=CALENDAR.identifier)
+    other.ok()
+    assert _claims(other.json["access_token"])["aud"] == CALENDAR.identifier
+    assert other.json["scope"] == "calendar:read"
+    wider = apis.world.refresh(refresh, resource=CALENDAR.identifier, scope="files:read")
+    _refused(wider, "invalid_scope")
+    _refused(apis.world.refresh(refresh, resource=apis.world.api), "invalid_target")
+    twice = urlencode(
+        [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh),
+            ("client_id", "web1"),
+            ("client_secret", secret_of("web1")),
+            *(("resource", each) for each in both),
+        ]
+    )
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    _refused(apis.world.post("/oauth/token", twice, headers=form), "invalid_target")
+
+
+def test_rs_07_grant_for_one_api_gives_no_token_for_another(apis: Apis) -> None:
+    code = apis.ask((CALENDAR.identifier,), "calendar:read")
+    _refused(apis.world.exchange(code, resource=FILES.identifier), "invalid_target")
+    default = apis.tokens((), "notes:read")
+    for resource in (CALENDAR.identifier, FILES.identifier):
+        _refused(apis.world.refresh(default["refresh_token"], resource=resource), "invalid_target")
+    assert apis.ask((), "calendar:read") == "invalid_scope"
+    assert apis.ask((CALENDAR.identifier,), "calendar:read notes:read") == "invalid_scope"
+    assert apis.ask((CALENDAR.identifier,), "calendar:sync") == "invalid_scope"
+
+
+def test_rs_08_consent_to_a_shared_name_is_for_one_api(apis: Apis) -> None:
+    apis.tokens((CALENDAR.identifier,), "shared")
+    query = f"client_id=web1&response_type=code&redirect_uri={CALLBACK}&scope=shared&prompt=none"
+    person = Person(apis.world.auth)
+    person.sign_in(
+        person.open(
+            f"{apis.world.auth}/oauth/authorize?{query}".replace("&prompt=none", "")
+            + f"&resource={FILES.identifier}"
+        ),
+        "alice",
+        PASSWORD,
+    )
+    at = f"{apis.world.auth}/oauth/authorize?{query}&resource="
+    assert "code" in person.open(at + CALENDAR.identifier).told
+    assert person.open(at + FILES.identifier).told["error"] == "consent_required"
+
+
+def test_rs_09_client_credentials_have_registered_machine_scopes_only(apis: Apis) -> None:
+    own = {"grant_type": "client_credentials", "resource": CALENDAR.identifier}
+    answer = apis.world.token("bot1", **own)
+    answer.ok()
+    assert answer.json["scope"] == "calendar:sync"
+    token = answer.json["access_token"]
+    assert apis.inspect(token, CALENDAR.identifier)["active"]
+    assert apis.inspect(token, FILES.identifier) == {"active": False}
+    _refused(apis.world.token("bot1", **own, scope="calendar:read"), "invalid_scope")
+    _refused(apis.world.token("svc1", **own), "invalid_scope")
+    _refused(
+        apis.world.token("bot1", grant_type="client_credentials", scope="calendar:sync"),
+        "invalid_scope",
+    )
+
+
+def test_rs_10_openid_scopes_come_along_but_userinfo_takes_the_default_api_only(apis: Apis) -> None:
+    apis.world.client("oidc1", scopes=("openid", "profile", "notes:read"))
+    code = apis.ask((CALENDAR.identifier,), "openid profile calendar:read", client_id="oidc1")
+    told = apis.world.exchange(code, "oidc1")
+    told.ok()
+    assert _claims(told.json["id_token"])["aud"] == "oidc1"
+    userinfo = apis.world.post(
+        "/oauth/userinfo", headers={"authorization": f"Bearer {told.json['access_token']}"}
+    )
+    assert userinfo.status == 401
+
+
+def test_rs_11_disabling_ends_everything_and_enabling_brings_nothing_back(apis: Apis) -> None:
+    both = (CALENDAR.identifier, FILES.identifier)
+    alone = apis.tokens((CALENDAR.identifier,), "calendar:read")
+    mixed = apis.tokens(both, "calendar:read files:read")
+    own = apis.world.token(
+        "bot1", grant_type="client_credentials", resource=CALENDAR.identifier
+    ).json["access_token"]
+    code = apis.ask((CALENDAR.identifier,), "calendar:read")
+    apis.switch(CALENDAR.identifier, on=False)
+    assert apis.ask((CALENDAR.identifier,), "calendar:read") == "invalid_target"
+    closed = apis.world.token(apis.ids[CALENDAR.identifier], path="/oauth/introspect", token=own)
+    assert closed.status == 401
+    apis.switch(CALENDAR.identifier, on=True)
+    for token in (own, alone["access_token"], mixed["access_token"]):
+        assert apis.inspect(token, CALENDAR.identifier) == {"active": False}
+    _refused(apis.world.exchange(code), "invalid_target")
+    _refused(apis.world.refresh(alone["refresh_token"]), "invalid_grant")
+    _refused(
+        apis.world.refresh(mixed["refresh_token"], resource=CALENDAR.identifier), "invalid_target"
+    )
+    left = apis.world.refresh(mixed["refresh_token"])
+    left.ok()
+    assert left.json["scope"] == "files:read"
+    apis.world.servers.clock.forward(1)  # type: ignore[arg-type]
+    again = apis.tokens((CALENDAR.identifier,), "calendar:read")
+    assert apis.inspect(again["access_token"], CALENDAR.identifier)["active"]
+
+
+def test_rs_12_scope_names_belong_to_one_api_unless_both_share(apis: Apis) -> None:
+    registrar, now = apis.registrar, apis.world.servers.clock.now()
+
+    def faults(**said: object) -> list[str]:
+        wanted = replace(CALENDAR, **{"identifier": "https://third.example/x", **said})  # type: ignore[arg-type]
+
+        def work(tx: Transaction) -> object:
+            made = registrar.register(tx, wanted, now, api_id="api_third")
+            if not isinstance(made, tuple):
+                raise AssertionError(made)
+            return made
+
+        return [fault.field for fault in apis.world.servers.write(work)]  # type: ignore[attr-defined]
+
+    assert (
+        faults(shares_scopes=False, scopes={"shared": "x"}, machine_scopes=())
+        == ["scopes/shared"] * 2
+    )
+    assert faults(scopes={"read": "x"}, machine_scopes=()) == ["scopes/read"]
+    assert faults(scopes={"openid": "x"}, machine_scopes=()) == ["scopes/openid"]
+    assert faults(scopes={"a#b": "x"}, machine_scopes=()) == ["scopes/a#b"]
+    assert faults(scopes={}, machine_scopes=(), name="") == ["name"]
+    bare = {"scopes": dict[str, str](), "machine_scopes": ()}
+    taken = (CALENDAR.identifier, f"{FILES.identifier}/", apis.world.api, "http://x.example")
+    for identifier in taken:
+        assert faults(**bare, identifier=identifier) == ["identifier"]
