@@ -22,7 +22,7 @@ from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.errors.text import Remedy
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.cli.main import valetkey
-from valetkey.cli.register.metadata import field_texts
+from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
 from valetkey.kernel.refusal import ErrorCode

@@ -18,6 +18,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import perform
 from valetkey.cli.register import clients
+from valetkey.cli.register.clients import metadata_options, with_options
 from valetkey.cli.register.keeper import (
     done,
     every_client,
@@ -27,7 +28,6 @@ from valetkey.cli.register.keeper import (
     require_sector,
     the_client,
 )
-from valetkey.cli.register.metadata import metadata_options, with_options
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import Mistake

@@ -65,8 +65,8 @@ class FieldRule:
     kind: Kind
     source: str = ""
     editors: Editor = EVERYONE
-    _: KW_ONLY
     label: str = ""
+    _: KW_ONLY
     hint: str = ""
     member: str = ""
     attribute: str = ""

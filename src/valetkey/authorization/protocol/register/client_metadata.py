@@ -5,6 +5,7 @@ Whatever reads, checks, shows, stores or documents a field derives from here.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from valetkey.authorization.model.register.client import (
@@ -31,7 +32,57 @@ from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.words import translatable
 
 _PROVING = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method"})
-_PORTAL = STAFF | Editor.DEVELOPER
+_AUTH_METHOD = "token_endpoint_auth_method"
+_PORTAL, _SELF = STAFF | Editor.DEVELOPER, STAFF | Editor.CLIENT
+_staff = partial(FieldRule, editors=STAFF)
+_link = partial(FieldRule, Kind.LINK, RFC_7591)
+_choice = partial(FieldRule, Kind.CHOICE)
+
+_NAME = FieldRule(
+    Kind.LINE,
+    RFC_7591,
+    label=translatable("Name"),
+    hint=translatable("Users see this name on the consent page."),
+    member="client_name",
+    shortest=1,
+    longest=80,
+)
+_DESCRIPTION = FieldRule(
+    Kind.LINE,
+    editors=_PORTAL,
+    label=translatable("Description"),
+    hint=translatable("One sentence, for you and your team."),
+    longest=500,
+)
+_REDIRECT_URIS = FieldRule(Kind.TEXTS, RFC_7591, label=translatable("Redirect URIs"))
+_GRANT_TYPES = FieldRule(Kind.GRANT_TYPES, RFC_7591, _SELF, translatable("Grant types"))
+_SCOPES = FieldRule(
+    Kind.SCOPES, RFC_7591, label=translatable("Scopes"), member="scope", attribute="scope"
+)
+_SECURITY = translatable("Security profile")
+_PROFILE = _choice("", _PORTAL, _SECURITY, attribute="profile_name", choices=ProfileName)
+_TYPE = _choice(
+    "RFC 6749", STAFF, translatable("Client type"), member=_AUTH_METHOD, choices=ClientType
+)
+_APPLICATION_TYPE = _choice(
+    "OpenID Connect Registration", _SELF, translatable("Application type"), choices=ApplicationType
+)
+_FORMAT = _choice("RFC 9068", STAFF, translatable("Access tokens"), choices=AccessTokenFormat)
+_METHOD = _choice(
+    RFC_7591,
+    Editor.OPERATOR,
+    translatable("Authentication"),
+    member=_AUTH_METHOD,
+    choices=AuthenticationMethod,
+)
+_PKCE = FieldRule(Kind.FLAG, "RFC 7636", _PORTAL, translatable("Require PKCE"))
+_LOGO = _link(
+    label=translatable("Logo"),
+    hint=translatable(
+        "The https address of a square PNG, JPEG, GIF or WebP, at most 256 KiB. A copy of it is "
+        "shown; for another picture, give another address."
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,151 +103,47 @@ class ClientMetadata:
     signatures and for encrypting to it.
     """
 
-    name: Annotated[
-        str,
-        FieldRule(
-            Kind.LINE,
-            RFC_7591,
-            label=translatable("Name"),
-            hint=translatable("Users see this name on the consent page."),
-            member="client_name",
-            shortest=1,
-            longest=80,
-        ),
-    ]
+    name: Annotated[str, _NAME]
     """Its name, as users see it on the consent page."""
-    description: Annotated[
-        str,
-        FieldRule(
-            Kind.LINE,
-            editors=_PORTAL,
-            label=translatable("Description"),
-            hint=translatable("One sentence, for you and your team."),
-            longest=500,
-        ),
-    ] = ""
+    description: Annotated[str, _DESCRIPTION] = ""
     """One sentence about it."""
-    redirect_uris: Annotated[
-        tuple[str, ...],
-        FieldRule(Kind.TEXTS, RFC_7591, label=translatable("Redirect URIs")),
-    ] = ()
+    redirect_uris: Annotated[tuple[str, ...], _REDIRECT_URIS] = ()
     """Addresses to which users are redirected after sign-in."""
-    grant_types: Annotated[
-        tuple[str, ...],
-        FieldRule(
-            Kind.GRANT_TYPES, RFC_7591, STAFF | Editor.CLIENT, label=translatable("Grant types")
-        ),
-    ] = ("authorization_code", "refresh_token")
+    grant_types: Annotated[tuple[str, ...], _GRANT_TYPES] = ("authorization_code", "refresh_token")
     """Grant types it may use."""
-    scopes: Annotated[
-        tuple[str, ...],
-        FieldRule(
-            Kind.SCOPES,
-            RFC_7591,
-            label=translatable("Scopes"),
-            member="scope",
-            attribute="scope",
-        ),
-    ] = ()
+    scopes: Annotated[tuple[str, ...], _SCOPES] = ()
     """Scopes it may request."""
-    default_scopes: Annotated[
-        tuple[str, ...], FieldRule(Kind.SCOPES, editors=STAFF, attribute="default_scope")
-    ] = ()
+    default_scopes: Annotated[tuple[str, ...], _staff(Kind.SCOPES, attribute="default_scope")] = ()
     """Scopes of a request that names none; all of its scopes without it."""
     required_scopes: Annotated[
-        tuple[str, ...], FieldRule(Kind.SCOPES, editors=STAFF, attribute="required_scope")
+        tuple[str, ...], _staff(Kind.SCOPES, attribute="required_scope")
     ] = ()
     """Scopes that users cannot deny."""
-    profile: Annotated[
-        str,
-        FieldRule(
-            Kind.CHOICE,
-            editors=_PORTAL,
-            label=translatable("Security profile"),
-            attribute="profile_name",
-            choices=ProfileName,
-        ),
-    ] = ""
+    profile: Annotated[str, _PROFILE] = ""
     """Security profile: modern for new apps; `clients.default_profile` without it."""
-    type: Annotated[
-        str,
-        FieldRule(
-            Kind.CHOICE,
-            "RFC 6749",
-            STAFF,
-            label=translatable("Client type"),
-            member="token_endpoint_auth_method",
-            choices=ClientType,
-        ),
-    ] = "confidential"
+    type: Annotated[str, _TYPE] = "confidential"
     """Client type: public if it runs where it cannot keep a secret."""
-    application_type: Annotated[
-        str,
-        FieldRule(
-            Kind.CHOICE,
-            "OpenID Connect Registration",
-            STAFF | Editor.CLIENT,
-            label=translatable("Application type"),
-            choices=ApplicationType,
-        ),
-    ] = "web"
+    application_type: Annotated[str, _APPLICATION_TYPE] = "web"
     """native for an app on a device: the port of its loopback redirect URI may vary."""
-    access_token_format: Annotated[
-        str,
-        FieldRule(
-            Kind.CHOICE,
-            editors=STAFF,
-            label=translatable("Access tokens"),
-            choices=AccessTokenFormat,
-        ),
-    ] = "jwt"
+    access_token_format: Annotated[str, _FORMAT] = "jwt"
     """A jwt can be verified anywhere; a reference can be revoked everywhere at once."""
-    access_token_lifetime: Annotated[
-        Lifetime | None, FieldRule(Kind.LIFETIME, editors=STAFF, longest=days(1))
-    ] = None
+    access_token_lifetime: Annotated[Lifetime | None, _staff(Kind.LIFETIME, longest=days(1))] = None
     """Lifetime of its access tokens; `tokens.access_token_lifetime` without it."""
-    authentication_method: Annotated[
-        str,
-        FieldRule(
-            Kind.CHOICE,
-            RFC_7591,
-            Editor.OPERATOR,
-            label=translatable("Authentication"),
-            member="token_endpoint_auth_method",
-            choices=AuthenticationMethod,
-        ),
-    ] = ""
+    authentication_method: Annotated[str, _METHOD] = ""
     """How it authenticates; what fits its type and keys without it."""
     key_set: Annotated[str, FieldRule(Kind.KEY_SET, RFC_7591, PROTOCOL, member="jwks")] = ""
     """Its public keys, as a JWK set."""
-    requires_pkce: Annotated[
-        bool, FieldRule(Kind.FLAG, "RFC 7636", _PORTAL, label=translatable("Require PKCE"))
-    ] = False
-    """Whether it must use PKCE; a public client and the profile modern always do."""
-    rotates_refresh_token: Annotated[bool, FieldRule(Kind.FLAG, "RFC 9700", STAFF)] = False
-    """Whether each use of a refresh token replaces it."""
-    ends_with_session: Annotated[bool, FieldRule(Kind.FLAG, editors=STAFF)] = False
+    requires_pkce: Annotated[bool, _PKCE] = False
+    """Whether each of its requests must use PKCE; a public client always must."""
+    rotates_refresh_token: Annotated[bool, _staff(Kind.FLAG)] = False
+    """Whether each use of a refresh token replaces it (RFC 9700 section 4.14.2)."""
+    ends_with_session: Annotated[bool, _staff(Kind.FLAG)] = False
     """Whether its authorizations end with the user's session."""
-    logo_uri: Annotated[
-        str,
-        FieldRule(
-            Kind.LINK,
-            RFC_7591,
-            label=translatable("Logo"),
-            hint=translatable(
-                "The https address of a square PNG, JPEG, GIF or WebP, at most 256 KiB. A copy of "
-                "it is shown; for another picture, give another address."
-            ),
-        ),
-    ] = ""
+    logo_uri: Annotated[str, _LOGO] = ""
     """Its logo."""
-    policy_uri: Annotated[
-        str, FieldRule(Kind.LINK, RFC_7591, label=translatable("Privacy policy"))
-    ] = ""
+    policy_uri: Annotated[str, _link(label=translatable("Privacy policy"))] = ""
     """What it does with its users' data."""
-    tos_uri: Annotated[
-        str, FieldRule(Kind.LINK, RFC_7591, label=translatable("Terms of service"))
-    ] = ""
+    tos_uri: Annotated[str, _link(label=translatable("Terms of service"))] = ""
     """Its terms of service."""
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
 

@@ -1,13 +1,17 @@
 """The form of an app: read from the browser, and shown with what is wrong beside each field."""
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of, new_app
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.register.fields import Editor, Field, Kind
 from valetkey.authorization.protocol.register.client_metadata import (
+    FIELDS,
     ClientMetadata,
     MetadataError,
     fields_of,
@@ -19,6 +23,8 @@ from valetkey.web.form import Form
 _TEXTS = tuple(
     each for each in fields_of(Editor.DEVELOPER) if each.rule.kind in {Kind.LINE, Kind.LINK}
 )
+_VERSIONED = (*fields_of(Editor.DEVELOPER), FIELDS["grant_types"])
+_VERSION = re.compile(rf"[0-9a-f]{{8}}(?:\.[0-9a-f]{{8}}){{{len(_VERSIONED) - 1}}}")
 _MORE = 2
 """Empty rows that the button for more redirect URIs adds."""
 
@@ -210,6 +216,31 @@ class AppForms:
             given = name not in offered
             if not given or (before is not None and name in before.scope):
                 yield ScopeBox(name, sentence, chosen=name in app.scopes, given=given)
+
+
+def version_of(client: Client) -> str:
+    """Return the version of an app that its form carries, so that nobody undoes what another did.
+
+    It is one short digest for each field that the form can change.
+    """
+    return ".".join(_digests(client).values())
+
+
+def changed_since(client: Client, version: str) -> tuple[str, ...]:
+    """Return the labels of the fields that changed; all of them for what is no version."""
+    now = _digests(client)
+    if _VERSION.fullmatch(version) is None:
+        return tuple(now)
+    then = dict(zip(now, version.split("."), strict=True))
+    return tuple(name for name, digest in now.items() if then[name] != digest)
+
+
+def _digests(client: Client) -> Mapping[str, str]:
+    metadata = metadata_of(client)
+    return {
+        field.rule.label: hashlib.sha256(repr(field.of(metadata)).encode()).hexdigest()[:8]
+        for field in _VERSIONED
+    }
 
 
 def _input(each: Field, app: ClientMetadata) -> TextInput:

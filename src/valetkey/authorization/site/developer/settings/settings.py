@@ -9,7 +9,6 @@ from valetkey.authorization.actions.clients import Faults, metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
 from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.developer.version import changed_since, version_of
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -18,7 +17,12 @@ from valetkey.authorization.site.developer.app import (
     head_of,
     member_of_app,
 )
-from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
+from valetkey.authorization.site.developer.settings.form import (
+    AppForm,
+    AppForms,
+    changed_since,
+    version_of,
+)
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
