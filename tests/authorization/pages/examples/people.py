@@ -122,7 +122,6 @@ OWNER = OwnerPage(
 def _act(slug: str, person: PersonLine = ADA) -> ConfirmPage:
     button = _BUTTONS[slug]
     return ConfirmPage(
-        "users",
         f"{_USER}/{slug}",
         _USER,
         "csrf-value",

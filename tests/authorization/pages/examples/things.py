@@ -99,7 +99,6 @@ _PAGE = ClientPage(
 def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage:
     button = _BUTTONS[slug]
     return ConfirmPage(
-        "clients",
         f"{_CLIENT}/{slug}",
         _CLIENT,
         "csrf-value",

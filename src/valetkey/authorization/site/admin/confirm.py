@@ -65,8 +65,6 @@ class ConfirmPage:
 
     template: ClassVar[str] = "admin/confirm.html"
 
-    #: The place in the navigation: `users` or `clients`.
-    here: str
     action: str
     back: str
     csrf: str
@@ -107,7 +105,6 @@ class Confirmed:
         request: AdminRequest,
         form: Form,
         *,
-        here: str,
         back: str,
         name: str,
         facts: tuple[str, ...],
@@ -118,7 +115,6 @@ class Confirmed:
         """Return the confirmation page; `values` are those of the fields, by name."""
         button, carries = self.button, self.button.carries
         return ConfirmPage(
-            here=here,
             action=f"{back}/{button.slug}",
             back=back,
             csrf=request.csrf,

@@ -126,8 +126,14 @@ class Events:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The log, and the confirmation before a copy is downloaded."""
         return (
-            Page(EVENTS, administrator(), self.show),
-            Page(EXPORT, administrator(recent=True), self.ask, Act(self.export)),
+            Page(EVENTS, administrator(), self.show, title=translatable("Events"), nav=True),
+            Page(
+                EXPORT,
+                administrator(recent=True),
+                self.ask,
+                Act(self.export),
+                title=translatable("Export events"),
+            ),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

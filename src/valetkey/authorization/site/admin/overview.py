@@ -17,6 +17,7 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.register.usage import start_of
 from valetkey.authorization.storage.transaction import Store
+from valetkey.kernel.words import translatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Overview:
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The first page of the console."""
-        return (Page(ADMIN, administrator(), self.show),)
+        title = translatable("Overview")
+        return (Page(ADMIN, administrator(), self.show, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Numbers and charts."""

@@ -184,7 +184,6 @@ class ClientPages:
         page = confirmed.page(
             request,
             form,
-            here="clients",
             back=client_address(client.id),
             name=client.name or client.id,
             facts=tuple(facts),

@@ -16,6 +16,7 @@ from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.administration.client_search import ClientFilter, ClientLine
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
 from valetkey.web.form import Form, read_query
 
 CLIENTS = "/admin/clients"
@@ -77,7 +78,8 @@ class Clients:
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list."""
-        return (Page(CLIENTS, administrator(), self.show),)
+        title = translatable("Apps")
+        return (Page(CLIENTS, administrator(), self.show, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """A page of it. What a filter does not know is as if it was not said."""

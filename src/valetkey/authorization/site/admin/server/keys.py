@@ -20,6 +20,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.words import translatable
 
 KEYS = "/admin/keys"
 ROTATE = "/admin/keys/rotate"
@@ -91,10 +92,11 @@ class SigningKeys:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The keys, and the confirmations before they are rotated and before one is withdrawn."""
         keeper = administrator(Permission.KEYS, recent=True)
+        rotate, withdraw = translatable("Rotate keys"), translatable("Withdraw key")
         return (
-            Page(KEYS, administrator(), self.show),
-            Page(ROTATE, keeper, self.ask_rotate, Act(self.rotate)),
-            Page(WITHDRAW, keeper, self.ask_withdraw, Act(self.withdraw)),
+            Page(KEYS, administrator(), self.show, title=translatable("Keys"), nav=True),
+            Page(ROTATE, keeper, self.ask_rotate, Act(self.rotate), title=rotate),
+            Page(WITHDRAW, keeper, self.ask_withdraw, Act(self.withdraw), title=withdraw),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

@@ -18,6 +18,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
 
 MAIL = "/admin/mail"
 
@@ -73,7 +74,8 @@ class Mail:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The state of delivery, with the button for a test email."""
         test = Act(self.test, requires=administrator(Permission.SETTINGS))
-        return (Page(MAIL, administrator(), self.show, test),)
+        title = translatable("Email")
+        return (Page(MAIL, administrator(), self.show, test, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """How it stands."""

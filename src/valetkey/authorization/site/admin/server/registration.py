@@ -21,6 +21,7 @@ from valetkey.authorization.site.admin.clients.clients import CLIENTS
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.kernel.moment import Instant, Lifetime, days
+from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY, Form
 
 REGISTRATION = "/admin/registration"
@@ -93,8 +94,9 @@ class Registration:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The policy with the form for another invitation, and the withdrawal of one."""
         registrar = administrator(Permission.CLIENTS)
+        title, invite = translatable("Registration"), Act(self.invite, requires=registrar)
         return (
-            Page(REGISTRATION, administrator(), self.show, Act(self.invite, requires=registrar)),
+            Page(REGISTRATION, administrator(), self.show, invite, title=title, nav=True),
             Page(WITHDRAW, registrar, act=Act(self.withdraw)),
         )
 

@@ -15,6 +15,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.explain import Explained, explain
 from valetkey.config.settings import Settings
+from valetkey.kernel.words import translatable
 
 SETTINGS = "/admin/settings"
 BRAND = "/admin/settings/brand"
@@ -83,9 +84,10 @@ class SettingsPages:
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The settings, and the form of the brand."""
+        editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and colour")
         return (
-            Page(SETTINGS, administrator(), self.show),
-            Page(BRAND, administrator(Permission.SETTINGS), self.ask, Act(self.change)),
+            Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=True),
+            Page(BRAND, editor, self.ask, Act(self.change), title=brand),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

@@ -134,10 +134,11 @@ class ApiTokens:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list, the form for another token, and the confirmation before one ends."""
         maker = administrator(Permission.KEYS, recent=True)
+        make, keeper = Act(self.make, multiple=("permission",)), administrator(Permission.KEYS)
         return (
-            Page(TOKENS, administrator(), self.show),
-            Page(NEW, maker, self.ask, Act(self.make, multiple=("permission",))),
-            Page(END, administrator(Permission.KEYS), self.ask_end, Act(self.end)),
+            Page(TOKENS, administrator(), self.show, title=translatable("API tokens"), nav=True),
+            Page(NEW, maker, self.ask, make, title=translatable("New token")),
+            Page(END, keeper, self.ask_end, Act(self.end), title=translatable("Revoke token")),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

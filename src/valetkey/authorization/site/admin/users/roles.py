@@ -23,6 +23,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
 
 ROLES = "/admin/roles"
 
@@ -79,7 +80,8 @@ class RoleHolders:
             opaque=("person",),
             requires=administrator(Permission.ROLES, recent=True),
         )
-        return (Page(ROLES, administrator(), self.show, choose),)
+        title = translatable("Roles")
+        return (Page(ROLES, administrator(), self.show, choose, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Who has which."""

@@ -158,7 +158,6 @@ class UserPages:
             return confirmed.page(
                 request,
                 form,
-                here="users",
                 back=user_address(uid),
                 name=user.name or user.username,
                 facts=tuple(facts),

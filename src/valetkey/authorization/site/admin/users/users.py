@@ -17,6 +17,7 @@ from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.administration.people import Filter
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
 
 USERS = "/admin/users"
@@ -71,7 +72,8 @@ class Users:
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list."""
-        return (Page(USERS, administrator(), self.show),)
+        title = translatable("Users")
+        return (Page(USERS, administrator(), self.show, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """A page of it."""
