@@ -6,8 +6,7 @@ from dataclasses import replace
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.operations.client_credentials import CREDENTIALS
-from valetkey.authorization.operations.clients import CLIENTS
+from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.clients.client import (
     ClientPage,
     Fact,
@@ -41,7 +40,7 @@ _NOW = Instant(1_800_000_000)
 _SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _KID = "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
-_BUTTONS = {b.slug: b for o in (*CLIENTS, *CREDENTIALS) for b in o.buttons}
+_BUTTONS = {b.slug: b for o in AREAS["clients"] for b in o.buttons}
 _ALL = {"state": "", "mark": "", "type": "", "profile": "", "origin": "", "legacy": ""}
 
 
