@@ -18,12 +18,12 @@ class SignUp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """Who may have an account, and how."""
+    """Sign-up and deletion of accounts."""
 
     sign_up: Annotated[SignUp, rules.choice(SignUp)] = SignUp.OFF
-    """`off`: accounts are made by who runs this server. `invitation`: by whoever was invited.
-    `open`: by anybody who has an e-mail address."""
+    """Who may create an account: `off` operators only, `invitation` invited users, `open` anyone
+    with an email address."""
 
     deletion_grace: Annotated[Lifetime, rules.lifetime("1s", "90d")] = days(7)  # noqa: RUF009
-    """Whoever deletes their account can change their mind for so long, by signing in. Sessions and
-    connected apps end at once; the rest goes after that, for good."""
+    """Time in which a user can cancel the deletion of their account by signing in. Sessions and
+    connected apps end immediately; personal data is deleted afterwards."""

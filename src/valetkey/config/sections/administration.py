@@ -11,11 +11,11 @@ from valetkey.kernel.moment import Lifetime, hours, minutes
 
 @dataclass(frozen=True, slots=True)
 class AdministrationSettings:
-    """How long the pages of administration stay open to somebody with a role."""
+    """Sessions in the admin console."""
 
     idle: Annotated[Lifetime, rules.lifetime("1m", "8h")] = minutes(30)
-    """Who used none of these pages for so long proves again who they are. Their session for all
-    else goes on: it has a time of its own."""
+    """Idle time after which the console asks an administrator to confirm their identity. They stay
+    signed in otherwise."""
 
     lifetime: Annotated[Lifetime, rules.lifetime("5m", "1d")] = hours(12)
-    """After so long they do, however busy they were."""
+    """Maximum time in the console before it asks again, however active the administrator is."""

@@ -9,16 +9,17 @@ from valetkey.config.rules import text
 
 @dataclass(frozen=True, slots=True)
 class BrandSettings:
-    """What people recognise on the pages."""
+    """Name, color, logo and links on all pages."""
 
     name: Annotated[str, text(60, "a name of at most 60 characters")] = "Valetkey"
-    """The name of the service whose accounts these are."""
+    """The name of your service."""
 
     accent: Annotated[str, rules.COLOUR] = "#2456d6"
-    """The one colour of buttons and links. What stands on it is made readable, light and dark."""
+    """The color of buttons and links. Text on it is adjusted to stay readable, in light and dark
+    mode."""
 
     logo_url: Annotated[str, rules.LOGO_AT_START] = ""
-    """The image above every page, 48 pixels high. Without it the theme's logo is shown."""
+    """Path of the logo on every page, 48 pixels high. Empty: the logo of the theme."""
 
     terms_url: Annotated[str, rules.LINK] = ""
     """Terms of service, linked from every page."""
@@ -27,5 +28,5 @@ class BrandSettings:
     """Privacy statement, linked from every page."""
 
     theme: Annotated[str, rules.FOLDER] = ""
-    """Directory with a stylesheet, a logo, templates and translations of your own. It is read as
-    the server starts, which tells what is wrong with it."""
+    """Directory with a stylesheet, logo, templates and translations of your own. It is checked when
+    the server starts."""

@@ -13,7 +13,7 @@ from valetkey.kernel.moment import Lifetime, minutes, seconds
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """How long both servers wait for their databases. A request that waits longer gets 503."""
+    """Time limits for the databases of both servers. A request that exceeds one gets 503."""
 
     answer_timeout: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
     """The longest wait for one transaction: queue, connection, statements and commit together. Then
@@ -34,14 +34,14 @@ class DatabaseSettings:
     second worker or the command line, has finished writing."""
 
     report_timeout: Annotated[Lifetime, rules.lifetime("1s", "10m")] = minutes(1)
-    """How long an answer may take that lists or sums up many rows, in place of `answer_timeout`."""
+    """Time limit for requests that list or count many rows, instead of `answer_timeout`."""
 
     start_timeout: Annotated[Lifetime, rules.lifetime("1s", "1h")] = minutes(1)
-    """How long `valetkey serve` waits at its start for a database that does not answer yet, as
-    after a power cut that hit both. Then it ends with the reason."""
+    """How long `valetkey serve` waits at start for a database that does not respond, for example
+    after a power cut. Then it exits with the reason."""
 
     connections: Annotated[int, whole(1, 100, "connections")] = 4
-    """Connections to PostgreSQL in each worker; one more hears of changes. All workers together
+    """Connections to PostgreSQL in each worker; one more watches for changes. All workers together
     must stay below `max_connections` of the server."""
 
     @property

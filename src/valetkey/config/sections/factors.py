@@ -11,12 +11,12 @@ from valetkey.kernel.moment import Lifetime, days
 
 @dataclass(frozen=True, slots=True)
 class FactorSettings:
-    """Passkeys, authenticator apps, and browsers in which they are not asked for."""
+    """Second factors and remembered browsers."""
 
     remember_devices: Annotated[Lifetime, rules.lifetime("1h", "365d")] = days(30)
-    """How long the second factor is not asked for in a browser whose person said so. Shorter asks
-    people more often; longer gives more time to whoever takes the device."""
+    """Time for which a remembered browser skips the second factor. Longer is more convenient;
+    shorter limits what a stolen device can do."""
 
     refuse_fallen_counters: Annotated[bool, rules.FLAG] = True
-    """Refuse a passkey that tells a lower count of its uses than before, which a copy of it would.
-    Off, it is only noted in the events, for devices that lose count."""
+    """Refuse a passkey whose signature counter decreased, which suggests a copy. If off, it is only
+    recorded as an event, for authenticators with unreliable counters."""

@@ -177,13 +177,14 @@ PROVIDERS = Rule(
 
 @dataclass(frozen=True, slots=True)
 class FederationSettings:
-    """Other servers at which people may sign in: Google, GitHub, any OpenID provider."""
+    """Identity providers at which users may sign in: Google, GitHub, any OpenID provider."""
 
     providers: Annotated[tuple[ProviderSettings, ...], PROVIDERS] = ()
-    """Each has a button on the sign-in page. Give it the callback
-    `<authorization.url>/oauth/sign-in/with/<id>/callback`. An account is connected by its owner,
-    or made with the address that the provider has verified; never found by an address alone."""
+    """Each provider has a button on the sign-in page. Register the redirect URI
+    `<authorization.url>/oauth/sign-in/with/<id>/callback` there. An account is linked by its user,
+    or created with the email address that the provider has verified; accounts are never matched by
+    email address."""
 
     secrets: Annotated[Secret | None, SECRET] = None
-    """The client secrets by id, such as `google=…,github=…`, for places where secrets come by the
-    environment instead of files."""
+    """Client secrets by id, such as `google=…,github=…`, to pass them through the environment
+    instead of files."""

@@ -9,12 +9,12 @@ from valetkey.config.rules import Network
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What the authorization server may ask of other servers, at addresses that clients chose."""
+    """Outgoing requests of the authorization server to URLs that clients registered."""
 
     allow: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
-    """Networks inside that clients' servers may be in; there http and other ports are fine as well.
-    Empty: only https on port 443 of addresses out in the world, or any client could make this
-    server knock at doors that only it can reach."""
+    """Private networks that may be requested; there, http and other ports are allowed too. Empty:
+    only https on port 443 of public addresses, so that clients cannot make this server reach
+    internal services."""
 
     ca_file: Annotated[str, rules.PATH] = ""
-    """PEM file with certificates to trust beside those of the system, for private networks."""
+    """PEM file with certificates to trust in addition to those of the system."""

@@ -45,44 +45,45 @@ def _address(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MailSettings:
-    """Letters to people: to verify an address, to reset a password, to tell of a new device."""
+    """Outgoing email: verification, password reset, security notices."""
 
     transport: Annotated[MailTransport, rules.choice(MailTransport)] = MailTransport.SMTP
-    """`smtp` hands letters to the mail server `host`. `mailbox` sends none and shows all of them
-    to anybody at /mailbox: for demos and tests, so it is refused off loopback."""
+    """`smtp` sends email through the mail server `host`. `mailbox` sends nothing and shows every
+    email at /mailbox to anyone: for demos and tests, on loopback only."""
 
     host: Annotated[str, text(200, 'the name of a mail server, or "" for none', _host)] = ""
-    """The mail server (SMTP). Empty: no mail is sent, and what needs it is not offered."""
+    """The mail server (SMTP). Empty: no email is sent, and features that need it are not
+    offered."""
 
     port: Annotated[int, whole(0, 65_535, "port")] = 0
-    """Its port. 0: the usual one, which is 587 for `starttls`, 465 for `implicit`, 25 for
-    `none`."""
+    """Its port. 0: 587 for `starttls`, 465 for `implicit`, 25 for `none`."""
 
     tls: Annotated[MailTls, rules.choice(MailTls)] = MailTls.STARTTLS
-    """`starttls` begins in clear and goes on only once it is encrypted, `implicit` is encrypted
-    from the first byte. `none` is for a mail server on this machine: letters hold links that sign
-    people in again (RFC 8314)."""
+    """`starttls` upgrades the connection before anything is sent, `implicit` uses TLS from the
+    start. `none` is for a mail server on the same machine only: emails contain links that sign
+    users in (RFC 8314)."""
 
     user: Annotated[str, text(200, 'the name to sign in with, or "" for none')] = ""
-    """With what name this server signs in at the mail server. Empty: it does not."""
+    """The username at the mail server. Empty: no authentication."""
 
     password: Annotated[Secret | None, rules.SECRET] = None
-    """The password that goes with it."""
+    """The password at the mail server."""
 
     password_file: Annotated[str, rules.PATH] = ""
-    """File with that password, for places where secrets come as files."""
+    """File with the password, instead of `password`."""
 
     ca_file: Annotated[str, rules.PATH] = ""
-    """PEM file with certificates to trust beside those of the system, for a mail server inside."""
+    """PEM file with certificates to trust in addition to those of the system, for an internal mail
+    server."""
 
     from_address: Annotated[
         str, text(200, 'an address, such as "no-reply@example.com"', _address)
     ] = ""
-    """The address that letters come from. Its domain should let this mail server send for it (SPF,
-    DKIM), or letters end as spam."""
+    """The sender address. The SPF and DKIM records of its domain should cover the mail server, or
+    email is treated as spam."""
 
     from_name: Annotated[str, text(60, "a name of at most 60 characters")] = ""
-    """The name beside it. Empty: `brand.name`."""
+    """The sender name. Empty: `brand.name`."""
 
     @property
     def is_mailbox(self) -> bool:

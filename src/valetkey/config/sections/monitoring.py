@@ -31,17 +31,17 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What standard error tells. No level shows a secret, a form or a query string."""
+    """The log on standard error and the audit log. No level shows secrets, forms or queries."""
 
     level: Annotated[LogLevel, rules.choice(LogLevel)] = LogLevel.INFO
-    """From how important an event is told."""
+    """The lowest level that is logged."""
 
     keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d")] = days(365)
-    """How long the audit log in the database is kept: who was given what, and when it ended."""
+    """Retention of the audit log in the database."""
 
     format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
-    """`json` for machines, `ecs` the same in the field names of the Elastic Common Schema, `text`
-    for people; `auto` is text on a terminal, and else `json`."""
+    """`json`; `ecs`, JSON with the field names of the Elastic Common Schema; `text`; `auto` is
+    `text` on a terminal and `json` otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,12 @@ class MetricsSettings:
     """Metrics for Prometheus, of both servers and all their workers, on a listener of their own."""
 
     listen: Annotated[str, rules.OPTIONAL_LISTEN] = ""
-    """Where `valetkey serve` answers `GET /metrics`, such as "127.0.0.1:8402". Empty: nowhere. The
-    numbers show how a service is used, so an address that other machines reach needs a token."""
+    """Where `valetkey serve` answers `GET /metrics`, such as "127.0.0.1:8402". Empty: nowhere. An
+    address that other machines can reach requires a token."""
 
     bearer_token: Annotated[Secret | None, rules.SECRET] = None
-    """The bearer token that a scrape has to show; whoever shows it to /health/ready is told what
-    failed. It travels in clear: put a proxy that speaks TLS in front where the network is not
-    yours."""
+    """The bearer token that a scrape must send. /health/ready returns details to requests with this
+    token. It is sent without TLS: use a proxy with TLS on networks that you do not control."""
 
     bearer_token_file: Annotated[str, rules.PATH] = ""
-    """File with that token, for places where secrets come as files."""
+    """File with the token, instead of `bearer_token`."""

@@ -26,15 +26,15 @@ class PortalProfile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortalSettings:
-    """The developer portal, where people register apps and look after them."""
+    """The developer portal."""
 
     who: Annotated[Registrants, rules.choice(Registrants)] = Registrants.VERIFIED
-    """Who may register apps: `everyone` with an account, those whose e-mail address is `verified`,
-    those whom an administrator `invited`, or `nobody`. Whoever has an app keeps it."""
+    """Who may register apps: `everyone` with an account, users with a `verified` email address,
+    users `invited` by an administrator, or `nobody`. Existing apps stay."""
 
     apps_per_person: Annotated[int, whole(1, 10_000, "apps")] = 20
-    """Apps that one person may own before an administrator has to help: names are looked at by
-    people, and nobody looks at thousands."""
+    """Apps that one user may own. Administrators can give them further apps (`valetkey client
+    owner`)."""
 
     grant_types: Annotated[tuple[str, ...], rules.GRANT_TYPES] = (
         "authorization_code",
@@ -45,7 +45,7 @@ class PortalSettings:
     administrator can enable these, for one app (RFC 9700 sections 2.1.2 and 2.4)."""
 
     scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
-    """Scopes of your API that such an app may ask people for; empty for all of them."""
+    """Scopes of your API that such an app may request. Empty: all."""
 
     default_profile: Annotated[PortalProfile, rules.choice(PortalProfile)] = PortalProfile.MODERN
-    """What is chosen in the form until a developer chooses something else."""
+    """The profile that the form proposes."""
