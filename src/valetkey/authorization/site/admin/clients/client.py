@@ -265,14 +265,14 @@ def _page(held: Held, names: dict[int, str], request: AdminRequest, done: str) -
 
 
 def _facts(client: Client) -> Iterator[Fact]:
-    """Return the fields that were chosen; lists with a label also where they are empty."""
+    """Return the fields with a label and those that were chosen; of texts no empty ones."""
     metadata = metadata_of(client)
     for field in FIELDS.values():
         value, kind = field.of(metadata), field.rule.kind
         label = field.rule.label or field.name
-        if field.name in _ELSEWHERE:
+        if field.name in _ELSEWHERE or (not field.rule.label and value == field.default):
             continue
-        if kind in LISTS and (value or field.rule.label):
+        if kind in LISTS:
             yield Fact(label, value)
         elif kind is Kind.FLAG and value:
             yield Fact(label, (translatable("yes"),), words=True)
