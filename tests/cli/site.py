@@ -1,11 +1,15 @@
 """A site in a folder of its own: a configuration, and the real servers on free ports."""
 
+import atexit
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
@@ -50,10 +54,19 @@ def configure(here: Path, *, workers: int = 1, every_algorithm: bool = False) ->
 
 
 def begin(here: Path) -> Path:
-    """Write the configuration into `here` and make the databases."""
-    file = configure(here)
+    """Write the configuration into `here` and make the databases: copies of some made once."""
+    shutil.copytree(_begun(), here, dirs_exist_ok=True)
+    return here / "valetkey.toml"
+
+
+@cache
+def _begun() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="vk-begun-")
+    atexit.register(made.cleanup)
+    here = Path(made.name)
+    configure(here)
     assert valetkey("database", "migrate", here=here).code == 0
-    return file
+    return here
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from tests.support.wait import CEILING
 
 def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
     begin(tmp_path)
-    assert valetkey("database", "migrate", here=tmp_path).code == 0
     before = valetkey("brand", "--json", here=tmp_path).json
     assert before["accent"] == "#2456d6"
     ran = valetkey("brand", "--name", "Acme", "--accent", "#0A7D4F", here=tmp_path)

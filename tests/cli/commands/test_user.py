@@ -101,7 +101,6 @@ def test_a_password_is_replaced(tmp_path: Path) -> None:
 
 def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
     begin(tmp_path)
-    assert valetkey("database", "migrate", here=tmp_path).code == 0
     ran = user(tmp_path, "list")
     assert ran.code == 0
     assert "valetkey user create" in ran.err
