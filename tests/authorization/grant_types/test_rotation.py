@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -26,6 +26,7 @@ from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
+from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.keyring import Keyring
@@ -44,6 +45,8 @@ LIFE = minutes(10)
 GRANT = "gr_1"
 _POLICY = TokenPolicy("https://api.example", hours(1), minutes(10), IDLE, days(180), WINDOW)
 _DEFAULT = default_api(_POLICY.audience, "API", {}, CLIENT_SCOPE)
+# No token but the refresh token is read.
+_READER = cast("AccessTokenReader", None)
 _KEY = Keyring.fresh(SYSTEM.random).fingerprint_key
 
 
@@ -100,6 +103,7 @@ class Rotation(RuleBasedStateMachine):
             fingerprints=_KEY,
             address="",
             now=self.now,
+            reader=_READER,
         )
         said = self._write(lambda tx: refresh_token.redeem(tx, request))
         if isinstance(said, Refusal):

@@ -78,6 +78,7 @@ def client_routes(
             authenticate=authenticate,
             policy=policy_of(foundation.settings, foundation.own_scope),
             apis=apis,
+            reader=reader,
             minter=minter,
             fingerprints=key,
             runtime=foundation.runtime,

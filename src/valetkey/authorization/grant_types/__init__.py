@@ -7,8 +7,10 @@ from valetkey.authorization.grant_types import (
     client_credentials,
     device_code,
     implicit,
+    jwt_bearer,
     password,
     refresh_token,
+    token_exchange,
 )
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.protocol.register.grant_types import GrantTypes
@@ -19,6 +21,8 @@ GRANT_TYPES: tuple[GrantType, ...] = (
     client_credentials.GRANT_TYPE,
     password.GRANT_TYPE,
     device_code.GRANT_TYPE,
+    token_exchange.GRANT_TYPE,
+    jwt_bearer.GRANT_TYPE,
 )
 """The grant types of the token endpoint."""
 

@@ -21,6 +21,11 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     Every client may read its own record at the default API. Other scopes of its own have to be
     registered and requested; at a declared API, all that are registered are the default.
     """
+    return issue_own(tx, request, GRANT_TYPE.name)
+
+
+def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Granted | Refusal:
+    """Issue an access token for the client itself; `grant_type` is the name for the event."""
     client, now = request.client, request.now
     api = target(tx, request)
     if isinstance(api, Refusal):
@@ -46,7 +51,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         request.fingerprints,
     )
     event = AccessTokenIssued(
-        client.id, None, None, granted.token_id, GRANT_TYPE.name, str(granted.scope)
+        client.id, None, None, granted.token_id, grant_type, str(granted.scope)
     )
     tx.events.add(event, now)
     return granted

@@ -1,7 +1,7 @@
 """What a grant type consists of: a name, a preparation step and one transaction."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from valetkey.authorization.model.account.user import User
@@ -19,6 +19,7 @@ from valetkey.authorization.protocol.resource import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
+from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
@@ -47,7 +48,11 @@ class PreparedSecrets:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A token request of an authenticated client. `user` is set by `prepare`."""
+    """A token request of an authenticated client.
+
+    `prepare` sets `user`, and `reads`: the verified JWTs among the tokens presented by the name of
+    their parameter, None for a token of another form.
+    """
 
     client: Client
     parameters: Form
@@ -57,7 +62,9 @@ class TokenRequest:
     fingerprints: FingerprintKey
     address: str
     now: Instant
+    reader: AccessTokenReader
     user: User | None = None
+    reads: Mapping[str, Read | None] = field(default_factory=dict[str, Read | None])
 
     @property
     def resources(self) -> Sequence[str]:

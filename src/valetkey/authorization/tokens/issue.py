@@ -50,7 +50,8 @@ class Granted(Struct, frozen=True):
     """A granted token request: everything the response says, before signing.
 
     `user` and `grant_id` are None for a client's own access. `reference` is the token itself if it
-    is a reference token, `identity` is the content of the ID token.
+    is a reference token, `identity` is the content of the ID token. `actors` and
+    `issued_token_type` are those of a token exchange.
     """
 
     client: Client
@@ -65,6 +66,8 @@ class Granted(Struct, frozen=True):
     reference: Secret | None = None
     refresh_token: Secret | None = None
     identity: Identity | None = None
+    actors: tuple[str, ...] = ()
+    issued_token_type: str = ""
 
 
 class TokenSecrets:
@@ -105,6 +108,8 @@ class Issuing(Struct, frozen=True):
     ends_at: Instant | None = None
     refresh_token: Secret | None = None
     identity: Identity | None = None
+    actors: tuple[str, ...] = ()
+    issued_token_type: str = ""
 
 
 def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
@@ -125,6 +130,7 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
                 audience=asked.api.identifier,
                 issued_at=asked.now,
                 expires_at=expires_at,
+                actors=asked.actors,
             ),
         )
     return Granted(
@@ -140,4 +146,6 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
         reference=reference,
         refresh_token=asked.refresh_token,
         identity=asked.identity,
+        actors=asked.actors,
+        issued_token_type=asked.issued_token_type,
     )

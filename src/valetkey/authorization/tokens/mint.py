@@ -37,6 +37,7 @@ class Minter:
             expires_at=granted.expires_at,
             grant_id=granted.grant_id,
             auth_time=granted.auth_time,
+            actors=granted.actors,
         ).sign(self.keys.current(now, self._algorithm(granted)))
 
     def _algorithm(self, granted: Granted) -> Algorithm:
@@ -58,6 +59,8 @@ class Minter:
         if granted.refresh_token is not None:
             body["refresh_token"] = granted.refresh_token.reveal()
         body["scope"] = str(granted.scope)
+        if granted.issued_token_type:
+            body["issued_token_type"] = granted.issued_token_type
         if granted.identity is not None and OPENID in granted.scope:
             body["id_token"] = await self.id_tokens.mint(
                 granted.identity, now, access_token=str(body["access_token"])

@@ -42,6 +42,7 @@ class Read:
     issued_at: Instant
     expires_at: Instant
     by_reference: bool
+    actors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ class AccessTokenReader:
             issued_at=said.issued_at,
             expires_at=said.expires_at,
             by_reference=False,
+            actors=said.actors,
         )
 
     def _verify(self, token: str, now: Instant) -> AccessToken:
@@ -255,6 +257,7 @@ def _read(token: ReferenceToken) -> Read:
         issued_at=token.issued_at,
         expires_at=token.expires_at,
         by_reference=True,
+        actors=token.actors,
     )
 
 

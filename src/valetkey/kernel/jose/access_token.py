@@ -24,6 +24,9 @@ DPOP = "jkt"
 MUTUAL_TLS = "x5t#S256"
 """The token is bound to a client certificate (RFC 8705 section 3.1)."""
 
+MOST_ACTORS = 5
+"""Maximum number of actors in the `act` claim."""
+
 _ALGORITHMS = (Algorithm.ES256,)
 
 
@@ -43,7 +46,8 @@ class AccessToken:
     """The claims of an access token. `grant_id` is None for a client acting on its own behalf.
 
     `audience` is the resource server's URL; `auth_time` is when the user signed in, if one did. A
-    token without `bindings` is a bearer token.
+    token without `bindings` is a bearer token. `actors` are the subjects of its `act` claim, the
+    latest first (RFC 8693 section 4.1).
     """
 
     issuer: str
@@ -57,6 +61,7 @@ class AccessToken:
     grant_id: str | None
     auth_time: Instant | None
     bindings: tuple[Binding, ...] = ()
+    actors: tuple[str, ...] = ()
 
     def sign(self, key: SigningKey) -> str:
         """Return the token as a signed string."""
@@ -76,6 +81,8 @@ class AccessToken:
             claims["auth_time"] = self.auth_time
         if self.bindings:
             claims["cnf"] = {each.method: each.thumbprint for each in self.bindings}
+        if self.actors:
+            claims["act"] = act_of(self.actors)
         return jwt.sign(claims, key, typ=TYPE)
 
 
@@ -111,7 +118,16 @@ def verify(
         grant_id=_text(claims, "grant_id") if "grant_id" in claims else None,
         auth_time=_instant(claims, "auth_time") if "auth_time" in claims else None,
         bindings=_bindings(claims) if "cnf" in claims else (),
+        actors=_actors(claims) if "act" in claims else (),
     )
+
+
+def act_of(actors: tuple[str, ...]) -> dict[str, object]:
+    """Return the `act` claim of at least one actor, the latest outermost (RFC 8693 section 4.1)."""
+    act: dict[str, object] = {}
+    for subject in reversed(actors):
+        act = {"sub": subject, "act": act} if act else {"sub": subject}
+    return act
 
 
 def read_bindings(cnf: object) -> tuple[Binding, ...] | None:
@@ -138,6 +154,19 @@ def _instant(claims: jwt.Claims, name: str) -> Instant:
     if type(value) is not int or value < 0:
         raise _refused(name, "whole seconds since 1970")
     return Instant(value)
+
+
+def _actors(claims: jwt.Claims) -> tuple[str, ...]:
+    actors: list[str] = []
+    act = claims["act"]
+    while act is not None:
+        members = cast("dict[str, object]", act) if isinstance(act, dict) else {}
+        subject = members.get("sub")
+        if not isinstance(subject, str) or not subject or len(actors) == MOST_ACTORS:
+            raise _refused("act", f"at most {MOST_ACTORS} actors, each with a sub")
+        actors.append(subject)
+        act = members.get("act")
+    return tuple(actors)
 
 
 def _bindings(claims: jwt.Claims) -> tuple[Binding, ...]:

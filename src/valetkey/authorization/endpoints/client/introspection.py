@@ -31,6 +31,7 @@ from valetkey.authorization.tokens.read import (
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.access_token import act_of
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -155,6 +156,8 @@ class IntrospectionEndpoint:
         }
         if live.grant_id is not None:
             said["grant_id"] = live.grant_id
+        if live.actors:
+            said["act"] = act_of(live.actors)
         return said
 
     def _subject(self, tx: Transaction, caller: _Caller, uid: int | None) -> str:

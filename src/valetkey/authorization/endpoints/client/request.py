@@ -1,17 +1,18 @@
 """Client authentication of an endpoint: read the parameters, authenticate the sender."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from msgspec import Struct
 
+from valetkey.authorization.client_authentication.assertion import TYPE as ASSERTION_TYPE
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     spend_mark,
 )
 from valetkey.authorization.client_authentication.client_secret import read_basic
 from valetkey.authorization.client_authentication.method import Authenticated, Presented
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
@@ -64,11 +65,14 @@ class ClientRequestAuthentication:
         Its assertion is then spent and the use of its secret in a URL recorded, whatever the
         outcome of the request: both are committed when this returns.
         """
-        proven = await self.authentication.authenticate(*self._presented(request, asked))
+        try:
+            proven = await self.authentication.authenticate(*self._presented(request, asked))
+        except Refused as refused:
+            raise _of_grant(refused, asked) from None
         if proven.mark is not None or asked.in_query:
             problem = await self.store.write(partial(_note, proven, asked, request.at))
             if problem is not None:
-                raise Refused(problem)
+                raise _of_grant(Refused(problem), asked)
         return proven
 
     async def prove_again(self, request: Request, asked: ClientRequest) -> Authenticated:
@@ -77,12 +81,43 @@ class ClientRequestAuthentication:
 
     def _presented(self, request: Request, asked: ClientRequest) -> tuple[Presented, str]:
         presented = Presented(
-            parameters=asked.parameters,
+            parameters=_with_assertion(asked.parameters),
             basic=read_basic(request.headers.get("authorization")),
             audiences=self.audiences,
             now=request.at,
         )
         return presented, neighbourhood(request.address)
+
+
+def _with_assertion(parameters: Form) -> Form:
+    """Return the parameters in which an assertion that is a grant authenticates its client.
+
+    Refused if the client authenticates by another assertion as well.
+    """
+    if parameters.get("grant_type") != GrantTypeName.JWT_BEARER or "assertion" not in parameters:
+        return parameters
+    if "client_assertion" in parameters:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "the assertion authenticates the client; send no client_assertion",
+                "jwt_bearer.two_assertions",
+                "assertion",
+                "assertion and client_assertion",
+            )
+        )
+    values = {name: parameters.get(name) or "" for name in parameters.names}
+    values |= {"client_assertion": values["assertion"], "client_assertion_type": ASSERTION_TYPE}
+    return Form(values)
+
+
+def _of_grant(refused: Refused, asked: ClientRequest) -> Refused:
+    """An assertion that is a grant and is not accepted is `invalid_grant` (RFC 7523 3.1)."""
+    refusal = refused.refusal
+    is_grant = asked.parameters.get("grant_type") == GrantTypeName.JWT_BEARER
+    if not is_grant or refusal.code is not ErrorCode.INVALID_CLIENT:
+        return refused
+    return Refused(replace(refusal, code=ErrorCode.INVALID_GRANT))
 
 
 def _note(

@@ -23,6 +23,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
@@ -48,6 +49,7 @@ class TokenEndpoint:
     authenticate: Authenticate
     policy: TokenPolicy
     apis: ApiDirectory
+    reader: AccessTokenReader
     minter: Minter
     fingerprints: FingerprintKey
     runtime: Runtime
@@ -101,6 +103,7 @@ class TokenEndpoint:
             fingerprints=self.fingerprints,
             address=request.address,
             now=request.at,
+            reader=self.reader,
         )
         self.apis.renew()
         await self.minter.keys.refresh_each_second(request.at)

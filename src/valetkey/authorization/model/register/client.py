@@ -65,6 +65,8 @@ class GrantTypeName(StrEnum):
     CLIENT_CREDENTIALS = "client_credentials"
     REFRESH_TOKEN = "refresh_token"
     DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+    TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+    JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class Client:
     logo: str = ""
     #: What was issued in an earlier generation has ended.
     generation: int = 0
+    #: The clients whose access tokens it may exchange, beside its own.
+    exchanges_tokens_of: tuple[str, ...] = ()
 
     @property
     def is_public(self) -> bool:

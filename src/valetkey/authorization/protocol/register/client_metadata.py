@@ -139,6 +139,8 @@ class ClientMetadata:
     """Whether each use of a refresh token replaces it (RFC 9700 section 4.14.2)."""
     ends_with_session: Annotated[bool, _staff(Kind.FLAG)] = False
     """Whether its authorizations end with the user's session."""
+    exchanges_tokens_of: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
+    """Ids of the clients whose access tokens it may exchange, beside its own (RFC 8693)."""
     logo_uri: Annotated[str, _LOGO] = ""
     """Its logo."""
     policy_uri: Annotated[str, _link(label=translatable("Privacy policy"))] = ""

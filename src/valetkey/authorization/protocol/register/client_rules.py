@@ -129,7 +129,7 @@ class ClientRules:
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         # Every client has CLIENT_SCOPE, so it cannot be registered.
         known = [name for name in self.scopes if name not in CLIENT_SCOPE]
-        alone = GrantTypeName.CLIENT_CREDENTIALS in metadata.grant_types
+        alone = not _OWN_GRANTS.isdisjoint(metadata.grant_types)
         for number, name in enumerate(metadata.scopes):
             if name not in known:
                 yield MetadataError(f"scopes/{number}", f"one of: {', '.join(known)}")
@@ -137,6 +137,9 @@ class ClientRules:
                 yield MetadataError(
                     f"scopes/{number}", "a client's own: it needs client_credentials"
                 )
+        for number, client_id in enumerate(metadata.exchanges_tokens_of):
+            if not client_id or " " in client_id or not _is_plain(client_id):
+                yield MetadataError(f"exchanges_tokens_of/{number}", "the id of a client")
         if len(set(metadata.scopes)) != len(metadata.scopes):
             yield MetadataError("scopes", "each only once")
         for field in ("default_scopes", "required_scopes"):
@@ -145,6 +148,10 @@ class ClientRules:
                 yield MetadataError(field, "only scopes that the client has")
             elif any(name in self.own_scopes for name in chosen):
                 yield MetadataError(field, "only scopes that people are asked for")
+
+
+_OWN_GRANTS = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.JWT_BEARER})
+"""Grant types that give a client tokens of its own."""
 
 
 def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:

@@ -24,6 +24,7 @@ class ReferenceToken:
     audience: str
     issued_at: Instant
     expires_at: Instant
+    actors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,9 @@ class AccessTokens:
         return _TOKENS_WITH_LIVENESS.find(
             self.db,
             "SELECT * FROM access_tokens"
-            " LEFT JOIN clients ON clients.id = access_tokens.client_id"
             " LEFT JOIN grants ON grants.id = access_tokens.grant_id"
+            # An exchanged token belongs to a grant of another client.
+            " LEFT JOIN clients ON clients.id = COALESCE(grants.client_id, access_tokens.client_id)"
             " LEFT JOIN users ON users.uid = grants.uid"
             " LEFT JOIN sessions ON sessions.id = grants.session_id"
             " LEFT JOIN revocations ON revocations.kind = 'client'"

@@ -1,0 +1,165 @@
+"""Token exchange: a token of a user, for another client and with less (RFC 8693).
+
+A client exchanges its own access tokens, and those of the clients that its registration lists. The
+new token belongs to the grant of the token presented, ends with it, and never has more scope or a
+later expiry. With an actor token the new token says who acts for the user (delegation); without,
+it says no more than the one presented (impersonation).
+"""
+
+from dataclasses import replace
+
+from valetkey.authorization.grant_types.grant_type import (
+    Authenticate,
+    GrantType,
+    TokenRequest,
+    outside_scope,
+)
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.grants import AccessTokenIssued
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
+from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.resource import canonical, wrong_target
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.authorization.tokens.read import Found
+from valetkey.kernel.jose.access_token import MOST_ACTORS
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+
+ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"
+
+SUBJECT, ACTOR = "subject_token", "actor_token"
+
+_NEVER = Scope.of(OPENID, OFFLINE_ACCESS)
+"""Scopes of a sign-in: an exchange is none."""
+
+
+async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:
+    """Check the parameters and verify the signatures of the tokens."""
+    for name in (SUBJECT, ACTOR):
+        if name == SUBJECT or f"{name}_type" in request.parameters or name in request.parameters:
+            request.the(name)
+            if request.the(f"{name}_type") != ACCESS_TOKEN_TYPE:
+                raise Refused(_invalid(f"{name}_type", ACCESS_TOKEN_TYPE, "another type"))
+    wanted = request.parameters.get("requested_token_type") or ACCESS_TOKEN_TYPE
+    if wanted != ACCESS_TOKEN_TYPE:
+        raise Refused(_invalid("requested_token_type", ACCESS_TOKEN_TYPE, "another type"))
+    reads = {
+        name: await request.reader.read_by_value(token, request.now)
+        for name in (SUBJECT, ACTOR)
+        if (token := request.parameters.get(name))
+    }
+    return replace(request, reads=reads)
+
+
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+    """Issue the new token. Anything wrong with a token presented is `invalid_request`."""
+    client, now = request.client, request.now
+    subject = _find(tx, request, SUBJECT)
+    if isinstance(subject, Refusal):
+        return subject
+    read = subject.read
+    if read.uid is None or read.grant_id is None:
+        return _invalid(f"{SUBJECT}.user", "a token of a user", "a client's own")
+    tx.users.hold(Uid(read.uid))
+    # Read again under the lock: an ending meanwhile counts.
+    subject = _find(tx, request, SUBJECT)
+    if isinstance(subject, Refusal):
+        return subject
+    if read.client_id not in {client.id, *client.exchanges_tokens_of}:
+        return _invalid(f"{SUBJECT}.client", "a client that the registration lists", "another")
+    actors = _actors(tx, request, read.actors)
+    if isinstance(actors, Refusal):
+        return actors
+    api = _target(tx, request, read.audience)
+    if isinstance(api, Refusal):
+        return api
+    declared = client.scope if api.is_default else Scope(tuple(api.scopes))
+    allowed = (read.scope & declared) - request.policy.own_scope - _NEVER
+    scope = request.wanted_scope() or allowed
+    if not scope or not scope <= allowed:
+        return outside_scope(allowed)
+    user = tx.users.find(Uid(read.uid))
+    granted = issue_access_token(
+        tx,
+        Issuing(
+            client=client,
+            scope=scope,
+            api=api,
+            draw=request.fresh.access,
+            lifetime=request.policy.lifetime_of(client, api),
+            now=now,
+            user=user,
+            grant_id=read.grant_id,
+            ends_at=read.expires_at,
+            actors=actors,
+            issued_token_type=ACCESS_TOKEN_TYPE,
+        ),
+        request.fingerprints,
+    )
+    event = AccessTokenIssued(
+        client.id, read.uid, read.grant_id, granted.token_id, GRANT_TYPE.name, str(scope)
+    )
+    tx.events.add(event, now)
+    return granted
+
+
+def _find(tx: Transaction, request: TokenRequest, name: str) -> Found | Refusal:
+    token = request.the(name)
+    found = request.reader.find_for_any_api(tx, token, request.reads[name], request.now)
+    if found is None or require_live(found.standing, request.now) is not None:
+        return _invalid(name, "a live access token of this server", "something else")
+    return found
+
+
+def _actors(
+    tx: Transaction, request: TokenRequest, before: tuple[str, ...]
+) -> tuple[str, ...] | Refusal:
+    """Return who acts for the user, the latest first."""
+    if ACTOR not in request.reads:
+        return before
+    found = _find(tx, request, ACTOR)
+    if isinstance(found, Refusal):
+        return found
+    # Otherwise a client could act in the name of whoever called it.
+    if found.read.client_id != request.client.id:
+        return _invalid(f"{ACTOR}.client", "a token of the requesting client", "another client's")
+    actors = (found.read.subject, *before)
+    if len(actors) > MOST_ACTORS:
+        return _invalid(f"{ACTOR}.chain", f"at most {MOST_ACTORS} actors", "more")
+    return actors
+
+
+def _target(tx: Transaction, request: TokenRequest, audience: str) -> Api | Refusal:
+    """Return the API of the token presented: `resource` and `audience` may name no other.
+
+    A scope of one API says nothing about another. Refused if the client may not ask for it.
+    """
+    named = [*request.resources, request.parameters.get("audience") or audience]
+    if any(canonical(each) != canonical(audience) for each in named):
+        return wrong_target(named[0], [audience])
+    other = [] if audience == request.policy.audience else [audience]
+    found = request.apis.requested_in(tx, other, request.client)
+    return found if isinstance(found, Refusal) else found[0]
+
+
+def _invalid(check: str, expected: str, received: str) -> Refusal:
+    """RFC 8693 section 2.2.2: one code for everything that is wrong with a token."""
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"{check.partition('.')[0]} cannot be exchanged by this client",
+        f"token_exchange.{check}",
+        expected,
+        received,
+    )
+
+
+GRANT_TYPE = GrantType(
+    GrantTypeName.TOKEN_EXCHANGE.value,
+    redeem,
+    prepare,
+    GrantTypeRules(needs_secret=True, for_self_registration=False, for_portal=False),
+)

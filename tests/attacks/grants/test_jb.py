@@ -1,0 +1,111 @@
+"""JB: assertions of service accounts: forged, replayed, too long, somebody else's, doubled."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from tests.attacks.world import Answer, World, basic, secret_of
+from tests.attacks.world import world as begin
+from tests.conftest import ENGINES
+from tests.support import postgres
+from valetkey.kernel.jose import jwt
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def jb(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One authorization server on each engine, with the service account robot."""
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
+        folder = tmp_path_factory.mktemp("jb")
+        world = stack.enter_context(begin(folder, url, resource=False))
+        world.client(
+            "robot",
+            grant_types=(JWT_BEARER,),
+            redirect_uris=(),
+            scopes=(),
+            key_set=KeySet.of(world.key.public).document().decode(),
+            secret=False,
+        )
+        world.client("secretive", grant_types=(JWT_BEARER,), redirect_uris=(), scopes=())
+        yield world
+
+
+def _assertion(world: World, said: Mapping[str, object] = {}, key: SigningKey | None = None) -> str:
+    now = world.servers.clock.now()
+    claims: dict[str, object] = {
+        "iss": "robot",
+        "sub": "robot",
+        "aud": world.auth,
+        "jti": world.servers.runtime.random(16).hex(),
+        "exp": now + 60,
+        **said,
+    }
+    kept = {name: value for name, value in claims.items() if value is not None}
+    return jwt.sign(kept, key or world.key, typ="JWT")
+
+
+def _present(world: World, assertion: str, **said: str) -> Answer:
+    return world.post("/oauth/token", {"grant_type": JWT_BEARER, "assertion": assertion, **said})
+
+
+def test_jb_an_assertion_gives_a_token_once_in_64(jb: World) -> None:
+    assertion = _assertion(jb)
+    with ThreadPoolExecutor(64) as crowd:
+        answers = list(crowd.map(lambda _: _present(jb, assertion), range(64)))
+    won = [each for each in answers if each.status == 200]
+    assert len(won) == 1
+    assert {each.json["error"] for each in answers if each.status != 200} == {"invalid_grant"}
+    assert won[0].json["scope"] == "client:read client:write"
+    assert not {"uid", "info", "refresh_token"} & won[0].json.keys()
+    _present(jb, _assertion(jb), client_id="robot").ok()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"iss": "web1"},
+        {"iss": "nobody", "sub": "nobody"},
+        {"sub": "1001"},
+        {"sub": None},
+        {"aud": "https://other.example"},
+        {"aud": None},
+        {"exp": None},
+        {"exp": 1},
+        {"exp": 4_000_000_000},
+        {"jti": None},
+        {"jti": ""},
+        {"nbf": 4_000_000_000},
+    ],
+)
+def test_jb_what_an_assertion_says_wrong(jb: World, said: dict[str, object]) -> None:
+    with jb.nothing_changes():
+        _present(jb, _assertion(jb, said)).refused(400, "invalid_grant")
+
+
+def test_jb_who_presents_what(jb: World) -> None:
+    with jb.nothing_changes():
+        stranger = SigningKey.generate(Algorithm.ES256)
+        _present(jb, _assertion(jb, key=stranger)).refused(400, "invalid_grant")
+        _present(jb, "x.y.z").refused(400, "invalid_grant")
+        _present(jb, _assertion(jb), client_id="web1").refused(400, "invalid_grant")
+        _present(jb, "", client_id="robot").refused(400, "invalid_grant")
+        twice = {"client_assertion": _assertion(jb), "client_assertion_type": CLIENT_ASSERTION}
+        _present(jb, _assertion(jb), **twice).refused(400, "invalid_request")
+        form = {"grant_type": JWT_BEARER, "assertion": _assertion(jb)}
+        headers = basic("web1", secret_of("web1"))
+        jb.post("/oauth/token", form, headers=headers).refused(400, "invalid_request")
+        jb.token("secretive", grant_type=JWT_BEARER).refused(400, "invalid_request")
+        other = _assertion(jb, {"iss": "pk1", "sub": "pk1"})
+        # It is a client's own, but not of one that may use it so.
+    _present(jb, other).refused(400, "unauthorized_client")
+
+
+def test_jb_a_scope_of_a_user_is_not_given(jb: World) -> None:
+    _present(jb, _assertion(jb), scope="notes:read").refused(400, "invalid_scope")

@@ -1,0 +1,171 @@
+"""TX: exchanged tokens: whose, how wide, how long, for whom, and what ends them."""
+
+import json
+from base64 import urlsafe_b64decode
+
+import pytest
+
+from tests.attacks.world import SCOPES, Answer, World, raw_jwt
+from tests.support.operations import run_operation
+from tests.support.wait import wait_until
+from valetkey.authorization.operations.client_state import DISABLE
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gateways(world: World) -> None:
+    """gate1 exchanges tokens of web1, gate2 those of gate1 too, by reference; gate3 its own."""
+    kinds = (EXCHANGE, "client_credentials")
+    read = ("notes:read", "account:read")
+    for name, whose, how in (
+        ("gate1", ("web1",), "jwt"),
+        ("gate2", ("web1", "gate1", "gate2"), "reference"),
+        ("gate3", (), "jwt"),
+    ):
+        world.client(
+            name,
+            grant_types=kinds,
+            redirect_uris=(),
+            scopes=read if name != "gate3" else SCOPES,
+            exchanges_tokens_of=whose,
+            access_token_format=how,
+        )
+
+
+def _exchange(world: World, token: str, client_id: str = "gate1", **said: str) -> Answer:
+    asked = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **said}
+    return world.token(client_id, grant_type=EXCHANGE, **asked)
+
+
+def _acts(world: World, token: str, client_id: str, actor: str = "") -> Answer:
+    own = world.token(actor or client_id, grant_type="client_credentials").json["access_token"]
+    return _exchange(world, token, client_id, actor_token=own, actor_token_type=ACCESS_TOKEN)
+
+
+def _claims(token: str) -> dict[str, object]:
+    part = token.split(".")[1]
+    claims: dict[str, object] = json.loads(urlsafe_b64decode(part + "=="))
+    return claims
+
+
+def test_tx_an_exchanged_token_says_who_and_works(world: World) -> None:
+    first = world.tokens(scope="notes:read notes:write")
+    answer = _exchange(world, first["access_token"])
+    answer.ok()
+    said = answer.json
+    assert said["issued_token_type"] == ACCESS_TOKEN
+    assert said["scope"] == "notes:read"
+    assert "refresh_token" not in said
+    claims, before = _claims(said["access_token"]), _claims(first["access_token"])
+    assert claims["client_id"] == "gate1"
+    assert "act" not in claims
+    assert {name: claims[name] for name in ("sub", "grant_id", "aud")} == {
+        name: before[name] for name in ("sub", "grant_id", "aud")
+    }
+    assert int(str(claims["exp"])) <= int(str(before["exp"]))
+    world.call(said["access_token"]).ok()
+    assert world.introspect(said["access_token"], "gate1")["active"] is True
+    assert world.introspect(said["access_token"], "web1")["active"] is False
+
+
+def test_tx_delegation_names_the_actors_up_to_five(world: World) -> None:
+    token = world.tokens()["access_token"]
+    answer = _acts(world, token, "gate1")
+    answer.ok()
+    assert _claims(answer.json["access_token"])["act"] == {"sub": "gate1"}
+    token = answer.json["access_token"]
+    for _ in range(4):
+        answer = _acts(world, token, "gate2")
+        answer.ok()
+        token = answer.json["access_token"]
+    act: object = world.introspect(token, "gate2")["act"]
+    chain: list[object] = []
+    while isinstance(act, dict):
+        chain.append(act["sub"])
+        act = act.get("act")
+    assert chain == ["gate2"] * 4 + ["gate1"]
+    with world.nothing_changes():
+        _exchange(world, token, "gate1").refused(400, "invalid_request")
+    _acts(world, token, "gate2").refused(400, "invalid_request")
+    _exchange(world, token, "gate2").ok()
+    _acts(world, token, "gate2", "gate1").refused(400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"subject_token": ""}, "invalid_request"),
+        ({"subject_token_type": ""}, "invalid_request"),
+        ({"subject_token_type": ACCESS_TOKEN[:-12] + "id_token"}, "invalid_request"),
+        ({"subject_token": "", "actor_token": "x"}, "invalid_request"),
+        ({"actor_token": "x"}, "invalid_request"),
+        ({"actor_token_type": ACCESS_TOKEN}, "invalid_request"),
+        ({"actor_token": "x", "actor_token_type": ACCESS_TOKEN}, "invalid_request"),
+        ({"requested_token_type": ACCESS_TOKEN[:-12] + "refresh_token"}, "invalid_request"),
+        ({"subject_token": "x.y.z"}, "invalid_request"),
+        ({"subject_token": "vk_at_x"}, "invalid_request"),
+        ({"resource": "https://other.example"}, "invalid_target"),
+        ({"audience": "https://other.example"}, "invalid_target"),
+        ({"scope": "notes:write"}, "invalid_scope"),
+        ({"scope": "account:read"}, "invalid_scope"),
+        ({"scope": "client:read"}, "invalid_scope"),
+        ({"scope": "openid"}, "invalid_scope"),
+    ],
+)
+def test_tx_03_bad_requests_change_nothing(world: World, said: dict[str, str], code: str) -> None:
+    token = world.tokens()["access_token"]
+    with world.nothing_changes():
+        _exchange(world, token, **said).refused(400, code)
+
+
+def test_tx_01_tokens_that_are_no_subject(world: World) -> None:
+    first = world.tokens()
+    token = first["access_token"]
+    header, claims = {"alg": "none", "typ": "at+jwt"}, _claims(token)
+    own = world.token("svc1", grant_type="client_credentials").json["access_token"]
+    others = world.tokens("web2")["access_token"]
+    with world.nothing_changes():
+        for wrong in (
+            raw_jwt(header, claims),
+            raw_jwt(header, {**claims, "iss": "https://other.example"}),
+            first["refresh_token"],
+            own,
+            others,
+        ):
+            _exchange(world, wrong).refused(400, "invalid_request")
+        # TX-05: neither listed nor its own; no grant type; no secret.
+        _exchange(world, token, "gate3").refused(400, "invalid_request")
+        _exchange(world, token, "web1").refused(400, "unauthorized_client")
+        _exchange(world, token, client_secret="x").refused(401, "invalid_client")
+
+
+def test_tx_what_ends_the_subject_ends_what_came_of_it(world: World) -> None:
+    for client_id in ("gate1", "gate2"):
+        first = world.tokens()
+        token = _exchange(world, first["access_token"], client_id).json["access_token"]
+        assert world.introspect(token, client_id)["active"] is True
+        world.token(path="/oauth/revoke", token=first["refresh_token"]).ok()
+        assert world.introspect(token, client_id)["active"] is False
+        with world.nothing_changes():
+            _exchange(world, first["access_token"], client_id).refused(400, "invalid_request")
+            _exchange(world, token, client_id).refused(400, "invalid_request")
+
+
+@pytest.mark.parametrize("how", ["jwt", "reference"])
+@pytest.mark.parametrize("ended", ["front", "back"])
+def test_tx_disabling_either_client_ends_the_token(world: World, how: str, ended: str) -> None:
+    front, back = f"front-{how}-{ended}", f"back-{how}-{ended}"
+    world.client(front)
+    world.client(
+        back,
+        grant_types=(EXCHANGE,),
+        redirect_uris=(),
+        access_token_format=how,
+        exchanges_tokens_of=(front,),
+    )
+    token = _exchange(world, world.tokens(front)["access_token"], back).json["access_token"]
+    world.call(token).ok()
+    run_operation(world.servers.settings, DISABLE, client_id=f"{ended}-{how}-{ended}")
+    wait_until(lambda: world.call(token).status == 401)
