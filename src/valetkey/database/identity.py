@@ -100,7 +100,7 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
     """
     known = last_seen(file)
 
-    def work(db: Connection) -> Seen | None:
+    def record_start(db: Connection) -> Seen | None:
         if known is None:
             db.send(
                 "INSERT INTO installation (name, id, epoch, number, at)"
@@ -110,7 +110,7 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
             )
         return find(db)
 
-    found = await engine.write(work)
+    found = await engine.write(record_start)
     if found is None or (known is not None and is_older(found, known)):
         message = (
             f"the database is older than what its server last saw of it (noted in {file}): what "

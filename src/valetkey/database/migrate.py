@@ -45,7 +45,7 @@ async def migrate(engine: Engine, package: str) -> None:
     """
     migrations = find(package)
 
-    def work(db: Connection) -> None:
+    def apply_pending(db: Connection) -> None:
         db.run(_TABLE)
         found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
         for row in found:
@@ -55,7 +55,7 @@ async def migrate(engine: Engine, package: str) -> None:
             if migration.number not in applied:
                 _apply(db, package, migration)
 
-    await engine.change_schema(work)
+    await engine.change_schema(apply_pending)
 
 
 async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
@@ -67,13 +67,13 @@ async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
     if await is_missing(engine):
         return migrations
 
-    def work(db: Connection) -> set[int]:
+    def read_applied(db: Connection) -> set[int]:
         found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
         for row in found:
             _check(row, package, migrations)
         return {row[0] for row in found}
 
-    applied = await engine.scan(work)
+    applied = await engine.scan(read_applied)
     return tuple(each for each in migrations if each.number not in applied)
 
 

@@ -19,14 +19,14 @@ async def prove_writable(engine: Engine, random: Callable[[int], bytes]) -> None
         raise DatabaseUnavailable(wrong)
     text = to_base64url(random(_BYTES))
 
-    def work(db: Connection) -> None:
+    def write_probe(db: Connection) -> None:
         db.send(
             "INSERT INTO probe (name, text) VALUES ('readiness', :text)"
             " ON CONFLICT (name) DO UPDATE SET text = excluded.text",
             text=text,
         )
 
-    await engine.write(work)
+    await engine.write(write_probe)
 
 
 @dataclass(slots=True)

@@ -30,13 +30,13 @@ class SignOut:
         Whoever comes second tells nobody again, and gets the same addresses.
         """
 
-        def work(tx: Transaction) -> tuple[Sequence[Delivery], Sequence[str]]:
+        def end_and_lease(tx: Transaction) -> tuple[Sequence[Delivery], Sequence[str]]:
             ended = end_session(tx, session, now, "signed_out")
             until = later(now, LEASE)
             leased = tx.deliveries.lease_of_session(session.id, now, until) if ended else ()
             return leased, self._frames(tx, session)
 
-        leased, frames = await self.store.write(work)
+        leased, frames = await self.store.write(end_and_lease)
         await self.tell(leased)
         return frames
 
@@ -46,7 +46,7 @@ class SignOut:
         Their apps are told. Nothing happens where `by` itself has ended meanwhile.
         """
 
-        def work(tx: Transaction) -> tuple[int, Sequence[Delivery]]:
+        def end_others(tx: Transaction) -> tuple[int, Sequence[Delivery]]:
             tx.users.hold_alone(by.uid)
             asking = tx.sessions.find_by_id(by.id)
             if asking is None or asking.ended_at is not None:
@@ -68,7 +68,7 @@ class SignOut:
                 for delivery in tx.deliveries.lease_of_session(session.id, now, until)
             ]
 
-        count, leased = await self.store.write(work)
+        count, leased = await self.store.write(end_others)
         await self.tell(leased)
         return count
 

@@ -107,11 +107,11 @@ class MailDelivery:
     async def _give_up(self, mail: QueuedEmail, because: str) -> None:
         now = self.runtime.now()
 
-        def work(tx: Transaction) -> None:
+        def abandon(tx: Transaction) -> None:
             if tx.mails.finish(mail.id):
                 tx.events.add(MailGivenUp(mail.uid, mail.kind, mail.attempts, because), now)
 
-        await self.store.write(work)
+        await self.store.write(abandon)
 
 
 def _sent(tx: Transaction, mail: QueuedEmail, now: Instant) -> None:

@@ -142,13 +142,13 @@ class SigningKeyRing:
         if late or done_for:
             drafts = await self._draft(late)
 
-            def work(tx: Transaction) -> None:
+            def create_and_remove(tx: Transaction) -> None:
                 for algorithm in late:
                     self._put_in_order(tx, drafts[algorithm], algorithm, now)
                 for record in self._done_for(_by_algorithm(tx.signing_keys.all(now)), now):
                     self._retire(tx, record, now, now)
 
-            await self._store.write(work)
+            await self._store.write(create_and_remove)
             await self._read_again(now)
             self._open_all()
 
@@ -171,13 +171,13 @@ class SigningKeyRing:
             self.current(now, each)
         drafts = await self._draft(rotating)
 
-        def work(tx: Transaction) -> None:
+        def rotate_keys(tx: Transaction) -> None:
             touch(tx.db)
             allowed(tx)
             for each in rotating:
                 self._hurry(tx, drafts[each], each, now, at_once=at_once)
 
-        await self._store.write(work, done_by=done_by)
+        await self._store.write(rotate_keys, done_by=done_by)
         await self._read_again(now)
 
     async def withdraw(
@@ -200,7 +200,7 @@ class SigningKeyRing:
         affected = [each for each in self.algorithms if each == found.algorithm]
         drafts = await self._draft(affected)
 
-        def work(tx: Transaction) -> bool:
+        def withdraw_key(tx: Transaction) -> bool:
             touch(tx.db)
             allowed(tx)
             if not tx.signing_keys.withdraw(kid, now):
@@ -213,7 +213,7 @@ class SigningKeyRing:
                     self._hurry(tx, drafts[each], each, now, at_once=True)
             return True
 
-        withdrawn = await self._store.write(work, done_by=done_by)
+        withdrawn = await self._store.write(withdraw_key, done_by=done_by)
         await self._read_again(now)
         return withdrawn
 

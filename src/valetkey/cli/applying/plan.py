@@ -90,11 +90,11 @@ async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
 async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
     """Return what would be done, without doing it. Raises Mistakes with every problem."""
 
-    def work(tx: Transaction) -> Sequence[Step]:
+    def try_out(tx: Transaction) -> Sequence[Step]:
         raise _Enough(_carry_out(tx, opened, prepared))
 
     try:
-        return await opened.store.write(work)
+        return await opened.store.write(try_out)
     except _Enough as enough:
         return enough.steps
 

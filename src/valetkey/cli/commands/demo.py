@@ -43,7 +43,7 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
         say.note(say.faint("Starting two servers and an app …"))
     context = click.get_current_context()
 
-    def work(running: Running) -> int:
+    def show_demo(running: Running) -> int:
         # In a thread of its own, which must know what this one knows about colour.
         with context.scope(cleanup=False):
             if walk:
@@ -51,7 +51,7 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
             return screen.stay(running, kept=keep is not None)
 
     try:
-        code = run(keep, work)
+        code = run(keep, show_demo)
     except Unanswered as unanswered:
         say.error(str(unanswered))
         return Exit.FAILED

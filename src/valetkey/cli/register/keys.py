@@ -82,7 +82,7 @@ async def rotate_sealing_key(opened: Opened) -> int:
             raise Mistake(f"the keyring does not open {what}: restore the right one")
         return new.seal(plain, where, opened.runtime.random)
 
-    def work(tx: Transaction) -> None:
+    def reseal_all(tx: Transaction) -> None:
         for record in tx.signing_keys.all(opened.now):
             sealed = anew(record.sealed, place(record.kid), f"signing key {record.kid}")
             tx.signing_keys.reseal(record.kid, record.sealed, sealed)
@@ -96,7 +96,7 @@ async def rotate_sealing_key(opened: Opened) -> int:
                 tx.credentials.reseal(last, before, sealed)
         tx.events.add(KeyringRotated(version), opened.now)
 
-    await opened.store.write(work)
+    await opened.store.write(reseal_all)
     return version
 
 

@@ -123,14 +123,14 @@ def _since(at: Instant, limit: int) -> _Work:
 
 
 def _behind(event: Logged, limit: int) -> _Work:
-    def work(db: Connection, log: _Log) -> Sequence[Logged]:
+    def read_after(db: Connection, log: _Log) -> Sequence[Logged]:
         if log.server == event.server:
             return log.behind(db, event, limit)
         # Of one second, the authorization server's events come first.
         later = log.server < event.server
         return log.since(db, Instant(event.at + later), limit)
 
-    return work
+    return read_after
 
 
 async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:

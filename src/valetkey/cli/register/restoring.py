@@ -96,7 +96,7 @@ async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
         lost = await _lost(settings, store, accept=accept)
         seen = await _renew(settings, settings.authorization, engine)
 
-        def work(db: Connection) -> Restored:
+        def end_everything(db: Connection) -> Restored:
             tx = Transaction(db, SYSTEM.random, by_cli(operator()))
             at = max(now, tx.restoration.newest())
             tx.restoration.end_everything(Instant(at))
@@ -106,7 +106,7 @@ async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
             identity.put(db, seen)
             return restored
 
-        restored = await engine.change_schema(work)
+        restored = await engine.change_schema(end_everything)
         _remember(settings, settings.authorization, seen)
         return restored
     finally:
@@ -162,11 +162,11 @@ async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[E
         return ()
     endings = Endings(file)
 
-    def work(tx: Transaction) -> tuple[Instant, Sequence[Ending]]:
+    def find_lost(tx: Transaction) -> tuple[Instant, Sequence[Ending]]:
         every = endings.all
         return tx.restoration.newest(), [e for e in every if not tx.restoration.knows(e.id)]
 
-    newest, lost = await store.scan(work)
+    newest, lost = await store.scan(find_lost)
     if newest < endings.since and not accept:
         raise _unknown(f"{file} does not go back as far as the backup")
     # Events that the database was cleared of are no loss.

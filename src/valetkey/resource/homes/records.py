@@ -150,11 +150,11 @@ class OwnRecords:
     async def page(self, visit: Visit, asked: PageRequest) -> Listed:
         """Return a page; with several filters it may be short or empty and still have a next."""
 
-        def work(db: Connection) -> Listed:
+        def find_page(db: Connection) -> Listed:
             shown, more = read_page(db, self.kind, visit.owner, asked)
             return Listed(tuple(_record(stored) for stored in shown), more)
 
-        return await self.engine.scan(work)
+        return await self.engine.scan(find_page)
 
     async def find(self, visit: Visit, id: str) -> Record:
         """Return the object. Raises Refused (404)."""
@@ -176,7 +176,7 @@ class OwnRecords:
         new = Stored(new_id, msgspec.json.encode(fields).decode(), 1, visit.now, visit.now)
         record = _record(new)
 
-        def work(db: Connection) -> Record:
+        def add_object(db: Connection) -> Record:
             if key is not None:
                 keys = IdempotencyKeys(db, self.kind.name, visit.owner)
                 end = later(visit.now, REMEMBERED)
@@ -187,7 +187,7 @@ class OwnRecords:
             self._tell(db, visit, ObjectCreated, new_id, new.version)
             return record
 
-        return await self.engine.write(work)
+        return await self.engine.write(add_object)
 
     async def replace(
         self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
@@ -209,7 +209,7 @@ class OwnRecords:
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete the object; its id is never reused. Raises Refused (404, 412)."""
 
-        def work(db: Connection) -> None:
+        def remove_object(db: Connection) -> None:
             objects = self._objects(db, visit)
             for _ in range(_TRIES):
                 before = _the(objects, id, preconditions)
@@ -220,7 +220,7 @@ class OwnRecords:
                     return
             raise Refused(_CONTENDED)
 
-        await self.engine.write(work)
+        await self.engine.write(remove_object)
 
     async def _write(
         self,
@@ -230,7 +230,7 @@ class OwnRecords:
         preconditions: Preconditions,
         event: type[Event],
     ) -> Record:
-        def work(db: Connection) -> Record:
+        def change_object(db: Connection) -> Record:
             objects = self._objects(db, visit)
             # After a lost race the object is read again: the preconditions must hold for its new
             # state.
@@ -247,7 +247,7 @@ class OwnRecords:
                     return _record(after)
             raise Refused(_CONTENDED)
 
-        return await self.engine.write(work)
+        return await self.engine.write(change_object)
 
     def _enter(
         self, db: Connection, visit: Visit, now: Stored, before: Stored | None = None

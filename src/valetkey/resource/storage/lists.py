@@ -256,7 +256,7 @@ async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
 def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], str | None]:
     """Enter a batch of objects after the id `after`; return the last id, None at the end."""
 
-    def work(db: Connection) -> str | None:
+    def enter_batch(db: Connection) -> str | None:
         found = _OWNED.all(
             db,
             "SELECT * FROM objects WHERE kind = :kind AND id > :id ORDER BY id LIMIT :limit",
@@ -270,7 +270,7 @@ def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], s
             lists.put(stored.id, orders.entries(stored))
         return found[-1][0].id if len(found) == _BATCH else None
 
-    return work
+    return enter_batch
 
 
 def _placed(stored: Stored, place: str) -> tuple[Stored, ListPosition]:

@@ -77,8 +77,8 @@ def forgiving(
 
 
 def _adding(taken: Sequence[Decision]) -> Callable[[Connection], None]:
-    def work(db: Connection) -> None:
+    def add_decisions(db: Connection) -> None:
         for decision in taken:
             Decisions(db).add(decision)
 
-    return work
+    return add_decisions

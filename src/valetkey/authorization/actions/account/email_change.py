@@ -81,7 +81,7 @@ class EmailChange:
             return EmailFault.SAME
         link, uid = self.links.fresh(), asking.uid
 
-        def work(tx: Transaction) -> EmailFault | int:
+        def queue_confirmation(tx: Transaction) -> EmailFault | int:
             if _is_held(tx, uid, now):
                 return EmailFault.HELD
             if wait := self._throttle(tx, uid, now):
@@ -101,13 +101,13 @@ class EmailChange:
             self.outbox.enqueue(tx, message, now)
             return 0
 
-        return await self.store.write(work)
+        return await self.store.write(queue_confirmation)
 
     async def ask_to_verify(self, user: User, now: Instant) -> int:
         """Send a link to the address that the account has. Seconds to wait, 0 for done."""
         link = self.links.fresh()
 
-        def work(tx: Transaction) -> int:
+        def queue_verification(tx: Transaction) -> int:
             if wait := self._throttle(tx, user.uid, now):
                 return wait
             until = later(now, LIFETIME)
@@ -117,7 +117,7 @@ class EmailChange:
             self.outbox.enqueue(tx, email_to(user, EmailKind.VERIFY_EMAIL, values, until), now)
             return 0
 
-        return await self.store.write(work)
+        return await self.store.write(queue_verification)
 
     async def look(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
         """What a link of this kind would do; None for one that is not good any more."""
@@ -127,7 +127,7 @@ class EmailChange:
     async def confirm(self, text: str, now: Instant) -> Change | None:
         """The account has its new address, proven; the old one is told. None for no good link."""
 
-        def work(tx: Transaction) -> Change | None:
+        def change_address(tx: Transaction) -> Change | None:
             change = self._take(tx, VoucherKind.EMAIL_CHANGE, text, now)
             if change is None:
                 return None
@@ -139,12 +139,12 @@ class EmailChange:
             Notices(self.links.issuer, self.outbox).email_changed(tx, before, after, now)
             return replace(change, user=after)
 
-        return await self.store.write(work)
+        return await self.store.write(change_address)
 
     async def verify(self, text: str, now: Instant) -> Change | None:
         """The address that the account has is known to be theirs. None for no good link."""
 
-        def work(tx: Transaction) -> Change | None:
+        def mark_verified(tx: Transaction) -> Change | None:
             change = self._take(tx, VoucherKind.EMAIL_VERIFY, text, now)
             if change is None:
                 return None
@@ -153,7 +153,7 @@ class EmailChange:
             tx.events.add(UserChanged(after.uid, ("email_verified_at",)), now)
             return replace(change, user=after)
 
-        return await self.store.write(work)
+        return await self.store.write(mark_verified)
 
     async def undo(self, text: str, now: Instant) -> Secret | None:
         """The account has its old address again, and everybody is signed out of it.
@@ -164,7 +164,7 @@ class EmailChange:
         """
         reset = self.links.fresh()
 
-        def work(tx: Transaction) -> bool:
+        def restore_address(tx: Transaction) -> bool:
             change = self._take(tx, VoucherKind.EMAIL_UNDO, text, now)
             if change is None:
                 return False
@@ -185,7 +185,7 @@ class EmailChange:
             issue_reset(tx, self.links, reset, tx.users.find(after.uid), now)
             return True
 
-        return reset if await self.store.write(work) else None
+        return reset if await self.store.write(restore_address) else None
 
     def _take(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Change | None:
         """What this link does, for the one who is first to use it."""

@@ -114,7 +114,7 @@ class PasswordChange:
         offload, salt = self.passwords.offload, self.random(_SALT)
         data = await offload.run(hash_prepared, prepared, self.passwords.passwords, salt)
 
-        def work(tx: Transaction) -> bool:
+        def replace_password(tx: Transaction) -> bool:
             # Held: of two who change it at once the second finds another password than it knew.
             user = tx.users.find_to_change(found.uid)
             asking = find_still_signed_in(tx, signed_in.session.id, self.sessions, now)
@@ -127,7 +127,7 @@ class PasswordChange:
             prove(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
             return True
 
-        if await self.passwords.store.write(work):
+        if await self.passwords.store.write(replace_password):
             return None
         return Refusal(
             ErrorCode.INVALID_GRANT,

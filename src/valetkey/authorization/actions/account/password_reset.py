@@ -55,7 +55,7 @@ class PasswordReset:
         possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
         wanted = possible if _is_text(possible) else ""
 
-        def work(tx: Transaction) -> int:
+        def queue_reset_link(tx: Transaction) -> int:
             if wait := tx.throttles.take(place, FROM_ONE_PLACE, now):
                 return wait
             user = tx.users.find_by_name(wanted)
@@ -72,7 +72,7 @@ class PasswordReset:
                 tx.events.add(PasswordResetRequested(user.uid), now)
             return 0
 
-        return await self.passwords.store.write(work)
+        return await self.passwords.store.write(queue_reset_link)
 
     async def look(self, text: str, now: Instant) -> User | None:
         """Whose password the link lets one choose; None for one that is not good any more."""
@@ -99,7 +99,7 @@ class PasswordReset:
             hash_prepared, prepared, self.passwords.passwords, salt
         )
 
-        def work(tx: Transaction) -> User | None:
+        def set_password(tx: Transaction) -> User | None:
             # Held, so that nobody changes password or address between the look and the change.
             link = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
             hold_both(tx, None if link is None else _sender(link.says)[0], user.uid)
@@ -110,7 +110,7 @@ class PasswordReset:
             self.accounts.set_password(tx, found[1], data, now)
             return found[1]
 
-        return await self.passwords.store.write(work)
+        return await self.passwords.store.write(set_password)
 
     def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[Found, User] | None:
         found = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)

@@ -262,7 +262,7 @@ class SignUp:
                 return SignUpFault.WRONG
         record = _record(says["username"], says["email"], says["name"], says["locale"])
 
-        def work(tx: Transaction) -> User | SignUpFault | None:
+        def create_account(tx: Transaction) -> User | SignUpFault | None:
             if not self.links.redeem(tx, found, now):
                 return None
             user = self.accounts.register(tx, record, now, password_hash=says["hash"])
@@ -271,7 +271,7 @@ class SignUp:
             enter(tx, user)
             return user
 
-        return await store.write(work)
+        return await store.write(create_account)
 
     def _find(self, tx: Transaction, text: str, now: Instant) -> Found | None:
         return self.links.find(tx, VoucherKind.SIGN_UP, text, now)

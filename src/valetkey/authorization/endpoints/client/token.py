@@ -112,7 +112,7 @@ class TokenEndpoint:
         # Loaded before the transaction: nothing is spent if there is no signing key.
         self.minter.keys.current(request.at)
 
-        def work(tx: Transaction) -> Granted | Refusal | None:
+        def redeem_grant(tx: Transaction) -> Granted | Refusal | None:
             # The client may have been disabled since authentication: other processes hear of it
             # later, and judging a password takes a while. What counts is the moment of issuing.
             if not self.door.authentication.is_on(tx, client):
@@ -122,7 +122,7 @@ class TokenEndpoint:
                 self.uses.note(tx, client, request.at)
             return granted
 
-        return await self.store.write(work, done_by=by_client(client.id))
+        return await self.store.write(redeem_grant, done_by=by_client(client.id))
 
     def _grant_type(self, asked: ClientRequest) -> GrantType:
         name = asked.parameters.get("grant_type")

@@ -54,11 +54,11 @@ class ManageEndpoint:
         try:
             token = _token(request)
 
-            def work(tx: Transaction) -> None:
+            def remove_client(tx: Transaction) -> None:
                 client = self.registrar.prove(tx, client_id, token, to_change=True)
                 self.registrar.remove(tx, client, request.at)
 
-            await self.store.write(work, done_by=by_client(client_id))
+            await self.store.write(remove_client, done_by=by_client(client_id))
         except Refused as refused:
             return self.answers.refuse(request, refused.refusal)
         return self.answers.gone()
@@ -77,11 +77,11 @@ class ManageEndpoint:
             refuse_registration(faults)
         fresh = draw(self.random)
 
-        def work(tx: Transaction) -> Registered:
+        def change_client(tx: Transaction) -> Registered:
             current = self.registrar.prove(tx, client_id, token, to_change=True)
             return self.registrar.change(tx, current, said, fresh, now)
 
-        registered = await self.store.write(work, done_by=by_client(client_id))
+        registered = await self.store.write(change_client, done_by=by_client(client_id))
         return self.answers.told(registered, token, 200)
 
     async def _find(self, request: Request, token: str) -> Client:

@@ -61,13 +61,13 @@ class RegisterEndpoint:
             refuse_registration(faults)
         fresh = draw(self.random)
 
-        def work(tx: Transaction) -> Registered:
+        def register_client(tx: Transaction) -> Registered:
             tx.clients.hold_all()
             if invitation is not None and not tx.invitations.spend(invitation, now):
                 refuse_token("registration.spent", "an initial access token with a use left")
             return self.registrar.register(tx, metadata, fresh, now)
 
-        registered = await self.store.write(work, done_by=ANONYMOUS)
+        registered = await self.store.write(register_client, done_by=ANONYMOUS)
         return self.answers.told(registered, fresh.token.reveal(), 201)
 
     async def _invitation(self, request: Request) -> Fingerprint | None:

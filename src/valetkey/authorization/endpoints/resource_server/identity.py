@@ -42,10 +42,10 @@ class IdentityEndpoint:
             asked = _parse(request.body)
             read = await self.reader.read_by_value(asked.access_token, request.at)
 
-            def work(tx: Transaction) -> _Said:
+            def read_answer(tx: Transaction) -> _Said:
                 return self._answer(tx, asked, read, request.at)
 
-            said = await self._running(asked.verb)(work)
+            said = await self._running(asked.verb)(read_answer)
         except Refused as refused:
             return self.refuse(request, refused.refusal)
         if isinstance(said, Refusal):

@@ -141,13 +141,13 @@ class Events:
         form, actor = request.query, request.actor
         query, before = _query(form), place_in(form.get("after"))
 
-        def work(tx: Transaction) -> tuple[Sequence[EventRecord], Mapping[int, str], Faults]:
+        def find_events(tx: Transaction) -> tuple[Sequence[EventRecord], Mapping[int, str], Faults]:
             wanted, faults = _filter(tx, query)
             found = events.page(tx, actor, wanted, before, SHOWN + 1)
             users = {each.uid: tx.users.find(Uid(each.uid)) for each in found if each.uid}
             return found, {u: user.username for u, user in users.items() if user}, faults
 
-        found, names, faults = await self.store.scan(work)
+        found, names, faults = await self.store.scan(find_events)
         said = {name: value for name, value in asdict(query).items() if value}
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         after = cursor(Cursor(last.at, last.id)) if last else ""

@@ -105,14 +105,14 @@ class Newcomer:
         target = await flow.target_of(came)
         fresh, begun = flow.fresh(came), list[Admitted]()
 
-        def work(tx: Transaction) -> User | Faults | None:
+        def create_account(tx: Transaction) -> User | Faults | None:
             made = newcomers.register(tx, arrival.claimed, username, name, now)
             if isinstance(made, User):
                 begun.append(flow.enter(tx, came, fresh, made, (FEDERATED,)))
             return made
 
         try:
-            made = await flow.server.store.write(work)
+            made = await flow.server.store.write(create_account)
         except Overtaken:
             made = None
         if isinstance(made, User):

@@ -114,13 +114,13 @@ class Return:
         target = await self._target(request, trip)
         fresh, by = flow.fresh(request), (FEDERATED,)
 
-        def work(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
+        def admit_user(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
             user = whose(tx, claimed, now)
             if user is None or user.disabled_at is not None:
                 return user
             return flow.admit(tx, request, target, fresh, user, by)
 
-        met = await flow.server.store.write(work)
+        met = await flow.server.store.write(admit_user)
         if met is None:
             arrival = Arrival(provider.settings.id, claimed, trip.browser, now)
             to = with_place(ARRIVED, trip.interaction, trip.to)
@@ -144,14 +144,14 @@ class Return:
     ) -> Outcome:
         server, notices = self.federation.server, self.federation.notices
 
-        def work(tx: Transaction) -> bool:
+        def link_identity(tx: Transaction) -> bool:
             asking = find_still_signed_in(tx, seen.session.id, server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
             notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
             return True
 
-        done = "connected" if await server.store.write(work) else "taken"
+        done = "connected" if await server.store.write(link_identity) else "taken"
         return SeeOther(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
     def _failed(self, provider: Provider, trip: Trip, refusal: Refusal, now: Instant) -> Show:

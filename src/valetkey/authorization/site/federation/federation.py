@@ -102,13 +102,13 @@ class Federation:
         )
         bucket = f"federation:{print_}"
 
-        def work(tx: Transaction) -> int:
+        def count_departure(tx: Transaction) -> int:
             wait = tx.throttles.take(bucket, _DEPARTURES, now)
             if not wait:
                 tx.vouchers.issue(voucher)
             return wait
 
-        if wait := await self.server.store.write(work):
+        if wait := await self.server.store.write(count_departure):
             raise Refused(
                 Refusal(
                     ErrorCode.SLOW_DOWN,

@@ -114,7 +114,7 @@ class SecondFactor:
         familiar = flow.server.familiar(came).mark(uid)
         remembers = form.get("remember") == "yes"
 
-        def work(tx: Transaction) -> Admitted | Unproved | None:
+        def verify_factor(tx: Transaction) -> Admitted | Unproved | None:
             user = flow.still(tx, step)
             if user is None:
                 return None
@@ -127,7 +127,7 @@ class SecondFactor:
             device = flow.remember(tx, came, fresh, user.uid) if remembers else None
             return flow.enter(tx, came, fresh, user, methods, device)
 
-        met = await flow.server.store.write(work)
+        met = await flow.server.store.write(verify_factor)
         if met is None:
             return flow.again(target)
         if isinstance(met, Unproved):

@@ -150,7 +150,7 @@ class SignIn:
             return self._page(request, "", _NO_PASSKEY)
         found, fresh = looked, flow.fresh(came)
 
-        def work(tx: Transaction) -> Admitted | None:
+        def verify_passkey(tx: Transaction) -> Admitted | None:
             user = tx.users.find_to_change(found.passkey.uid)
             if user is None or user.disabled_at is not None:
                 return None
@@ -160,7 +160,7 @@ class SignIn:
                 return None
             return flow.enter(tx, came, fresh, user, proof.methods)
 
-        entered = await store.write(work)
+        entered = await store.write(verify_passkey)
         if entered is None:
             return self._page(request, "", _NO_PASSKEY)
         return flow.goes_on(came, request.target, fresh, entered)

@@ -146,12 +146,12 @@ class ApiTokens:
         form, actor = request.query, request.actor
         before = place_in(form.get("after"))
 
-        def work(tx: Transaction) -> tuple[Sequence[ApiToken], Mapping[int, str]]:
+        def find_tokens(tx: Transaction) -> tuple[Sequence[ApiToken], Mapping[int, str]]:
             found = api_tokens.page(tx, actor, before, SHOWN + 1)
             users = {each.uid: tx.users.find(each.uid) for each in found}
             return found, {uid: user.username for uid, user in users.items() if user}
 
-        found, names = await self.services.store.scan(work)
+        found, names = await self.services.store.scan(find_tokens)
         may = request.powers.allow(Permission.KEYS)
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         page = TokensPage(

@@ -169,7 +169,7 @@ class OwnerLinks:
         new = NewSession.fresh(agent, browsers.random)
         key, sessions = browsers.keyring.fingerprint_key, browsers.sessions
 
-        def work(tx: Transaction) -> bool:
+        def create_owner(tx: Transaction) -> bool:
             made = register_bearer(tx, link, self.accounts, record, data, now)
             if not isinstance(made, User):
                 return False
@@ -177,7 +177,7 @@ class OwnerLinks:
             start_session(tx, new, made, key, sessions, now, methods=by)
             return True
 
-        if not await browsers.store.write(work, done_by=ANONYMOUS):
+        if not await browsers.store.write(create_owner, done_by=ANONYMOUS):
             return await self._page(request, _with_faults(typed, ["username"]))
         return SeeOther(OWNER, browsers.cookies.begin(new.cookie, new.id))
 

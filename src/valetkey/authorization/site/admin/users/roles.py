@@ -97,11 +97,11 @@ class RoleHolders:
             )
         actor = request.actor
 
-        def work(tx: Transaction) -> Sequence[User]:
+        def find_users(tx: Transaction) -> Sequence[User]:
             require(tx, actor, Permission.ROLES)
             return users_meant(tx, name)
 
-        meant = await self.store.read(work)
+        meant = await self.store.read(find_users)
         if len(meant) != 1:
             return await self._page(request, name, role, meant)
         # Nothing is given yet: the next page shows whom the role is for, and asks.
@@ -117,11 +117,11 @@ class RoleHolders:
         actor, me = request.actor, request.user
         gives = request.powers.allow(Permission.ROLES)
 
-        def work(tx: Transaction) -> tuple[Holder, ...]:
+        def find_holders(tx: Transaction) -> tuple[Holder, ...]:
             require(tx, actor, Permission.READ)
             return tuple(self.roles.holders(tx))
 
-        holders = await self.store.scan(work)
+        holders = await self.store.scan(find_holders)
         page = RolesPage(
             action=ROLES,
             csrf=request.csrf,
