@@ -17,7 +17,7 @@ from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
-from valetkey.web.connection.asked import Message, Receive, Send
+from valetkey.web.connection.incoming_request import Message, Receive, Send
 from valetkey.web.router import App
 
 FILE = "VALETKEY_CONFIG"

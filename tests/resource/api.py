@@ -14,7 +14,7 @@ from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Se
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.resource.app import build, prepare
-from valetkey.web.connection.asked import Message
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.router import App
 
 HOST = urlsplit(API).netloc

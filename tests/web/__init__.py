@@ -11,8 +11,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.client_address import Network
-from valetkey.web.connection.asked import Message
 from valetkey.web.connection.gate import Limits
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.router import App, Body, Route
 

@@ -35,8 +35,8 @@ from tests.web import (
 )
 from tests.web.virtual import connected
 from valetkey.kernel.refusal import Mistake
-from valetkey.web.connection.asked import Message
 from valetkey.web.connection.bind import bind
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer, run, serve, tls_context
 from valetkey.web.router import App, Route

@@ -25,8 +25,8 @@ from tests.web import (
 )
 from tests.web.virtual import connected
 from valetkey.web import log
-from valetkey.web.connection.asked import Asked
 from valetkey.web.connection.gate import Limits
+from valetkey.web.connection.incoming_request import IncomingRequest
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -281,7 +281,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
 
 def test_an_application_that_fails_altogether_is_answered_for() -> None:
     class Broken(App):
-        async def answer(self, asked: Asked) -> None:
+        async def answer(self, asked: IncomingRequest) -> None:
             raise RuntimeError("canary")
 
     app = Broken((), runtime=RUNTIME, refuse=refuse, hosts=())

@@ -11,7 +11,7 @@ import pytest
 from tests.web import FORM, NOW, ROUTES, SECURITY, ask, broken, echo, refuse, small_app
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web import log
-from valetkey.web.connection.asked import Message
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.router import App, Body, Route
 

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.web.connection.asked import Asked
+from valetkey.web.connection.incoming_request import IncomingRequest
 from valetkey.web.exchange import Response
 
 IsPage = Callable[[str], bool]
@@ -50,7 +50,9 @@ class Elsewhere:
             received=received if _NAME.fullmatch(received) else "no host name",
         )
 
-    def redirect(self, asked: Asked, exists: Callable[[str], bool] | None) -> Response | None:
+    def redirect(
+        self, asked: IncomingRequest, exists: Callable[[str], bool] | None
+    ) -> Response | None:
         """Return the redirect for a page, or None; `exists` is given only when no route matches."""
         path = asked.path
         if asked.method not in _METHODS:

@@ -24,8 +24,14 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
-from valetkey.web.connection.asked import AsgiAsked, Asked, Message, Receive, Send
 from valetkey.web.connection.body import Gone, Room, read_body, take_body
+from valetkey.web.connection.incoming_request import (
+    AsgiRequest,
+    IncomingRequest,
+    Message,
+    Receive,
+    Send,
+)
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, Elsewhere
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.paths import Paths
@@ -143,7 +149,7 @@ class App:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or run one lifespan."""
         if scope["type"] == "http":
-            asked = AsgiAsked(scope, receive, send)
+            asked = AsgiRequest(scope, receive, send)
             await self.answer(asked)
             await asked.finish()
         elif scope["type"] == "lifespan":
@@ -172,7 +178,7 @@ class App:
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def answer(self, asked: Asked) -> None:
+    async def answer(self, asked: IncomingRequest) -> None:
         """Answer one request; nothing is sent if its client disconnected before it was complete."""
         started = admitted = perf_counter()
         method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
@@ -271,7 +277,7 @@ class App:
             raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
         return route
 
-    def _origin(self, asked: Asked) -> tuple[str, bool]:
+    def _origin(self, asked: IncomingRequest) -> tuple[str, bool]:
         # The client's address, and whether the client used TLS.
         headers, peer = asked.headers, asked.peer
         address = self.proxies.client(peer, headers.get("x-forwarded-for"))
@@ -342,7 +348,12 @@ def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:
 
 
 async def _pour(
-    asked: Asked, response: Response, stream: AsyncGenerator[bytes], *, hsts: bool, bare: bool
+    asked: IncomingRequest,
+    response: Response,
+    stream: AsyncGenerator[bytes],
+    *,
+    hsts: bool,
+    bare: bool,
 ) -> None:
     # Always closed, so that a generator waiting for events stops.
     async with aclosing(stream) as pieces:

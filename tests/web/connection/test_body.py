@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.connection.asked import Message
 from valetkey.web.connection.body import SMALL, Gone, Room, read_body
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import NO_HEADERS
 
 _LIMIT = 4 * SMALL

@@ -16,8 +16,8 @@ from tests.sdk.certificate import self_signed
 from tests.support.wait import CEILING
 from tests.web import PATIENT, QUICK, RUNTIME, connect, exchange_bytes, refuse
 from tests.web.virtual import connected
-from valetkey.web.connection.asked import Message
 from valetkey.web.connection.gate import Limits
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Route

@@ -3,7 +3,7 @@
 from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.connection.asked import Receive
+from valetkey.web.connection.incoming_request import Receive
 from valetkey.web.exchange import Headers
 
 _KIB = 1024

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from valetkey.kernel.waiting import CALLER
 from valetkey.web import log
-from valetkey.web.connection.asked import Asked, Message, length_of
+from valetkey.web.connection.incoming_request import IncomingRequest, Message, length_of
 from valetkey.web.exchange import Headers, Response
 from valetkey.web.security_headers import head
 
@@ -18,7 +18,7 @@ UNREAD = 64 * 1024
 class Answering(Protocol):
     """The application, as an exchange sees it."""
 
-    async def answer(self, asked: Asked) -> None:
+    async def answer(self, asked: IncomingRequest) -> None:
         """Answer one request."""
         ...
 

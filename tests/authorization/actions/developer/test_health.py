@@ -12,7 +12,13 @@ from tests.authorization.endpoints.visitor.world import (
     run,
 )
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.health import Finding, Mend, Sign, findings_of, mend
+from valetkey.authorization.actions.developer.health import (
+    Finding,
+    Fix,
+    Sign,
+    apply_fix,
+    findings_of,
+)
 from valetkey.authorization.actions.developer.usage import (
     PKCE_MISSING,
     PKCE_USED,
@@ -79,18 +85,18 @@ def test_grants_of_old_are_found_used_or_not(database_url: str) -> None:
         # A new app may not have come to use them yet.
         assert {Sign.IMPLICIT_USED, Sign.PASSWORD_USED} <= set(await found(it, LEGACY, NEW))
         signs = await found(it, LEGACY, OLD)
-        assert signs[Sign.IMPLICIT_UNUSED].mend is Mend.DROP_IMPLICIT
+        assert signs[Sign.IMPLICIT_UNUSED].fix is Fix.DROP_IMPLICIT
         assert Sign.CLASSIC_NEEDLESS not in signs
         await note(it, grant_used("implicit"), Instant(OLD - days(2)))
         signs = await found(it, LEGACY, OLD)
         assert signs[Sign.IMPLICIT_USED].last == OLD - days(2)
         assert Sign.PASSWORD_UNUSED in signs
 
-        def press(tx: Transaction, wanted: Mend) -> object:
-            return mend(tx, registrar(it), LEGACY, wanted, OLD)
+        def press(tx: Transaction, wanted: Fix) -> object:
+            return apply_fix(tx, registrar(it), LEGACY, wanted, OLD)
 
-        assert await it.store.write(lambda tx: press(tx, Mend.DROP_IMPLICIT)) is None
-        done = await it.store.write(lambda tx: press(tx, Mend.DROP_PASSWORD))
+        assert await it.store.write(lambda tx: press(tx, Fix.DROP_IMPLICIT)) is None
+        done = await it.store.write(lambda tx: press(tx, Fix.DROP_PASSWORD))
         assert isinstance(done, Client)
         assert done.grant_types == WEB.grant_types | {"implicit"}
 
@@ -110,16 +116,16 @@ def test_nothing_is_called_unused_while_events_wait_to_be_counted(sqlite_url: st
 def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         optional = replace(GOOD, profile_name=ProfileName.CLASSIC)
-        assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].mend is None
+        assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].fix is None
         await note(it, PKCE_MISSING, Instant(OLD - days(5)))
         await note(it, PKCE_USED, OLD)
         assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].last == OLD - days(5)
         later = Instant(OLD + days(26))
         await note(it, PKCE_USED, later)
-        assert (await found(it, optional, later))[Sign.PKCE_OPTIONAL].mend is Mend.REQUIRE_PKCE
+        assert (await found(it, optional, later))[Sign.PKCE_OPTIONAL].fix is Fix.REQUIRE_PKCE
         await it.change(optional)
         done = await it.store.write(
-            lambda tx: mend(tx, registrar(it), optional, Mend.REQUIRE_PKCE, later)
+            lambda tx: apply_fix(tx, registrar(it), optional, Fix.REQUIRE_PKCE, later)
         )
         assert isinstance(done, Client)
         assert done.requires_pkce
@@ -141,7 +147,7 @@ def test_scopes_that_nobody_asks_for_are_taken_away_and_no_others(database_url: 
         # Somebody asks for one of them between the question and the answer.
         await note(it, scope_used("notes:read"), OLD)
         done = await it.store.write(
-            lambda tx: mend(tx, registrar(it), client, Mend.REMOVE_SCOPES, OLD)
+            lambda tx: apply_fix(tx, registrar(it), client, Fix.REMOVE_SCOPES, OLD)
         )
         assert isinstance(done, Client)
         assert set(done.scope) == {"write", "notes:read"}
@@ -185,7 +191,7 @@ def test_plain_http_and_a_needless_profile_are_found(sqlite_url: str) -> None:
         assert Sign.HTTP_REDIRECT not in await found(it, NATIVE, NEW)
         classic = replace(GOOD, profile_name=ProfileName.CLASSIC)
         assert Sign.CLASSIC_NEEDLESS not in await found(it, classic, NEW)
-        assert (await found(it, classic, OLD))[Sign.CLASSIC_NEEDLESS].mend is Mend.MODERN_PROFILE
+        assert (await found(it, classic, OLD))[Sign.CLASSIC_NEEDLESS].fix is Fix.MODERN_PROFILE
         await note(it, PKCE_MISSING, OLD)
         assert Sign.CLASSIC_NEEDLESS not in await found(it, classic, OLD)
 

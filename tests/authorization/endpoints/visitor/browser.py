@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from valetkey.web.connection.asked import Message
+from valetkey.web.connection.incoming_request import Message
 from valetkey.web.router import App
 
 PASSWORD = "correct horse battery staple"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, head
-from valetkey.authorization.actions.developer.health import Finding, Mend, Sign, Weight
+from valetkey.authorization.actions.developer.health import Finding, Fix, Sign, Weight
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.developer.app import AppHead
@@ -122,7 +122,7 @@ def _finding(finding: Finding) -> FindingLine:
         finding.weight.value,
         finding.about,
         None if finding.last is None else When(finding.last, NOW),
-        "" if finding.mend is None else finding.mend.value,
+        "" if finding.fix is None else finding.fix.value,
         finding.way,
     )
 
@@ -133,21 +133,21 @@ _FINDINGS = tuple(
         _finding,
         (
             Finding(Sign.SECRET_IN_URL, Weight.ALARM, ("…h8Qz",), _EARLIER, way="secrets"),
-            Finding(Sign.IMPLICIT_UNUSED, Weight.WARNING, mend=Mend.DROP_IMPLICIT),
+            Finding(Sign.IMPLICIT_UNUSED, Weight.WARNING, fix=Fix.DROP_IMPLICIT),
             Finding(Sign.PASSWORD_USED, Weight.WARNING, last=_EARLIER, way="start"),
-            Finding(Sign.PASSWORD_UNUSED, Weight.WARNING, mend=Mend.DROP_PASSWORD),
+            Finding(Sign.PASSWORD_UNUSED, Weight.WARNING, fix=Fix.DROP_PASSWORD),
             Finding(Sign.PKCE_UNUSED, Weight.WARNING, last=_EARLIER, way="start"),
-            Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=NOW, mend=Mend.REQUIRE_PKCE),
+            Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=NOW, fix=Fix.REQUIRE_PKCE),
             Finding(Sign.HTTP_REDIRECT, Weight.WARNING, ("http://127.0.0.1:8000/callback",)),
             Finding(
                 Sign.SCOPES_UNUSED,
                 Weight.WARNING,
                 ("files:read", "files:write"),
-                mend=Mend.REMOVE_SCOPES,
+                fix=Fix.REMOVE_SCOPES,
             ),
             Finding(Sign.SECRET_IDLE, Weight.WARNING, ("…8c2M",), way="secrets"),
             Finding(Sign.SECRET_OLD, Weight.HINT, ("…9aXw",), _EARLIER, way="secrets"),
-            Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, mend=Mend.MODERN_PROFILE),
+            Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, fix=Fix.MODERN_PROFILE),
             Finding(Sign.NO_POLICY, Weight.HINT),
             Finding(Sign.NO_LOGO, Weight.HINT),
         ),

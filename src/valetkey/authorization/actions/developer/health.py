@@ -64,7 +64,7 @@ class Sign(StrEnum):
     LOGO_UNUSABLE = "logo_unusable"
 
 
-class Mend(StrEnum):
+class Fix(StrEnum):
     """What one button does about it."""
 
     DROP_IMPLICIT = "drop-implicit"
@@ -77,9 +77,9 @@ class Mend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to mend. `about` are the scopes, addresses or secrets it is about.
+    """One finding. `about` are the scopes, addresses or secrets it is about.
 
-    `last` is when it last happened, None for never. `mend` is what a button can do; where that is
+    `last` is when it last happened, None for never. `fix` is what a button can do; where that is
     None, somebody has to think: `way` is the page of the portal to do it on.
     """
 
@@ -87,7 +87,7 @@ class Finding:
     weight: Weight
     about: tuple[str, ...] = ()
     last: Instant | None = None
-    mend: Mend | None = None
+    fix: Fix | None = None
     way: str = "settings"
 
 
@@ -134,31 +134,31 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
     return sorted(found, key=lambda finding: weights.index(finding.weight))
 
 
-def mend(
-    tx: Transaction, registrar: Registrar, client: Client, wanted: Mend, now: Instant
+def apply_fix(
+    tx: Transaction, registrar: Registrar, client: Client, wanted: Fix, now: Instant
 ) -> Client | Faults | None:
-    """The client after it, what is wrong with that, or None where there is nothing to mend.
+    """The client after it, what is wrong with that, or None where there is nothing to fix.
 
     Judged anew, so that nothing is taken away that was used a moment ago.
     """
-    finding = next((each for each in findings_of(tx, client, now) if each.mend is wanted), None)
+    finding = next((each for each in findings_of(tx, client, now) if each.fix is wanted), None)
     if finding is None:
         return None
     before = metadata_of(client)
     match wanted:
-        case Mend.DROP_IMPLICIT | Mend.DROP_PASSWORD:
+        case Fix.DROP_IMPLICIT | Fix.DROP_PASSWORD:
             gone = _LEGACY[wanted]
             left = tuple(name for name in before.grant_types if name != gone)
             return registrar.change(tx, client, replace(before, grant_types=left), now)
-        case Mend.REQUIRE_PKCE:
+        case Fix.REQUIRE_PKCE:
             return registrar.change(tx, client, replace(before, requires_pkce=True), now)
-        case Mend.MODERN_PROFILE:
+        case Fix.MODERN_PROFILE:
             modern = ProfileName.MODERN.value
             return registrar.change(tx, client, replace(before, profile=modern), now)
-        case Mend.FETCH_LOGO:
+        case Fix.FETCH_LOGO:
             tx.logos.retry(client.id, now)
             return client
-        case Mend.REMOVE_SCOPES:
+        case Fix.REMOVE_SCOPES:
 
             def without(names: tuple[str, ...]) -> tuple[str, ...]:
                 return tuple(name for name in names if name not in finding.about)
@@ -171,9 +171,9 @@ def mend(
             return registrar.change(tx, client, after, now)
 
 
-_LEGACY: Mapping[Mend, str] = {
-    Mend.DROP_IMPLICIT: GrantTypeName.IMPLICIT.value,
-    Mend.DROP_PASSWORD: GrantTypeName.PASSWORD.value,
+_LEGACY: Mapping[Fix, str] = {
+    Fix.DROP_IMPLICIT: GrantTypeName.IMPLICIT.value,
+    Fix.DROP_PASSWORD: GrantTypeName.PASSWORD.value,
 }
 
 
@@ -203,14 +203,14 @@ def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
 def _legacy(facts: _Facts) -> Sequence[Finding]:
     found: list[Finding] = []
     for grant_type, unused, used, mended in (
-        (GrantTypeName.IMPLICIT, Sign.IMPLICIT_UNUSED, Sign.IMPLICIT_USED, Mend.DROP_IMPLICIT),
-        (GrantTypeName.PASSWORD, Sign.PASSWORD_UNUSED, Sign.PASSWORD_USED, Mend.DROP_PASSWORD),
+        (GrantTypeName.IMPLICIT, Sign.IMPLICIT_UNUSED, Sign.IMPLICIT_USED, Fix.DROP_IMPLICIT),
+        (GrantTypeName.PASSWORD, Sign.PASSWORD_UNUSED, Sign.PASSWORD_USED, Fix.DROP_PASSWORD),
     ):
         if not facts.client.may_use(grant_type):
             continue
         last = facts.last(grant_used(grant_type.value))
         if facts.is_unused(grant_used(grant_type.value)):
-            found.append(Finding(unused, Weight.WARNING, last=last, mend=mended))
+            found.append(Finding(unused, Weight.WARNING, last=last, fix=mended))
         else:
             found.append(Finding(used, Weight.WARNING, last=last, way="start"))
     return found
@@ -225,7 +225,7 @@ def _pkce(facts: _Facts) -> Sequence[Finding]:
         return (Finding(Sign.PKCE_UNUSED, Weight.WARNING, last=missing, way="start"),)
     if used is None or used < facts.since(_RECENT):
         return (Finding(Sign.PKCE_UNUSED, Weight.HINT, last=missing, way="start"),)
-    return (Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=used, mend=Mend.REQUIRE_PKCE),)
+    return (Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=used, fix=Fix.REQUIRE_PKCE),)
 
 
 def _addresses(facts: _Facts) -> Sequence[Finding]:
@@ -251,7 +251,7 @@ def _scopes(facts: _Facts) -> Sequence[Finding]:
     )
     if not idle:
         return ()
-    return (Finding(Sign.SCOPES_UNUSED, Weight.WARNING, idle, mend=Mend.REMOVE_SCOPES),)
+    return (Finding(Sign.SCOPES_UNUSED, Weight.WARNING, idle, fix=Fix.REMOVE_SCOPES),)
 
 
 def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
@@ -266,7 +266,7 @@ def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     missing = facts.last(PKCE_MISSING)
     if missing is not None and missing >= facts.since(UNUSED_AFTER):
         return ()
-    return (Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, mend=Mend.MODERN_PROFILE),)
+    return (Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, fix=Fix.MODERN_PROFILE),)
 
 
 def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
@@ -280,5 +280,5 @@ def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
         found.append(Finding(Sign.NO_LOGO, Weight.HINT))
     elif tx.logos.failure(client.id):
         about = (client.logo_uri,)
-        found.append(Finding(Sign.LOGO_UNUSABLE, Weight.WARNING, about, mend=Mend.FETCH_LOGO))
+        found.append(Finding(Sign.LOGO_UNUSABLE, Weight.WARNING, about, fix=Fix.FETCH_LOGO))
     return found

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.health import Finding, Mend, findings_of, mend
+from valetkey.authorization.actions.developer.health import Finding, Fix, apply_fix, findings_of
 from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
@@ -91,7 +91,7 @@ class Health:
                 request.head,
                 tuple(_line(each, now) for each in found),
                 # Only a known fix whose finding is gone was applied.
-                fixed=fixed if fixed in {*Mend} - {each.mend for each in found} else "",
+                fixed=fixed if fixed in {*Fix} - {each.fix for each in found} else "",
             )
         )
 
@@ -101,7 +101,7 @@ class Health:
         found, people = await self.store.scan(
             lambda tx: (findings_of(tx, client, now), Connections(tx.db).count(client.id))
         )
-        finding = next((each for each in found if each.mend is wanted), None)
+        finding = next((each for each in found if each.fix is wanted), None)
         if finding is None:
             return SeeOther(head.at("health"))
         action, line = f"{head.at('health')}/{wanted}", _line(finding, now)
@@ -120,7 +120,7 @@ class Health:
             client = tx.clients.find_to_change(client_id)
             if client is None or find_own(tx, client.id, uid) is None:
                 raise nothing_there("app")
-            done = mend(tx, self.registrar, client, wanted, now)
+            done = apply_fix(tx, self.registrar, client, wanted, now)
             if isinstance(done, tuple):
                 raise _conflict()
             return done is not None
@@ -129,9 +129,9 @@ class Health:
         return SeeOther(f"{request.head.at('health')}?mended={wanted}")
 
 
-def _fix(request: AppRequest) -> Mend:
+def _fix(request: AppRequest) -> Fix:
     try:
-        return Mend(request.arguments["fix"])
+        return Fix(request.arguments["fix"])
     except ValueError:
         raise nothing_there("page") from None
 
@@ -152,6 +152,6 @@ def _line(finding: Finding, now: Instant) -> FindingLine:
         finding.weight.value,
         finding.about,
         None if finding.last is None else When(finding.last, now),
-        "" if finding.mend is None else finding.mend.value,
+        "" if finding.fix is None else finding.fix.value,
         finding.way if finding.way in FIXING_PAGES else "",
     )

@@ -14,7 +14,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Asked(Protocol):
+class IncomingRequest(Protocol):
     """A request received, and how it is answered."""
 
     method: str
@@ -61,7 +61,7 @@ def length_of(response: Response) -> int | None:
     return len(response.body)
 
 
-class AsgiAsked:
+class AsgiRequest:
     """A request received by an ASGI server; `finish` sends the response."""
 
     gone = False
