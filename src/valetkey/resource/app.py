@@ -32,7 +32,7 @@ from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.cors import Cors
-from valetkey.resource.requests.ledger import Ledger
+from valetkey.resource.requests.ledger import CallerCounters
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, ResourceObject
@@ -51,7 +51,7 @@ from valetkey.sdk import (
 )
 from valetkey.sdk.fetch import Fetcher
 from valetkey.web import log
-from valetkey.web.elsewhere import Elsewhere
+from valetkey.web.elsewhere import ServerAddress
 from valetkey.web.exchange import Request, Response
 from valetkey.web.health import Health
 from valetkey.web.router import App, Route
@@ -79,7 +79,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
         await engine.close()
 
 
-async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = None) -> App:
+async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | None = None) -> App:
     """Build the server after `prepare`; the authorization server may be unreachable.
 
     With a `ledger` that workers share, they share each caller's allowance too.
@@ -169,7 +169,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: Ledger | None = No
             watch.run,
         ),
         on_close=close,
-        elsewhere=Elsewhere(settings.resource.url, lambda path: path == "/v2/"),
+        elsewhere=ServerAddress(settings.resource.url, lambda path: path == "/v2/"),
     )
 
 

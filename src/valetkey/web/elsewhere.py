@@ -28,7 +28,7 @@ def no_page(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ServerAddress:
     """The configured URL of a server, and which of its paths are pages for people.
 
     A page is redirected to `home` from another loopback name, and to the path with or without a
@@ -71,7 +71,7 @@ class Elsewhere:
         return _redirect(307, self.home, path, asked.query) if _is_loopback_at(host) else None
 
 
-NOWHERE = Elsewhere()
+NOWHERE = ServerAddress()
 """The Elsewhere of a server without pages."""
 
 

@@ -24,7 +24,7 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.web import log
 from valetkey.web.client_address import Network, Proxies
-from valetkey.web.connection.body import Gone, Room, read_body, take_body
+from valetkey.web.connection.body import BodyMemory, Gone, read_body, take_body
 from valetkey.web.connection.incoming_request import (
     AsgiRequest,
     IncomingRequest,
@@ -32,7 +32,7 @@ from valetkey.web.connection.incoming_request import (
     Receive,
     Send,
 )
-from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, Elsewhere
+from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.paths import Paths
 from valetkey.web.security_headers import harden
@@ -116,7 +116,7 @@ class App:
         background: Sequence[Callable[[], Coroutine[object, object, object]]] = (),
         on_close: Callable[[], Awaitable[object]] | None = None,
         observe: Callable[[Instant, int, float], None] | None = None,
-        elsewhere: Elsewhere = NOWHERE,
+        elsewhere: ServerAddress = NOWHERE,
     ) -> None:
         """Answer requests for `hosts`; unknown paths are refused by `refuse` or redirected.
 
@@ -140,7 +140,7 @@ class App:
         self._background = tuple(background)
         self._on_close = on_close
         self._observe = observe
-        self._room = Room()
+        self._room = BodyMemory()
         exact = self._paths.exact
         self.vital = frozenset(path for path, r in exact.items() if r.quiet)
         self.paths = frozenset(path.encode("ascii") for path in exact)

@@ -10,7 +10,7 @@ import pytest
 
 from valetkey.kernel.moment import Instant
 from valetkey.resource.requests.allowance import Allowances
-from valetkey.resource.requests.ledger import SharedLedger
+from valetkey.resource.requests.ledger import SharedCounters
 
 _COUNT = """
 import sys
@@ -25,12 +25,12 @@ for _ in range(2_000):
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    SharedLedger.begin(tmp_path / "ledger")
+    SharedCounters.begin(tmp_path / "ledger")
     return tmp_path / "ledger"
 
 
 def test_two_workers_allow_together_what_one_does(file: Path) -> None:
-    ledgers = SharedLedger(file), SharedLedger(file)
+    ledgers = SharedCounters(file), SharedCounters(file)
     workers = [Allowances(7, ledger) for ledger in ledgers]
     now = Instant(1_800_000_000)
     left = [workers[turn % 2].take("ada", now).remaining for turn in range(7)]
@@ -49,13 +49,13 @@ def test_processes_that_count_at_once_miss_nothing(file: Path) -> None:
 
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(count, range(3)))
-    ledger = SharedLedger(file)
+    ledger = SharedCounters(file)
     assert ledger.change("ada", lambda number: number) == 6_000
     ledger.close()
 
 
 def test_strangers_take_the_place_of_who_has_most_left(file: Path) -> None:
-    ledger = SharedLedger(file)
+    ledger = SharedCounters(file)
     for number in range(1, 40_000):
         ledger.change(f"caller {number}", partial(max, number))
     # As many as find room are remembered, and those are the last.
@@ -67,8 +67,8 @@ def test_strangers_take_the_place_of_who_has_most_left(file: Path) -> None:
 
 def test_a_ledger_is_begun_once_and_is_nobodys_link(tmp_path: Path, file: Path) -> None:
     with pytest.raises(FileExistsError):
-        SharedLedger.begin(file)
+        SharedCounters.begin(file)
     link = tmp_path / "link"
     link.symlink_to(file)
     with pytest.raises(OSError, match="symbolic"):
-        SharedLedger(link)
+        SharedCounters(link)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.connection.body import SMALL, Gone, Room, read_body
+from valetkey.web.connection.body import SMALL, BodyMemory, Gone, read_body
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import NO_HEADERS
 
@@ -30,7 +30,7 @@ class _Sender:
 
 def test_large_bodies_share_what_room_there_is_and_small_ones_need_none() -> None:
     async def story() -> None:
-        room = Room(2 * SMALL)
+        room = BodyMemory(2 * SMALL)
         slow = [_Sender(2 * SMALL - 1) for _ in range(2)]
         waiting = [asyncio.create_task(read_body(NO_HEADERS, s, _LIMIT, room)) for s in slow]
         await asyncio.sleep(0)
@@ -57,7 +57,7 @@ def test_who_goes_away_or_sends_too_much_leaves_the_room() -> None:
         return {"type": "http.request", "body": b"x" * SMALL, "more_body": True}
 
     async def story() -> None:
-        room = Room(10 * SMALL)
+        room = BodyMemory(10 * SMALL)
         with pytest.raises(Gone):
             await read_body(NO_HEADERS, gone, _LIMIT, room)
         with pytest.raises(Refused):

@@ -53,7 +53,7 @@ from valetkey.config.paths import endings_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.runtime import Runtime
-from valetkey.web.elsewhere import Elsewhere
+from valetkey.web.elsewhere import ServerAddress
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.router import App
 
@@ -169,5 +169,5 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         ),
         on_close=close,
         observe=answer_clock.note,
-        elsewhere=Elsewhere(foundation.issuer, is_page),
+        elsewhere=ServerAddress(foundation.issuer, is_page),
     )

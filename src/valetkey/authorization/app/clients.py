@@ -42,7 +42,7 @@ from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
 from valetkey.authorization.tokens.userinfo import UserInfo
@@ -64,7 +64,7 @@ def client_routes(
     apis: ApiDirectory,
     reader: AccessTokenReader,
     authenticate: Authenticate,
-    minter: Minter,
+    minter: TokenResponses,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes of tokens, introspection, revocation and keys."""
@@ -118,7 +118,7 @@ def client_routes(
     )
 
 
-def browser_routes(server: Server, minter: Minter, refuse: Refuse) -> tuple[Route, ...]:
+def browser_routes(server: Server, minter: TokenResponses, refuse: Refuse) -> tuple[Route, ...]:
     """Return the routes to which apps send browsers without a page of their own."""
     authorize = Authorize(server, minter)
     frame = CheckSessionEndpoint(check_session_frame(server.cookies.state_name)).get
@@ -174,7 +174,7 @@ def userinfo_route(
     foundation: Foundation,
     directory: ClientDirectory,
     reader: AccessTokenReader,
-    minter: Minter,
+    minter: TokenResponses,
     refuse: ClientRefusal,
 ) -> Route:
     """Return the userinfo route (OpenID Connect Core section 5.3)."""

@@ -16,7 +16,7 @@ from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.federation.registry import Providers
-from valetkey.authorization.authentication.federation.trip import Trips
+from valetkey.authorization.authentication.federation.trip import UpstreamSignIns
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
@@ -159,7 +159,9 @@ class Site:
             self.flow,
             self.foundation.notices,
             self.providers,
-            Trips(keyring.fingerprint_key, keyring.sealer, self.foundation.runtime.random),
+            UpstreamSignIns(
+                keyring.fingerprint_key, keyring.sealer, self.foundation.runtime.random
+            ),
             Newcomers(self.foundation.accounts(), settings.brand.name),
             sign_up=settings.accounts.sign_up is SignUpMode.OPEN,
         )

@@ -20,7 +20,7 @@ from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
-from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
@@ -71,7 +71,7 @@ def _signer(foundation: Foundation) -> ClientSigner:
     )
 
 
-def make_minter(foundation: Foundation) -> Minter:
+def make_minter(foundation: Foundation) -> TokenResponses:
     """Build the minter of token responses."""
     id_tokens = IdTokens(
         foundation.issuer,
@@ -79,7 +79,7 @@ def make_minter(foundation: Foundation) -> Minter:
         Subjects(foundation.keyring.fingerprint_key),
         foundation.settings.tokens.id_token_lifetime,
     )
-    return Minter(foundation.issuer, foundation.keys, id_tokens)
+    return TokenResponses(foundation.issuer, foundation.keys, id_tokens)
 
 
 def make_logout_delivery(foundation: Foundation) -> LogoutDelivery:

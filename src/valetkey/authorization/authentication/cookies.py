@@ -40,19 +40,19 @@ class Cookies:
         return "__Host-browser-state" if self.secure else "valetkey-browser-state"
 
     @property
-    def step(self) -> "Keepsake":
+    def step(self) -> "InternalCookie":
         """The user who gave the right password, while the second factor is pending."""
-        return Keepsake("step", self.secure)
+        return InternalCookie("step", self.secure)
 
     @property
-    def device(self) -> "Keepsake":
+    def device(self) -> "InternalCookie":
         """A remembered device."""
-        return Keepsake("device", self.secure)
+        return InternalCookie("device", self.secure)
 
     @property
-    def familiar(self) -> "Keepsake":
+    def familiar(self) -> "InternalCookie":
         """The accounts that are familiar to this browser."""
-        return Keepsake("familiar", self.secure)
+        return InternalCookie("familiar", self.secure)
 
     def browser_state(self, session_id: str) -> str:
         """Return the session's part of `session_state` (Session Management section 4.2)."""
@@ -101,7 +101,7 @@ class Cookies:
 
 
 @dataclass(frozen=True, slots=True)
-class Keepsake:
+class InternalCookie:
     """A cookie for this server's own requests."""
 
     what: str

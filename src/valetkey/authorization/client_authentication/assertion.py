@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import cast
 
-from valetkey.authorization.client_authentication.method import Means, Presented, not_proven
+from valetkey.authorization.client_authentication.method import Presented, ProofInputs, not_proven
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.kernel.jose import jwt, mac
@@ -57,7 +57,7 @@ def claims(presented: Presented) -> str:
 def judge(
     presented: Presented,
     client: Client,
-    means: Means,
+    means: ProofInputs,
     method: AuthenticationMethod,
     verify: Callable[[str], jwt.Claims],
 ) -> Voucher | Refusal:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import (
     Authenticated,
-    Means,
     Method,
     Presented,
+    ProofInputs,
     not_proven,
 )
 from valetkey.authorization.client_authentication.registry import METHODS
@@ -132,7 +132,7 @@ class ClientAuthentication:
                 keys = await self._keys.signing_again(client, presented.now)
             else:
                 keys = await self._keys.signing(client, presented.now)
-        means = Means(keys, self._fingerprints, self._shared, self._uses)
+        means = ProofInputs(keys, self._fingerprints, self._shared, self._uses)
         return method.proves(presented, client, means)
 
     def _recorded(self, refusal: Refusal, client: Client) -> Refusal:

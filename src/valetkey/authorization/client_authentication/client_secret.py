@@ -7,9 +7,9 @@ from urllib.parse import unquote_to_bytes
 
 from valetkey.authorization.client_authentication.method import (
     Basic,
-    Means,
     Method,
     Presented,
+    ProofInputs,
     not_proven,
 )
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
@@ -71,7 +71,7 @@ def _claims(presented: Presented) -> str:
     return presented.parameters.get("client_id") or ""
 
 
-def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
     if presented.basic is not None:
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
     else:

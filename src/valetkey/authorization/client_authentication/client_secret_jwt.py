@@ -1,7 +1,7 @@
 """An assertion signed with the client's secret (RFC 7523 section 3, OpenID Core section 9)."""
 
 from valetkey.authorization.client_authentication import assertion
-from valetkey.authorization.client_authentication.method import Means, Method, Presented
+from valetkey.authorization.client_authentication.method import Method, Presented, ProofInputs
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.jose import jwt, mac
@@ -12,7 +12,7 @@ def _recognises(presented: Presented) -> bool:
     return assertion.is_shown(presented) and assertion.is_shared(presented)
 
 
-def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
     def verify(token: str) -> jwt.Claims:
         return mac.verify_shared(
             token,

@@ -34,7 +34,7 @@ class Presented(Struct, frozen=True):
     now: Instant
 
 
-class Means(Struct, frozen=True):
+class ProofInputs(Struct, frozen=True):
     """With what a proof is judged: the client's public keys, and how its secrets are compared.
 
     `uses` hears which of them was good for it.
@@ -67,7 +67,7 @@ class Method:
     metadata_names: tuple[str, ...]
     recognises: Callable[[Presented], bool]
     claims: Callable[[Presented], str]
-    proves: Callable[[Presented, Client, Means], Voucher | Refusal | None]
+    proves: Callable[[Presented, Client, ProofInputs], Voucher | Refusal | None]
     needs_keys: bool = False
 
 

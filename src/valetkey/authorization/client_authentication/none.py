@@ -1,6 +1,11 @@
 """No proof: public clients only name themselves (RFC 6749 section 3.2.1)."""
 
-from valetkey.authorization.client_authentication.method import Means, Method, Presented, not_proven
+from valetkey.authorization.client_authentication.method import (
+    Method,
+    Presented,
+    ProofInputs,
+    not_proven,
+)
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.refusal import Refusal
@@ -20,7 +25,7 @@ def _claims(presented: Presented) -> str:
     return presented.parameters.get("client_id") or ""
 
 
-def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
     if client.authentication_method is AuthenticationMethod.NONE:
         return None
     return not_proven("unproven", client.authentication_method.value, "no proof")

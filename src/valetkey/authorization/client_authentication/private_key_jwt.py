@@ -1,7 +1,7 @@
 """An assertion signed with the client's private key (RFC 7523 section 3, OpenID Core section 9)."""
 
 from valetkey.authorization.client_authentication import assertion
-from valetkey.authorization.client_authentication.method import Means, Method, Presented
+from valetkey.authorization.client_authentication.method import Method, Presented, ProofInputs
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.jose import jwt
@@ -13,7 +13,7 @@ def _recognises(presented: Presented) -> bool:
     return assertion.is_shown(presented) and not assertion.is_shared(presented)
 
 
-def _proves(presented: Presented, client: Client, means: Means) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
     registered = client.openid.token_endpoint_auth_signing_alg
 
     def verify(token: str) -> jwt.Claims:

@@ -27,7 +27,7 @@ _Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shades:
+class AccentColors:
     """The accent on one ground, in `#rrggbb`: as a fill, its text, its edge, and as text itself."""
 
     fill: str
@@ -36,13 +36,13 @@ class Shades:
     text: str
 
 
-def shades(accent: str, ground: str) -> Shades:
+def shades(accent: str, ground: str) -> AccentColors:
     """The accent as it is where that can be seen, and moved away from `ground` where it cannot."""
     colour, under = _parse(accent), _parse(ground)
     readable = _contrast(colour, under) >= TEXT
     text = colour if readable else _apart(colour, under, EASY)
     fill = text if _contrast(colour, under) < MELTED else colour
-    return Shades(
+    return AccentColors(
         fill=_hex(fill),
         on_fill=_hex(max(_WHITE, _BLACK, key=lambda end: _contrast(end, fill))),
         edge=_hex(_apart(fill, under, EDGE)),

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.actions.admin.search import Dossier
+from valetkey.authorization.actions.admin.search import UserDetails
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.role import Role
@@ -190,7 +190,7 @@ class UserState:
     `developer` is None where users need no permission to register apps.
     """
 
-    dossier: Dossier
+    dossier: UserDetails
     developer: bool | None
     sends_mail: bool
 
@@ -220,7 +220,7 @@ def shown(user: User) -> UserShown:
     )
 
 
-def read(dossier: Dossier) -> UserRead:
+def read(dossier: UserDetails) -> UserRead:
     """Return the user with factors, sessions and connected apps."""
     return UserRead(
         shown(dossier.user),

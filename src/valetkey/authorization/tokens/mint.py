@@ -14,7 +14,7 @@ from valetkey.kernel.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Minter:
+class TokenResponses:
     """Turns a granted request into a token response. Runs after the commit, without a lock."""
 
     issuer: str

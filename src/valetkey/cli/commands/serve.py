@@ -20,7 +20,7 @@ from valetkey.config.load import Mistakes
 from valetkey.config.paths import monitoring_token, process_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
-from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
+from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
 from valetkey.web.connection.bind import bind, bind_named
 
 _ANEW = "valetkey.cli.register.anew"
@@ -66,7 +66,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     # mkdtemp makes a directory that no other user can enter.
     elsewhere = "/tmp" if len(gettempdir()) > _LONGEST else None  # noqa: S108
     folder = Path(mkdtemp(prefix="valetkey-", dir=elsewhere))
-    SharedLedger.begin(folder / _LEDGER)
+    SharedCounters.begin(folder / _LEDGER)
     scraping: Mapping[str, str] = {}
     if scraped is not None:
         workers = {name: part.workers for name, part in chosen}

@@ -8,7 +8,7 @@ from valetkey.config.environment import environment
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import build, prepare
-from valetkey.resource.requests.ledger import VARIABLE, SharedLedger
+from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
 from valetkey.web.router import App
 
 
@@ -20,7 +20,7 @@ async def ready_database(settings: Settings) -> None:
 async def application(settings: Settings) -> App:
     """Build the application."""
     shared = environment().get(VARIABLE)
-    return await build(settings, SYSTEM, SharedLedger(Path(shared)) if shared else None)
+    return await build(settings, SYSTEM, SharedCounters(Path(shared)) if shared else None)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.resource.requests.ledger import Ledger, OwnLedger
+from valetkey.resource.requests.ledger import CallerCounters, LocalCounters
 from valetkey.web.exchange import Pairs
 
 WINDOW = 60
@@ -45,12 +45,12 @@ class Left:
 class Allowances:
     """An evenly refilling allowance for each caller, for each process or shared by all."""
 
-    def __init__(self, quota: int, ledger: Ledger | None = None) -> None:
+    def __init__(self, quota: int, ledger: CallerCounters | None = None) -> None:
         """Allow `quota` requests a minute, at least 1; workers that share a ledger share it."""
         self._quota = quota
         # The time at which each caller's allowance is full, in 1/quota seconds: integers do not
         # drift.
-        self._full_at = ledger or OwnLedger()
+        self._full_at = ledger or LocalCounters()
 
     def take(self, caller: str, now: Instant) -> Left:
         """Count one request; return what is left, or the wait."""

@@ -25,7 +25,7 @@ _BUCKETS = 2_048
 _SIZE = _SLOT.size * _BUCKET * _BUCKETS
 
 
-class Ledger(Protocol):
+class CallerCounters(Protocol):
     """The interface: keep a number for each caller, within a bounded memory."""
 
     def change(self, caller: str, step: Step) -> int:
@@ -33,7 +33,7 @@ class Ledger(Protocol):
         ...
 
 
-class OwnLedger:
+class LocalCounters:
     """A ledger in the memory of this process."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class OwnLedger:
         self._numbers: OrderedDict[str, int] = OrderedDict()
 
     def change(self, caller: str, step: Step) -> int:
-        """See `Ledger.change`."""
+        """See `CallerCounters.change`."""
         known = self._numbers.get(caller, 0)
         self._numbers[caller] = step(known)
         self._numbers.move_to_end(caller)
@@ -50,7 +50,7 @@ class OwnLedger:
         return known
 
 
-class SharedLedger:
+class SharedCounters:
     """A ledger in a small file mapped by all workers, with room for 16,384 callers."""
 
     def __init__(self, file: Path) -> None:
@@ -67,7 +67,7 @@ class SharedLedger:
             made.truncate(_SIZE)
 
     def change(self, caller: str, step: Step) -> int:
-        """See `Ledger.change`; serialised across all workers."""
+        """See `CallerCounters.change`; serialised across all workers."""
         print_ = sha256(caller.encode("utf-8", "surrogatepass")).digest()
         name = int.from_bytes(print_[:8], "big") or 1
         first = int.from_bytes(print_[8:12], "big") % _BUCKETS * _BUCKET * _SLOT.size

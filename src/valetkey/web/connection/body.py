@@ -19,7 +19,7 @@ _NO_ROOM = Refusal(
 )
 
 
-class Room:
+class BodyMemory:
     """The memory budget for request bodies beyond `SMALL` bytes, shared by a worker's requests.
 
     A body arrives before the client is authenticated. Without a bound, a client could exhaust
@@ -37,7 +37,7 @@ class Gone(Exception):
     """The client disconnected before its request was complete."""
 
 
-def take_body(headers: Headers, body: bytes, limit: int, room: Room) -> bytes:
+def take_body(headers: Headers, body: bytes, limit: int, room: BodyMemory) -> bytes:
     """Return a body that is complete: at most `limit` bytes. Raises Refused (413, 415, 503)."""
     if headers.raw(b"content-encoding") is not None:
         _check_encoding(headers)
@@ -49,7 +49,7 @@ def take_body(headers: Headers, body: bytes, limit: int, room: Room) -> bytes:
     return body
 
 
-async def read_body(headers: Headers, receive: Receive, limit: int, room: Room) -> bytes:
+async def read_body(headers: Headers, receive: Receive, limit: int, room: BodyMemory) -> bytes:
     """Return the body: at most `limit` bytes. Raises Refused (400, 413, 415, 503) and Gone."""
     _check_encoding(headers)
     length = headers.get("content-length")
@@ -74,7 +74,7 @@ def _check_encoding(headers: Headers) -> None:
         )
 
 
-async def _read(receive: Receive, limit: int, room: Room) -> bytes:
+async def _read(receive: Receive, limit: int, room: BodyMemory) -> bytes:
     body = bytearray()
     held = 0
     try:

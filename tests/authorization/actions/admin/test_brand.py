@@ -10,8 +10,8 @@ import pytest
 from tests.support.wait import until
 from valetkey.authorization.actions.admin.brand import brand_now, brand_of, change_brand
 from valetkey.authorization.actions.admin.permissions import (
+    ActorPermissions,
     CommandLine,
-    Powers,
     powers_of,
 )
 from valetkey.authorization.app.foundation import SCHEMA
@@ -39,7 +39,7 @@ class WithRole:
     role: Role
     done_by: DoneBy = CLI
 
-    def powers(self, tx: Transaction) -> Powers:
+    def powers(self, tx: Transaction) -> ActorPermissions:
         return powers_of(self.role)
 
 

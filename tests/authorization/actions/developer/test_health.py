@@ -14,8 +14,8 @@ from tests.authorization.endpoints.visitor.world import (
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.health import (
     Finding,
+    FindingKind,
     Fix,
-    Sign,
     apply_fix,
     findings_of,
 )
@@ -57,7 +57,7 @@ def registrar(it: World) -> Registrar:
     return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.server.random, "portal")
 
 
-async def found(it: World, client: Client, at: Instant) -> dict[Sign, Finding]:
+async def found(it: World, client: Client, at: Instant) -> dict[FindingKind, Finding]:
     await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + 1), 1_000))
     findings = await it.store.read(lambda tx: findings_of(tx, client, at))
     return {each.sign: each for each in findings}
@@ -74,7 +74,7 @@ def test_a_good_app_is_well(sqlite_url: str) -> None:
             await note(it, scope_used(name), OLD)
         assert await found(it, GOOD, OLD) == {}
         signs = await found(it, replace(GOOD, logo_uri="", policy_uri=""), OLD)
-        assert set(signs) == {Sign.NO_LOGO, Sign.NO_POLICY}
+        assert set(signs) == {FindingKind.NO_LOGO, FindingKind.NO_POLICY}
 
     run(sqlite_url, story)
 
@@ -83,14 +83,16 @@ def test_grants_of_old_are_found_used_or_not(database_url: str) -> None:
     async def story(it: World) -> None:
         await it.change(LEGACY)
         # A new app may not have come to use them yet.
-        assert {Sign.IMPLICIT_USED, Sign.PASSWORD_USED} <= set(await found(it, LEGACY, NEW))
+        assert {FindingKind.IMPLICIT_USED, FindingKind.PASSWORD_USED} <= set(
+            await found(it, LEGACY, NEW)
+        )
         signs = await found(it, LEGACY, OLD)
-        assert signs[Sign.IMPLICIT_UNUSED].fix is Fix.DROP_IMPLICIT
-        assert Sign.CLASSIC_NEEDLESS not in signs
+        assert signs[FindingKind.IMPLICIT_UNUSED].fix is Fix.DROP_IMPLICIT
+        assert FindingKind.CLASSIC_NEEDLESS not in signs
         await note(it, grant_used("implicit"), Instant(OLD - days(2)))
         signs = await found(it, LEGACY, OLD)
-        assert signs[Sign.IMPLICIT_USED].last == OLD - days(2)
-        assert Sign.PASSWORD_UNUSED in signs
+        assert signs[FindingKind.IMPLICIT_USED].last == OLD - days(2)
+        assert FindingKind.PASSWORD_UNUSED in signs
 
         def press(tx: Transaction, wanted: Fix) -> object:
             return apply_fix(tx, registrar(it), LEGACY, wanted, OLD)
@@ -105,10 +107,10 @@ def test_grants_of_old_are_found_used_or_not(database_url: str) -> None:
 
 def test_nothing_is_called_unused_while_events_wait_to_be_counted(sqlite_url: str) -> None:
     async def story(it: World) -> None:
-        assert Sign.IMPLICIT_UNUSED in await found(it, LEGACY, OLD)
+        assert FindingKind.IMPLICIT_UNUSED in await found(it, LEGACY, OLD)
         earlier = Instant(OLD - days(1))
         await it.store.write(lambda tx: tx.events.add(SignInFailed(None, "x"), earlier))
-        assert Sign.IMPLICIT_UNUSED not in await found(it, LEGACY, OLD)
+        assert FindingKind.IMPLICIT_UNUSED not in await found(it, LEGACY, OLD)
 
     run(sqlite_url, story)
 
@@ -116,21 +118,25 @@ def test_nothing_is_called_unused_while_events_wait_to_be_counted(sqlite_url: st
 def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         optional = replace(GOOD, profile_name=ProfileName.CLASSIC)
-        assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].fix is None
+        assert (await found(it, optional, OLD))[FindingKind.PKCE_UNUSED].fix is None
         await note(it, PKCE_MISSING, Instant(OLD - days(5)))
         await note(it, PKCE_USED, OLD)
-        assert (await found(it, optional, OLD))[Sign.PKCE_UNUSED].last == OLD - days(5)
+        assert (await found(it, optional, OLD))[FindingKind.PKCE_UNUSED].last == OLD - days(5)
         later = Instant(OLD + days(26))
         await note(it, PKCE_USED, later)
-        assert (await found(it, optional, later))[Sign.PKCE_OPTIONAL].fix is Fix.REQUIRE_PKCE
+        assert (await found(it, optional, later))[FindingKind.PKCE_OPTIONAL].fix is Fix.REQUIRE_PKCE
         await it.change(optional)
         done = await it.store.write(
             lambda tx: apply_fix(tx, registrar(it), optional, Fix.REQUIRE_PKCE, later)
         )
         assert isinstance(done, Client)
         assert done.requires_pkce
-        assert not {Sign.PKCE_OPTIONAL, Sign.PKCE_UNUSED} & set(await found(it, done, later))
-        assert not {Sign.PKCE_OPTIONAL, Sign.PKCE_UNUSED} & set(await found(it, NATIVE, later))
+        assert not {FindingKind.PKCE_OPTIONAL, FindingKind.PKCE_UNUSED} & set(
+            await found(it, done, later)
+        )
+        assert not {FindingKind.PKCE_OPTIONAL, FindingKind.PKCE_UNUSED} & set(
+            await found(it, NATIVE, later)
+        )
 
     run(sqlite_url, story)
 
@@ -139,10 +145,10 @@ def test_scopes_that_nobody_asks_for_are_taken_away_and_no_others(database_url: 
     async def story(it: World) -> None:
         client = replace(GOOD, required_scope=Scope.of("write"))
         await it.change(client)
-        assert Sign.SCOPES_UNUSED not in await found(it, client, OLD)
+        assert FindingKind.SCOPES_UNUSED not in await found(it, client, OLD)
         await note(it, grant_used("refresh_token"), OLD)
         await note(it, scope_used("read"), Instant(OLD - days(91)))
-        finding = (await found(it, client, OLD))[Sign.SCOPES_UNUSED]
+        finding = (await found(it, client, OLD))[FindingKind.SCOPES_UNUSED]
         assert finding.about == ("read", "notes:read")
         # Somebody asks for one of them between the question and the answer.
         await note(it, scope_used("notes:read"), OLD)
@@ -166,19 +172,21 @@ def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(database_url: str) 
 
         await it.store.write(add)
         signs = await found(it, GOOD, OLD)
-        assert signs[Sign.SECRET_IN_URL].about == ("cs_1",)
-        assert signs[Sign.SECRET_IN_URL].last == NOON + 5
-        assert signs[Sign.SECRET_IDLE].about == ("cs_1",)
+        assert signs[FindingKind.SECRET_IN_URL].about == ("cs_1",)
+        assert signs[FindingKind.SECRET_IN_URL].last == NOON + 5
+        assert signs[FindingKind.SECRET_IDLE].about == ("cs_1",)
         sql = "UPDATE client_secrets SET last_used_at = :at WHERE id = 'cs_1'"
         await it.store.write(lambda tx: tx.db.run(sql, at=NOON + 9))
-        assert Sign.SECRET_IDLE not in await found(it, GOOD, OLD)
+        assert FindingKind.SECRET_IDLE not in await found(it, GOOD, OLD)
         year = Instant(NOON + days(366))
-        assert (await found(it, GOOD, year))[Sign.SECRET_OLD].last == NOON
+        assert (await found(it, GOOD, year))[FindingKind.SECRET_OLD].last == NOON
         # Rotated: the new one never travelled in a URL, the old one has ended.
         fresh = ClientSecret("cs_2", Fingerprint("f2"), None)
         await it.store.write(lambda tx: tx.clients.add_secret("web1", fresh, year))
         await it.store.write(lambda tx: tx.clients.expire_other_secrets("web1", "cs_2", year))
-        assert not {Sign.SECRET_IN_URL, Sign.SECRET_OLD} & set(await found(it, GOOD, year))
+        assert not {FindingKind.SECRET_IN_URL, FindingKind.SECRET_OLD} & set(
+            await found(it, GOOD, year)
+        )
 
     run(database_url, story)
 
@@ -186,13 +194,15 @@ def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(database_url: str) 
 def test_plain_http_and_a_needless_profile_are_found(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         local = replace(GOOD, redirect_uris=("http://127.0.0.1:8000/cb", "https://app.example/"))
-        finding = (await found(it, local, NEW))[Sign.HTTP_REDIRECT]
+        finding = (await found(it, local, NEW))[FindingKind.HTTP_REDIRECT]
         assert finding.about == ("http://127.0.0.1:8000/cb",)
-        assert Sign.HTTP_REDIRECT not in await found(it, NATIVE, NEW)
+        assert FindingKind.HTTP_REDIRECT not in await found(it, NATIVE, NEW)
         classic = replace(GOOD, profile_name=ProfileName.CLASSIC)
-        assert Sign.CLASSIC_NEEDLESS not in await found(it, classic, NEW)
-        assert (await found(it, classic, OLD))[Sign.CLASSIC_NEEDLESS].fix is Fix.MODERN_PROFILE
+        assert FindingKind.CLASSIC_NEEDLESS not in await found(it, classic, NEW)
+        assert (await found(it, classic, OLD))[
+            FindingKind.CLASSIC_NEEDLESS
+        ].fix is Fix.MODERN_PROFILE
         await note(it, PKCE_MISSING, OLD)
-        assert Sign.CLASSIC_NEEDLESS not in await found(it, classic, OLD)
+        assert FindingKind.CLASSIC_NEEDLESS not in await found(it, classic, OLD)
 
     run(sqlite_url, story)

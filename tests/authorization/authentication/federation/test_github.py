@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.authentication.federation.github import GitHubProvider
-from valetkey.authorization.authentication.federation.provider import Claimed, Journey, Line
+from valetkey.authorization.authentication.federation.provider import Claimed, Line, UpstreamState
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 
-JOURNEY = Journey("state", "nonce", "v" * 43, "https://us.example/callback")
+JOURNEY = UpstreamState("state", "nonce", "v" * 43, "https://us.example/callback")
 NOW = SYSTEM.now()
 
 

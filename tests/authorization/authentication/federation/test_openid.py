@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey, OctKey
 
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
-from valetkey.authorization.authentication.federation.provider import Claimed, Journey, Line
+from valetkey.authorization.authentication.federation.provider import Claimed, Line, UpstreamState
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
@@ -26,7 +26,7 @@ from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 
 CALLBACK = "http://127.0.0.1:9/oauth/sign-in/with/other/callback"
-JOURNEY = Journey("state", "the-nonce-of-this-trip", "v" * 43, CALLBACK)
+JOURNEY = UpstreamState("state", "the-nonce-of-this-trip", "v" * 43, CALLBACK)
 NOW = SYSTEM.now()
 
 
@@ -37,7 +37,7 @@ def line(issuer: str, client_id: str = "us", secret: str = "s" * 40) -> Line:
     return Line(settings, Secret(secret), door, lambda: NOW)
 
 
-async def _sent(provider: OpenIdProvider, journey: Journey) -> str:
+async def _sent(provider: OpenIdProvider, journey: UpstreamState) -> str:
     return await provider.leave_for(journey)
 
 
@@ -260,7 +260,7 @@ def test_who_must_prove_it_anew_is_asked_to(rogue: Pages) -> None:
 def test_mf_05_who_must_prove_it_anew_is_not_let_in_for_a_proof_of_long_ago(rogue: Pages) -> None:
     provider, anew = OpenIdProvider(line(rogue.url)), replace(JOURNEY, fresh=True)
 
-    def come_back(auth_time: int, journey: Journey) -> str:
+    def come_back(auth_time: int, journey: UpstreamState) -> str:
         token = signed(claims(rogue, auth_time=auth_time))
         rogue.at["/token"] = Page(json.dumps({"id_token": token}).encode())
         try:

@@ -47,7 +47,7 @@ from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
-from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
@@ -139,7 +139,7 @@ class World:
     clock: Clock
     password: PasswordSignIn
     decisions: DecisionQueue
-    minter: Minter
+    minter: TokenResponses
     outbox: MailOutbox
 
     def browser(
@@ -221,7 +221,7 @@ async def world(
     subjects = Subjects(keyring.fingerprint_key)
     signer = ClientSigner(keys, shared, client_keys, runtime.random)
     id_tokens = IdTokens(issuer, signer, subjects, hours(1))
-    minter = Minter(issuer, keys, id_tokens)
+    minter = TokenResponses(issuer, keys, id_tokens)
     refuse = RefuseWithPage(decisions, brands, ISSUER)
     tokens = LogoutTokens(issuer, signer, subjects)
     logout_delivery = LogoutDelivery(store, tokens, door.post_form, runtime)

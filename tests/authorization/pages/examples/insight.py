@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, head
-from valetkey.authorization.actions.developer.health import Finding, Fix, Sign, Weight
+from valetkey.authorization.actions.developer.health import Finding, FindingKind, Fix, Severity
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.developer.app import AppHead
@@ -132,24 +132,26 @@ _FINDINGS = tuple(
     map(
         _finding,
         (
-            Finding(Sign.SECRET_IN_URL, Weight.ALARM, ("…h8Qz",), _EARLIER, way="secrets"),
-            Finding(Sign.IMPLICIT_UNUSED, Weight.WARNING, fix=Fix.DROP_IMPLICIT),
-            Finding(Sign.PASSWORD_USED, Weight.WARNING, last=_EARLIER, way="start"),
-            Finding(Sign.PASSWORD_UNUSED, Weight.WARNING, fix=Fix.DROP_PASSWORD),
-            Finding(Sign.PKCE_UNUSED, Weight.WARNING, last=_EARLIER, way="start"),
-            Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=NOW, fix=Fix.REQUIRE_PKCE),
-            Finding(Sign.HTTP_REDIRECT, Weight.WARNING, ("http://127.0.0.1:8000/callback",)),
+            Finding(FindingKind.SECRET_IN_URL, Severity.ALARM, ("…h8Qz",), _EARLIER, way="secrets"),
+            Finding(FindingKind.IMPLICIT_UNUSED, Severity.WARNING, fix=Fix.DROP_IMPLICIT),
+            Finding(FindingKind.PASSWORD_USED, Severity.WARNING, last=_EARLIER, way="start"),
+            Finding(FindingKind.PASSWORD_UNUSED, Severity.WARNING, fix=Fix.DROP_PASSWORD),
+            Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=_EARLIER, way="start"),
+            Finding(FindingKind.PKCE_OPTIONAL, Severity.WARNING, last=NOW, fix=Fix.REQUIRE_PKCE),
             Finding(
-                Sign.SCOPES_UNUSED,
-                Weight.WARNING,
+                FindingKind.HTTP_REDIRECT, Severity.WARNING, ("http://127.0.0.1:8000/callback",)
+            ),
+            Finding(
+                FindingKind.SCOPES_UNUSED,
+                Severity.WARNING,
                 ("files:read", "files:write"),
                 fix=Fix.REMOVE_SCOPES,
             ),
-            Finding(Sign.SECRET_IDLE, Weight.WARNING, ("…8c2M",), way="secrets"),
-            Finding(Sign.SECRET_OLD, Weight.HINT, ("…9aXw",), _EARLIER, way="secrets"),
-            Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, fix=Fix.MODERN_PROFILE),
-            Finding(Sign.NO_POLICY, Weight.HINT),
-            Finding(Sign.NO_LOGO, Weight.HINT),
+            Finding(FindingKind.SECRET_IDLE, Severity.WARNING, ("…8c2M",), way="secrets"),
+            Finding(FindingKind.SECRET_OLD, Severity.HINT, ("…9aXw",), _EARLIER, way="secrets"),
+            Finding(FindingKind.CLASSIC_NEEDLESS, Severity.HINT, fix=Fix.MODERN_PROFILE),
+            Finding(FindingKind.NO_POLICY, Severity.HINT),
+            Finding(FindingKind.NO_LOGO, Severity.HINT),
         ),
     )
 )

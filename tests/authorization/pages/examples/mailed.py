@@ -14,7 +14,7 @@ from valetkey.authorization.site.account.email_address.email_address import (
 from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     DeadLinkPage,
-    Matter,
+    LinkSubject,
 )
 from valetkey.authorization.site.mailbox.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
 from valetkey.authorization.site.password_reset.password_reset import (
@@ -78,17 +78,17 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
         ),
         "sign-up-closed": SignUpClosedPage(_IN, by_invitation=False),
         "sign-up-by-invitation": SignUpClosedPage(_IN, by_invitation=True),
-        "sign-up-sent": CheckEmailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN),
-        "sign-up-sent-demo": CheckEmailPage(Matter.SIGN_UP, _GRACE, _NEW, _IN, "/mailbox"),
+        "sign-up-sent": CheckEmailPage(LinkSubject.SIGN_UP, _GRACE, _NEW, _IN),
+        "sign-up-sent-demo": CheckEmailPage(LinkSubject.SIGN_UP, _GRACE, _NEW, _IN, "/mailbox"),
         "sign-up-finish": FinishSignUpPage(
             _NEW, "csrf-value", "vk", "grace", _GRACE, asks_password=False
         ),
         "sign-up-elsewhere": FinishSignUpPage(
             _NEW, "csrf-value", "vk", "grace", _LONG, asks_password=True, wrong=True
         ),
-        "sign-up-link-dead": DeadLinkPage(Matter.SIGN_UP, _NEW),
-        "sign-up-taken": DeadLinkPage(Matter.SIGN_UP, _NEW, taken=True),
-        "invitation-dead": DeadLinkPage(Matter.INVITATION, _IN),
+        "sign-up-link-dead": DeadLinkPage(LinkSubject.SIGN_UP, _NEW),
+        "sign-up-taken": DeadLinkPage(LinkSubject.SIGN_UP, _NEW, taken=True),
+        "invitation-dead": DeadLinkPage(LinkSubject.INVITATION, _IN),
     }
 
 
@@ -99,11 +99,11 @@ def _recovery() -> Mapping[str, PageContext]:
         "forgotten-empty": ForgottenPage(where, "csrf-value", _IN, sends_mail=True, empty=True),
         "forgotten-wait": ForgottenPage(where, "csrf-value", _IN, True, "grace", wait=40),
         "forgotten-no-mail": ForgottenPage(where, "csrf-value", _IN, sends_mail=False),
-        "forgotten-sent": CheckEmailPage(Matter.PASSWORD, _HOSTILE, where),
+        "forgotten-sent": CheckEmailPage(LinkSubject.PASSWORD, _HOSTILE, where),
         "reset": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8),
         "reset-wrong": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8, "common"),
         "reset-done": ResetDonePage(_IN),
-        "reset-dead": DeadLinkPage(Matter.PASSWORD, where),
+        "reset-dead": DeadLinkPage(LinkSubject.PASSWORD, where),
     }
 
 
@@ -120,6 +120,6 @@ def _email() -> Mapping[str, PageContext]:
         "email-confirm": EmailLinkPage(where, "csrf-value", "vk", "change", "grace", _LONG),
         "email-undo": EmailLinkPage(where, "csrf-value", "vk", "undo", _HOSTILE, _GRACE),
         "email-done": EmailDonePage(_GRACE, "/"),
-        "email-link-dead": DeadLinkPage(Matter.EMAIL_CHANGE, where),
-        "email-undo-dead": DeadLinkPage(Matter.EMAIL_UNDO, "/"),
+        "email-link-dead": DeadLinkPage(LinkSubject.EMAIL_CHANGE, where),
+        "email-undo-dead": DeadLinkPage(LinkSubject.EMAIL_UNDO, "/"),
     }

@@ -85,9 +85,9 @@ class Newcomers:
         made = self.accounts.register(tx, record, now)
         if isinstance(made, User) and not connect(tx, made, claimed, now):
             # Another tab was faster by a moment: nothing of this one may stay.
-            raise Overtaken
+            raise AlreadyLinked
         return made
 
 
-class Overtaken(Exception):
+class AlreadyLinked(Exception):
     """Somebody connected the same identity while an account was made for it."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from valetkey.authorization.actions.admin.permissions import (
     NOTHING,
     Actor,
+    ActorPermissions,
     Permission,
-    Powers,
     hold_in_order,
     powers_of,
     require,
@@ -47,7 +47,7 @@ class Program:
         """`user 17 token at_…`."""
         return by_token(self.uid, self.token_id)
 
-    def powers(self, tx: Transaction) -> Powers:
+    def powers(self, tx: Transaction) -> ActorPermissions:
         """What both the token and its maker's role allow; nothing once one of them has ended."""
         tx.users.hold(self.uid)
         token, user = tx.api_tokens.find(self.token_id), tx.users.find(self.uid)
@@ -56,7 +56,7 @@ class Program:
         if user is None or user.disabled_at is not None or user.role is None:
             return NOTHING
         may = powers_of(user.role)
-        return Powers(may.role, may.permissions & permissions_of(token))
+        return ActorPermissions(may.role, may.permissions & permissions_of(token))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def issue(
 
 def authenticate(
     tx: Transaction, key: FingerprintKey, text: str, now: Instant
-) -> tuple[ApiToken, Program, Powers] | None:
+) -> tuple[ApiToken, Program, ActorPermissions] | None:
     """Whose token this is and what it may do now; None if it may do nothing."""
     if not well_formed(Prefix.API_TOKEN, text):
         return None

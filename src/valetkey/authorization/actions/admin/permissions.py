@@ -54,7 +54,7 @@ _RANK: Mapping[Role | None, int] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
+class ActorPermissions:
     """What somebody may do at this moment, and to whom: nobody acts on a higher role."""
 
     role: Role | None
@@ -76,7 +76,7 @@ class Powers:
         return max((_RANK[role] for role in held), default=_RANK[None])
 
 
-NOTHING = Powers(None, frozenset())
+NOTHING = ActorPermissions(None, frozenset())
 """What most people may do."""
 
 
@@ -88,7 +88,7 @@ class Actor(Protocol):
         """How events name them."""
         ...
 
-    def powers(self, tx: Transaction) -> Powers:
+    def powers(self, tx: Transaction) -> ActorPermissions:
         """What they may do as this transaction sees it."""
         ...
 
@@ -105,7 +105,7 @@ class Person:
         """`user 17`."""
         return by_user(self.uid)
 
-    def powers(self, tx: Transaction) -> Powers:
+    def powers(self, tx: Transaction) -> ActorPermissions:
         """Those of their role; none once they are switched off, or their session has ended."""
         # Held: what a role allows must not be done when the role is gone.
         tx.users.hold(self.uid)
@@ -124,18 +124,18 @@ class CommandLine:
 
     done_by: DoneBy = CLI
 
-    def powers(self, tx: Transaction) -> Powers:
+    def powers(self, tx: Transaction) -> ActorPermissions:
         """All."""
         del tx
         return powers_of(Role.OWNER)
 
 
-def powers_of(role: Role | None) -> Powers:
+def powers_of(role: Role | None) -> ActorPermissions:
     """What the table says of this role."""
-    return NOTHING if role is None else Powers(role, MAY[role])
+    return NOTHING if role is None else ActorPermissions(role, MAY[role])
 
 
-def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> Powers:
+def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> ActorPermissions:
     """`require`, with the actor's account held until the commit.
 
     For what is issued in a role and ends with it: whoever takes the role waits, and finds it.
@@ -165,7 +165,7 @@ def hold_both(tx: Transaction, judged: Uid | None, changed: Uid) -> None:
 
 def require(
     tx: Transaction, actor: Actor, permission: Permission, about: User | None = None
-) -> Powers:
+) -> ActorPermissions:
     """What the actor may do; raises Refused (forbidden) unless this, to this person, is of it.
 
     Ask it in the transaction that acts: a role that was taken away a moment ago is none.

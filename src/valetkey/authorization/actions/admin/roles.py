@@ -23,7 +23,7 @@ MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class RoleHolder:
     """Somebody with a role, and whether more than a password protects it."""
 
     user: User
@@ -36,13 +36,13 @@ class Roles:
 
     notices: Notices
 
-    def holders(self, tx: Transaction) -> Sequence[Holder]:
+    def holders(self, tx: Transaction) -> Sequence[RoleHolder]:
         """Everybody with a role, the highest roles first."""
         found = [tx.users.find(uid) for uid in tx.people.with_roles(MOST)]
         people = [user for user in found if user is not None and user.role is not None]
         order = list(Role)
         people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
-        return [Holder(user, tx.users.has_second_factor(user.uid)) for user in people]
+        return [RoleHolder(user, tx.users.has_second_factor(user.uid)) for user in people]
 
     def give(self, tx: Transaction, user: User, role: Role | None, now: Instant) -> bool:
         """Give this role in place of the one before, None to take it; the user is told by mail.

@@ -55,7 +55,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
+class UserDetails:
     """What is known of one person; never a password, nor anything that signs in."""
 
     user: User
@@ -87,13 +87,13 @@ def find_people(
     return found
 
 
-def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> Dossier:
+def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetails:
     """Everything about one person. Raises Refused (not found, forbidden)."""
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)
     if user is None or is_gone(user):
         raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
-    return Dossier(
+    return UserDetails(
         user,
         _factors(tx, uid),
         sorted(tx.sessions.live_of(uid, now), key=lambda each: -each.last_seen_at),

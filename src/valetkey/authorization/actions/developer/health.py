@@ -36,7 +36,7 @@ _RECENT = days(30)
 _BEHIND = hours(1)
 
 
-class Weight(StrEnum):
+class Severity(StrEnum):
     """How much it matters."""
 
     ALARM = "alarm"
@@ -44,7 +44,7 @@ class Weight(StrEnum):
     HINT = "hint"
 
 
-class Sign(StrEnum):
+class FindingKind(StrEnum):
     """What was found."""
 
     SECRET_IN_URL = "secret_in_url"
@@ -83,8 +83,8 @@ class Finding:
     None, somebody has to think: `way` is the page of the portal to do it on.
     """
 
-    sign: Sign
-    weight: Weight
+    sign: FindingKind
+    weight: Severity
     about: tuple[str, ...] = ()
     last: Instant | None = None
     fix: Fix | None = None
@@ -130,7 +130,7 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
         *_profile(tx, facts),
         *_appearance(tx, facts),
     )
-    weights = list(Weight)
+    weights = list(Severity)
     return sorted(found, key=lambda finding: weights.index(finding.weight))
 
 
@@ -189,30 +189,46 @@ def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
         seen = tuple(each.name for each in live if each.created_at <= sighting.last_seen_at)
         if seen:
             last = sighting.last_seen_at
-            found.append(Finding(Sign.SECRET_IN_URL, Weight.ALARM, seen, last, None, "secrets"))
+            found.append(
+                Finding(FindingKind.SECRET_IN_URL, Severity.ALARM, seen, last, None, "secrets")
+            )
     lasting = [each for each in live if each.expires_at is None]
     for each in lasting:
         if each.last_used_at is None and each.created_at < facts.since(IDLE_SECRET):
-            found.append(Finding(Sign.SECRET_IDLE, Weight.WARNING, (each.name,), way="secrets"))
+            found.append(
+                Finding(FindingKind.SECRET_IDLE, Severity.WARNING, (each.name,), way="secrets")
+            )
         elif each.created_at < facts.since(OLD_SECRET):
             last = each.created_at
-            found.append(Finding(Sign.SECRET_OLD, Weight.HINT, (each.name,), last, way="secrets"))
+            found.append(
+                Finding(FindingKind.SECRET_OLD, Severity.HINT, (each.name,), last, way="secrets")
+            )
     return found
 
 
 def _legacy(facts: _Facts) -> Sequence[Finding]:
     found: list[Finding] = []
     for grant_type, unused, used, mended in (
-        (GrantTypeName.IMPLICIT, Sign.IMPLICIT_UNUSED, Sign.IMPLICIT_USED, Fix.DROP_IMPLICIT),
-        (GrantTypeName.PASSWORD, Sign.PASSWORD_UNUSED, Sign.PASSWORD_USED, Fix.DROP_PASSWORD),
+        (
+            GrantTypeName.IMPLICIT,
+            FindingKind.IMPLICIT_UNUSED,
+            FindingKind.IMPLICIT_USED,
+            Fix.DROP_IMPLICIT,
+        ),
+        (
+            GrantTypeName.PASSWORD,
+            FindingKind.PASSWORD_UNUSED,
+            FindingKind.PASSWORD_USED,
+            Fix.DROP_PASSWORD,
+        ),
     ):
         if not facts.client.may_use(grant_type):
             continue
         last = facts.last(grant_used(grant_type.value))
         if facts.is_unused(grant_used(grant_type.value)):
-            found.append(Finding(unused, Weight.WARNING, last=last, fix=mended))
+            found.append(Finding(unused, Severity.WARNING, last=last, fix=mended))
         else:
-            found.append(Finding(used, Weight.WARNING, last=last, way="start"))
+            found.append(Finding(used, Severity.WARNING, last=last, way="start"))
     return found
 
 
@@ -222,17 +238,17 @@ def _pkce(facts: _Facts) -> Sequence[Finding]:
         return ()
     missing, used = facts.last(PKCE_MISSING), facts.last(PKCE_USED)
     if missing is not None and missing >= facts.since(_RECENT):
-        return (Finding(Sign.PKCE_UNUSED, Weight.WARNING, last=missing, way="start"),)
+        return (Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=missing, way="start"),)
     if used is None or used < facts.since(_RECENT):
-        return (Finding(Sign.PKCE_UNUSED, Weight.HINT, last=missing, way="start"),)
-    return (Finding(Sign.PKCE_OPTIONAL, Weight.WARNING, last=used, fix=Fix.REQUIRE_PKCE),)
+        return (Finding(FindingKind.PKCE_UNUSED, Severity.HINT, last=missing, way="start"),)
+    return (Finding(FindingKind.PKCE_OPTIONAL, Severity.WARNING, last=used, fix=Fix.REQUIRE_PKCE),)
 
 
 def _addresses(facts: _Facts) -> Sequence[Finding]:
     if facts.client.application_type is not ApplicationType.WEB:
         return ()
     plain = tuple(uri for uri in facts.client.redirect_uris if uri.startswith("http://"))
-    return (Finding(Sign.HTTP_REDIRECT, Weight.WARNING, plain),) if plain else ()
+    return (Finding(FindingKind.HTTP_REDIRECT, Severity.WARNING, plain),) if plain else ()
 
 
 def _scopes(facts: _Facts) -> Sequence[Finding]:
@@ -251,7 +267,7 @@ def _scopes(facts: _Facts) -> Sequence[Finding]:
     )
     if not idle:
         return ()
-    return (Finding(Sign.SCOPES_UNUSED, Weight.WARNING, idle, fix=Fix.REMOVE_SCOPES),)
+    return (Finding(FindingKind.SCOPES_UNUSED, Severity.WARNING, idle, fix=Fix.REMOVE_SCOPES),)
 
 
 def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
@@ -266,7 +282,7 @@ def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     missing = facts.last(PKCE_MISSING)
     if missing is not None and missing >= facts.since(UNUSED_AFTER):
         return ()
-    return (Finding(Sign.CLASSIC_NEEDLESS, Weight.HINT, fix=Fix.MODERN_PROFILE),)
+    return (Finding(FindingKind.CLASSIC_NEEDLESS, Severity.HINT, fix=Fix.MODERN_PROFILE),)
 
 
 def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
@@ -275,10 +291,12 @@ def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
         return ()
     found: list[Finding] = []
     if not client.policy_uri:
-        found.append(Finding(Sign.NO_POLICY, Weight.HINT))
+        found.append(Finding(FindingKind.NO_POLICY, Severity.HINT))
     if not client.logo_uri:
-        found.append(Finding(Sign.NO_LOGO, Weight.HINT))
+        found.append(Finding(FindingKind.NO_LOGO, Severity.HINT))
     elif tx.logos.failure(client.id):
         about = (client.logo_uri,)
-        found.append(Finding(Sign.LOGO_UNUSABLE, Weight.WARNING, about, fix=Fix.FETCH_LOGO))
+        found.append(
+            Finding(FindingKind.LOGO_UNUSABLE, Severity.WARNING, about, fix=Fix.FETCH_LOGO)
+        )
     return found

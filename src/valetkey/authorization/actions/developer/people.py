@@ -31,7 +31,7 @@ class ConnectedPerson:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class ConnectedUsers:
     """A page of them, and how many there are altogether."""
 
     total: int
@@ -45,12 +45,14 @@ def people_of(
     before: tuple[Instant, int],
     limit: int,
     now: Instant,
-) -> Crowd:
+) -> ConnectedUsers:
     """At most `limit` of them, who came last first, beginning before that time and uid."""
     connections = Connections(tx.db)
     found = connections.page(client.id, *before, limit)
     people = [_person(tx, connections, client, subjects, each, now) for each in found]
-    return Crowd(connections.count(client.id), [each for each in people if each is not None])
+    return ConnectedUsers(
+        connections.count(client.id), [each for each in people if each is not None]
+    )
 
 
 def _person(

@@ -9,8 +9,8 @@ import msgspec
 
 from valetkey.authorization.authentication.federation.provider import (
     Claimed,
-    Journey,
     Line,
+    UpstreamState,
     address,
     code_of,
     fetched,
@@ -58,7 +58,7 @@ class GitHubProvider:
         """Return its configuration."""
         return self.line.settings
 
-    async def leave_for(self, journey: Journey) -> str:
+    async def leave_for(self, journey: UpstreamState) -> str:
         """Return the authorization request; GitHub cannot be asked to re-authenticate."""
         pairs = {
             "client_id": self.settings.client_id,
@@ -72,7 +72,9 @@ class GitHubProvider:
             pairs["prompt"] = "select_account"
         return append_query(f"{self.settings.issuer}/login/oauth/authorize", pairs.items())
 
-    async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
+    async def read(
+        self, answer: Mapping[str, str], journey: UpstreamState, now: Instant
+    ) -> Claimed:
         """Return the user of the code; GitHub never reuses the numeric id."""
         fields = {
             "client_id": self.settings.client_id,

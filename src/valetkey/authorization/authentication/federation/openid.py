@@ -10,8 +10,8 @@ import msgspec
 from valetkey.authorization.authentication.federation.provider import (
     LONGEST_SUBJECT,
     Claimed,
-    Journey,
     Line,
+    UpstreamState,
     address,
     code_of,
     fetched,
@@ -84,7 +84,7 @@ class OpenIdProvider:
         """Return its configuration."""
         return self.line.settings
 
-    async def leave_for(self, journey: Journey) -> str:
+    async def leave_for(self, journey: UpstreamState) -> str:
         """Return the authorization request (Core section 3.1.2.1)."""
         metadata = await self._metadata()
         pairs = {
@@ -101,7 +101,9 @@ class OpenIdProvider:
             pairs["prompt"] = "login"
         return append_query(metadata.authorization_endpoint, pairs.items())
 
-    async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
+    async def read(
+        self, answer: Mapping[str, str], journey: UpstreamState, now: Instant
+    ) -> Claimed:
         """Return the identity in the ID token (Core section 3.1.3.7)."""
         metadata = await self._metadata()
         # RFC 9207: another server's response must not be accepted as this one's.
@@ -160,7 +162,7 @@ class OpenIdProvider:
         # Core section 5.3.2: another user's response must not be accepted.
         return said if said.get("sub") == subject else {}
 
-    async def _redeem(self, code: str, journey: Journey, metadata: _Metadata) -> _Tokens:
+    async def _redeem(self, code: str, journey: UpstreamState, metadata: _Metadata) -> _Tokens:
         fields = {
             "grant_type": "authorization_code",
             "code": code,

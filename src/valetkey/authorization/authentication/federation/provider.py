@@ -43,7 +43,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Journey:
+class UpstreamState:
     """The state, nonce and verifier of one upstream sign-in. Never printed."""
 
     state: str
@@ -62,11 +62,13 @@ class Provider(Protocol):
         """Return its configuration."""
         ...
 
-    async def leave_for(self, journey: Journey) -> str:
+    async def leave_for(self, journey: UpstreamState) -> str:
         """Return the URL to redirect to. Refused if the provider is unreachable."""
         ...
 
-    async def read(self, answer: Mapping[str, str], journey: Journey, now: Instant) -> Claimed:
+    async def read(
+        self, answer: Mapping[str, str], journey: UpstreamState, now: Instant
+    ) -> Claimed:
         """Return the identity for the callback's parameters.
 
         Refused if they do not prove one; the state was compared before.

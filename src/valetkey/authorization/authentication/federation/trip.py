@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from valetkey.authorization.authentication.federation.provider import Claimed, Journey
+from valetkey.authorization.authentication.federation.provider import Claimed, UpstreamState
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later, minutes
@@ -21,7 +21,7 @@ _TRIP = "federation.trip"
 _ARRIVAL = "federation.arrival"
 
 
-class Errand(StrEnum):
+class UpstreamPurpose(StrEnum):
     """The purpose of an upstream sign-in."""
 
     SIGN_IN = "sign_in"
@@ -29,7 +29,7 @@ class Errand(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Trip:
+class UpstreamSignIn:
     """A pending upstream sign-in. Only the `browser` (fingerprint) that left may return.
 
     `interaction` is the pending request of an app, encrypted as in the URL; `to` is the page of
@@ -38,7 +38,7 @@ class Trip:
     """
 
     provider: str
-    errand: Errand
+    errand: UpstreamPurpose
     browser: str
     nonce: str
     verifier: str
@@ -47,13 +47,13 @@ class Trip:
     session_id: str = ""
     fresh: bool = False
 
-    def journey(self, state: str, callback: str) -> Journey:
+    def journey(self, state: str, callback: str) -> UpstreamState:
         """Return the values that prove its response."""
-        return Journey(state, self.nonce, self.verifier, callback, self.fresh)
+        return UpstreamState(state, self.nonce, self.verifier, callback, self.fresh)
 
 
 @dataclass(frozen=True, slots=True)
-class Trips:
+class UpstreamSignIns:
     """Store pending sign-ins, encrypted, under the fingerprints of their states."""
 
     key: FingerprintKey
@@ -65,7 +65,7 @@ class Trips:
         state, nonce, verifier = (to_base64url(self.random(32)) for _ in range(3))
         return state, nonce, verifier
 
-    def voucher(self, trip: Trip, state: str, now: Instant) -> Voucher:
+    def voucher(self, trip: UpstreamSignIn, state: str, now: Instant) -> Voucher:
         """Return the voucher to issue before the redirect."""
         sealed = self.sealer.seal(msgspec.json.encode(trip), _TRIP, self.random)
         print_ = self.key.of(_PURPOSE, state)
@@ -73,7 +73,7 @@ class Trips:
 
     def take(
         self, tx: Transaction, state: str, browser: Fingerprint | None, now: Instant
-    ) -> Trip | None:
+    ) -> UpstreamSignIn | None:
         """Return the pending sign-in of this state and browser, once; None for any other."""
         if browser is None:
             return None
@@ -81,7 +81,7 @@ class Trips:
         plain = None if voucher is None else self.sealer.open(voucher.payload, _TRIP)
         if voucher is None or plain is None:
             return None
-        trip = msgspec.json.decode(plain, type=Trip)
+        trip = msgspec.json.decode(plain, type=UpstreamSignIn)
         # Checked before redeeming: a victim of a forwarded return link must not use it up.
         if trip.browser != browser or not tx.vouchers.redeem(voucher, now):
             return None

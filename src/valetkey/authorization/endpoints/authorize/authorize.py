@@ -38,7 +38,7 @@ from valetkey.authorization.protocol.logout import session_state
 from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
 from valetkey.authorization.protocol.resource import RESOURCE, joined, plain
 from valetkey.authorization.protocol.response_type import ResponseType
-from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import fresh_id, to_base64url
 from valetkey.kernel.url import origin
@@ -56,7 +56,7 @@ class Authorize:
     """The authorization endpoint."""
 
     server: Server
-    minter: Minter
+    minter: TokenResponses
 
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or lead its person to the next page."""

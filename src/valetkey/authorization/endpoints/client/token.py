@@ -22,7 +22,7 @@ from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
-from valetkey.authorization.tokens.mint import Minter
+from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -50,7 +50,7 @@ class TokenEndpoint:
     policy: TokenPolicy
     apis: ApiDirectory
     reader: AccessTokenReader
-    minter: Minter
+    minter: TokenResponses
     fingerprints: FingerprintKey
     runtime: Runtime
     refuse: ClientRefusal

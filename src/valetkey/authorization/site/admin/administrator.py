@@ -4,7 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from valetkey.authorization.actions.admin.permissions import Permission, Person, Powers, powers_of
+from valetkey.authorization.actions.admin.permissions import (
+    ActorPermissions,
+    Permission,
+    Person,
+    powers_of,
+)
 from valetkey.authorization.authentication.administration import (
     AdministrationCookie,
     enter,
@@ -41,7 +46,7 @@ class AdminRequest(VisitorRequest):
 
     user: User
     actor: Person
-    powers: Powers
+    powers: ActorPermissions
 
     @property
     def viewer(self) -> User | None:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.authorization.actions.admin.permissions import Permission, Powers
+from valetkey.authorization.actions.admin.permissions import ActorPermissions, Permission
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.operation import Button, Call, Operation, Services, call_of
@@ -196,7 +196,11 @@ class Buttons:
         return administrator_for(permission, returns_to)
 
     def offers(
-        self, state: UserState | Client, powers: Powers, address: str, about: User | None = None
+        self,
+        state: UserState | Client,
+        powers: ActorPermissions,
+        address: str,
+        about: User | None = None,
     ) -> tuple[Offer, ...]:
         """Return those that make sense for this state, and that the role allows."""
         return tuple(
@@ -205,7 +209,7 @@ class Buttons:
             if _offered(it.button, state) and powers.allow(it.operation.permission, about)
         )
 
-    def may(self, slug: str, powers: Powers, about: User | None = None) -> bool:
+    def may(self, slug: str, powers: ActorPermissions, about: User | None = None) -> bool:
         """Whether the role allows the operation behind this button."""
         return powers.allow(self.by_slug[slug].operation.permission, about)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.site.page import VisitorRequest
 
 
-class Matter(StrEnum):
+class LinkSubject(StrEnum):
     """What a link is about."""
 
     SIGN_UP = "sign_up"
@@ -24,7 +24,7 @@ class CheckEmailPage:
 
     template: ClassVar[str] = "emailed_link/check_email.html"
 
-    matter: Matter
+    matter: LinkSubject
     #: What was typed: an address, or a name.
     typed: str
     #: The way to try again.
@@ -41,7 +41,7 @@ class DeadLinkPage:
 
     template: ClassVar[str] = "emailed_link/dead_link.html"
 
-    matter: Matter
+    matter: LinkSubject
     #: Where to get another one.
     again_url: str
     #: The account could not be made: its name or address was given away meanwhile.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from valetkey.authorization.actions.account.identities import Overtaken
+from valetkey.authorization.actions.account.identities import AlreadyLinked
 from valetkey.authorization.actions.users import Faults
 from valetkey.authorization.authentication.federation.provider import FEDERATED
 from valetkey.authorization.authentication.federation.trip import Arrival
@@ -113,7 +113,7 @@ class Newcomer:
 
         try:
             made = await flow.server.store.write(create_account)
-        except Overtaken:
+        except AlreadyLinked:
             made = None
         if isinstance(made, User):
             onward = flow.goes_on(came, target, fresh, begun[-1])

@@ -12,7 +12,11 @@ from valetkey.authorization.authentication.federation.provider import (
     Provider,
     unusable,
 )
-from valetkey.authorization.authentication.federation.trip import Arrival, Errand, Trip
+from valetkey.authorization.authentication.federation.trip import (
+    Arrival,
+    UpstreamPurpose,
+    UpstreamSignIn,
+)
 from valetkey.authorization.authentication.session import (
     SignedIn,
     find_still_signed_in,
@@ -100,7 +104,7 @@ class Return:
             claimed = await provider.read(_answer(query), journey, now)
         except Refused as refused:
             return self._failed(provider, trip, refused.refusal, now)
-        if trip.errand is Errand.SIGN_IN:
+        if trip.errand is UpstreamPurpose.SIGN_IN:
             return await self._sign_in(came, provider, trip, claimed)
         seen = await server.signed_in(came)
         if seen is None or seen.session.id != trip.session_id:
@@ -108,7 +112,7 @@ class Return:
         return await self._connect(seen, provider, claimed, now)
 
     async def _sign_in(
-        self, request: Request, provider: Provider, trip: Trip, claimed: Claimed
+        self, request: Request, provider: Provider, trip: UpstreamSignIn, claimed: Claimed
     ) -> Outcome:
         flow, now = self.federation.flow, request.at
         target = await self._target(request, trip)
@@ -132,7 +136,7 @@ class Return:
             return flow.asks_for_more(request, target, met, by)
         return flow.goes_on(request, target, fresh, met)
 
-    async def _target(self, request: Request, trip: Trip) -> ReturnTarget:
+    async def _target(self, request: Request, trip: UpstreamSignIn) -> ReturnTarget:
         if not trip.interaction:
             return ReturnTarget("", trip.to)
         server = self.federation.server
@@ -154,14 +158,16 @@ class Return:
         done = "connected" if await server.store.write(link_identity) else "taken"
         return SeeOther(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
-    def _failed(self, provider: Provider, trip: Trip, refusal: Refusal, now: Instant) -> Show:
+    def _failed(
+        self, provider: Provider, trip: UpstreamSignIn, refusal: Refusal, now: Instant
+    ) -> Show:
         declined, reference = refusal.check == "federation.declined", ""
         if not declined:
             endpoint = f"{WITH}/{provider.settings.id}/callback"
             reference = self.federation.server.decisions.put(refusal, endpoint=endpoint, at=now)
         back = (
             CONNECTIONS
-            if trip.errand is Errand.CONNECT
+            if trip.errand is UpstreamPurpose.CONNECT
             else with_place(SIGN_IN, trip.interaction, trip.to)
         )
         page = FailedPage(provider.settings.name, back, reference, declined=declined)

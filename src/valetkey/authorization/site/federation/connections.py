@@ -8,7 +8,7 @@ from valetkey.authorization.actions.account.identities import (
     disconnect,
     has_other_way_in,
 )
-from valetkey.authorization.authentication.federation.trip import Arrival, Errand
+from valetkey.authorization.authentication.federation.trip import Arrival, UpstreamPurpose
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import WayIn
 from valetkey.authorization.layout.addresses import SECURITY
@@ -111,7 +111,9 @@ class Connections:
                     )
                     for each, can_end in found
                 ),
-                providers=self.federation.buttons(browser, Errand.CONNECT, request.session.id),
+                providers=self.federation.buttons(
+                    browser, UpstreamPurpose.CONNECT, request.session.id
+                ),
                 arrived_from="" if arrival is None else self._name(arrival.provider),
                 arrived_as="" if arrival is None else _shown(arrival),
                 connected=connected if _is_news(found, now) else "",

@@ -9,9 +9,9 @@ from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import (
     LIFETIME,
     Arrival,
-    Errand,
-    Trip,
-    Trips,
+    UpstreamPurpose,
+    UpstreamSignIn,
+    UpstreamSignIns,
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
@@ -44,7 +44,7 @@ class Federation:
     flow: SignInFlow
     notices: Notices
     providers: Providers
-    trips: Trips
+    trips: UpstreamSignIns
     newcomers: Newcomers
     sign_up: bool
 
@@ -66,7 +66,7 @@ class Federation:
         return f"{self.server.issuer}{WITH}/{provider.settings.id}/callback"
 
     def buttons(
-        self, browser: str, errand: Errand, about: str, *, sealed: str = "", to: str = ""
+        self, browser: str, errand: UpstreamPurpose, about: str, *, sealed: str = "", to: str = ""
     ) -> tuple[ProviderButton, ...]:
         """A link for each provider, keeping where the person was going.
 
@@ -88,10 +88,10 @@ class Federation:
         self, browser: str, about: str, sealed: str, to: str
     ) -> tuple[ProviderButton, ...]:
         """Those of the sign-in page."""
-        return self.buttons(browser, Errand.SIGN_IN, about, sealed=sealed, to=to)
+        return self.buttons(browser, UpstreamPurpose.SIGN_IN, about, sealed=sealed, to=to)
 
     async def depart(
-        self, request: Request, provider: Provider, trip: Trip, state: str
+        self, request: Request, provider: Provider, trip: UpstreamSignIn, state: str
     ) -> SeeOther:
         """Remember the trip and send the browser away."""
         journey = trip.journey(state, self.callback(provider))

@@ -16,7 +16,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     TOO_MANY,
     CheckEmailPage,
     DeadLinkPage,
-    Matter,
+    LinkSubject,
     link_in,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
@@ -113,7 +113,9 @@ class ResetPassword:
         if wait:
             return self._ask(request, name, wait=wait)
         box = mailbox_of(outbox)
-        return Show(CheckEmailPage(Matter.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box))
+        return Show(
+            CheckEmailPage(LinkSubject.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box)
+        )
 
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link: it changes nothing before its form is sent."""
@@ -150,7 +152,7 @@ class ResetPassword:
         return Show(page, status, retry_after(wait))
 
 
-_DEAD = Show(DeadLinkPage(Matter.PASSWORD, FORGOTTEN), GONE)
+_DEAD = Show(DeadLinkPage(LinkSubject.PASSWORD, FORGOTTEN), GONE)
 
 
 def _form(request: VisitorRequest, link: str, username: str, fault: str = "") -> Show:

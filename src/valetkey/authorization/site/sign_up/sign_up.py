@@ -30,7 +30,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     TOO_MANY,
     CheckEmailPage,
     DeadLinkPage,
-    Matter,
+    LinkSubject,
     link_in,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
@@ -173,7 +173,7 @@ class CreateAccount:
         if isinstance(done, Waiting):
             box = mailbox_of(self.sign_up.outbox)
             again, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
-            return Show(CheckEmailPage(Matter.SIGN_UP, typed.email, again, on, box))
+            return Show(CheckEmailPage(LinkSubject.SIGN_UP, typed.email, again, on, box))
         return self.flow.goes_on(came, target, fresh, entered[-1])
 
     async def show_link(self, request: VisitorRequest) -> Outcome:
@@ -285,4 +285,4 @@ def _finish(
 
 
 def _dead(*, taken: bool = False) -> Show:
-    return Show(DeadLinkPage(Matter.SIGN_UP, SIGN_UP, taken), GONE)
+    return Show(DeadLinkPage(LinkSubject.SIGN_UP, SIGN_UP, taken), GONE)

@@ -19,7 +19,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     GONE,
     TOO_MANY,
     DeadLinkPage,
-    Matter,
+    LinkSubject,
     link_in,
 )
 from valetkey.authorization.site.page import (
@@ -195,7 +195,7 @@ class EmailLink:
 
     def _dead(self) -> Show:
         undo = self.kind is VoucherKind.EMAIL_UNDO
-        return Show(DeadLinkPage(Matter(self.kind.value), HOME if undo else EMAIL), GONE)
+        return Show(DeadLinkPage(LinkSubject(self.kind.value), HOME if undo else EMAIL), GONE)
 
 
 _PATHS = {

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.resolve import users_meant
-from valetkey.authorization.actions.admin.roles import Holder, Roles
+from valetkey.authorization.actions.admin.roles import RoleHolder, Roles
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.roles import ROLE_WORDS
@@ -117,7 +117,7 @@ class RoleHolders:
         actor, me = request.actor, request.user
         gives = request.powers.allow(Permission.ROLES)
 
-        def find_holders(tx: Transaction) -> tuple[Holder, ...]:
+        def find_holders(tx: Transaction) -> tuple[RoleHolder, ...]:
             require(tx, actor, Permission.READ)
             return tuple(self.roles.holders(tx))
 
@@ -137,7 +137,7 @@ class RoleHolders:
         return Show(page, status)
 
 
-def _line(holder: Holder, me: User, now: Instant, *, gives: bool) -> HolderLine:
+def _line(holder: RoleHolder, me: User, now: Instant, *, gives: bool) -> HolderLine:
     user = holder.user
     url = f"{user_address(user.uid)}/role" if gives else ""
     return HolderLine(line_of(user, now), holder.protected, url, me=user.uid == me.uid)

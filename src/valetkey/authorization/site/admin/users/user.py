@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import (
-    Powers,
+    ActorPermissions,
     require,
 )
 from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
@@ -189,7 +189,7 @@ class UserPages:
         return self.services.outbox.is_on
 
 
-def _page(state: UserState, powers: Powers, now: Instant, done: str) -> UserPage:
+def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -> UserPage:
     dossier, user = state.dossier, state.user
     return UserPage(
         person=line_of(user, now),
@@ -223,7 +223,7 @@ def _page(state: UserState, powers: Powers, now: Instant, done: str) -> UserPage
     )
 
 
-def _app_line(app: ConnectedApp, user: User, powers: Powers, now: Instant) -> UserAppLine:
+def _app_line(app: ConnectedApp, user: User, powers: ActorPermissions, now: Instant) -> UserAppLine:
     ends = _BUTTONS.may("end-app", powers, user)
     url = f"{user_address(user.uid)}/end-app?app={quote(app.client.id, safe='')}"
     return UserAppLine(
