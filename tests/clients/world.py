@@ -64,6 +64,12 @@ class Site:
         page = _sign_in(person, url, user)
         return requested(page if page.location else person.allow(page, only=only))
 
+    def enter(self, url: str, user: str = "ada") -> str:
+        """The user opens the link of a device, signs in and allows: what the page says."""
+        person = self._person()
+        page = _sign_in(person, url, user)
+        return person.submit(page, "allow", boxes=("yes", *SCOPES)).text
+
     def refuse(self, url: str, user: str = "grace") -> str:
         """The user opens `url`, signs in and says no: the address that the app is asked for."""
         person = self._person()
@@ -91,7 +97,9 @@ class World(Site):
         every = ("authorization_code", "refresh_token", "client_credentials", "password")
         self._client(WEB, grant_types=every)
         self._client(REFERENCE, access_token_format="reference")
-        self._client(SPA, type="public", secret=False)
+        device = "urn:ietf:params:oauth:grant-type:device_code"
+        granted = ("authorization_code", "refresh_token", device)
+        self._client(SPA, type="public", secret=False, grant_types=granted)
         self._client(
             KEY,
             grant_types=("authorization_code", "refresh_token", "client_credentials"),

@@ -59,6 +59,14 @@ const steps = {
 
   refresh: async (config) => told(await client.refreshTokenGrant(config, said.refresh_token)),
 
+  device: (config) => client.initiateDeviceAuthorization(config, { scope: said.scope }),
+
+  // The user has decided by now, so one short wait is enough.
+  poll: async (config) => told(await client.pollDeviceAuthorizationGrant(
+    config,
+    { ...said.device, interval: 1 },
+  )),
+
   own: async (config) => told(await client.clientCredentialsGrant(config)),
 
   introspect: (config) => client.tokenIntrospection(config, said.token),

@@ -203,3 +203,13 @@ def test_access_tokens_are_what_another_resource_server_expects(
     assert (claims["sub"], claims["client_id"], claims["scope"]) == (str(UID), WEB, SCOPE)
     elsewhere = library.step("validate", token=token, audience="https://elsewhere.example")
     assert elsewhere.problem["name"] == "OperationProcessingError"
+
+
+def test_a_device(world: World, scripts: Scripts) -> None:
+    library = Library(scripts["openid-client"], world).of(SPA, "none")
+    begun = library.step("device").said
+    assert "Device connected" in world.enter(str(begun["verification_uri_complete"]))
+    token = library.step("poll", device=begun)
+    held(token)
+    reads(library, token)
+    assert library.step("poll", device=begun).problem["error"] == "invalid_grant"
