@@ -17,4 +17,4 @@ def test_limits_of_lists_and_of_the_export_are_documented() -> None:
     assert f"newest {MOST_LISTED:,} authorizations" in _ENDPOINTS.read_text()
     guide = _GUIDE.read_text()
     assert f"the newest {MOST_GRANTS:,} of each" in guide
-    assert f"the last {MOST_EVENTS:,} entries" in guide
+    assert f"the newest {MOST_EVENTS:,} audit log entries" in guide

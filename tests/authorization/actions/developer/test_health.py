@@ -41,13 +41,13 @@ GOOD = replace(
     logo_uri="https://app.example/logo.png",
     policy_uri="https://app.example/privacy",
     profile_name=ProfileName.MODERN,
+    requires_pkce=True,
     scope=Scope.of("read", "write", "notes:read"),
 )
 LEGACY = replace(
     GOOD,
     profile_name=ProfileName.CLASSIC,
     grant_types=WEB.grant_types | {"implicit", "password"},
-    requires_pkce=True,
 )
 
 
