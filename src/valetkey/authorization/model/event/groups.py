@@ -1,0 +1,36 @@
+"""Events of groups and their members."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.model.event.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCreated(Event):
+    """A group was created, in the group `parent` unless that is ""."""
+
+    group: str
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDeleted(Event):
+    """A group was deleted; it has no members any more."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemberAdded(Event):
+    """A user became a direct member of a group."""
+
+    uid: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemberRemoved(Event):
+    """A user is no direct member of a group any more."""
+
+    uid: int
+    group: str

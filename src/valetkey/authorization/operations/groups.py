@@ -1,0 +1,343 @@
+"""Operations on groups of users, and the shapes of their input and results."""
+
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.groups import (
+    GroupCreated,
+    GroupDeleted,
+    GroupMemberAdded,
+    GroupMemberRemoved,
+)
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    Field,
+    Operation,
+    Parameter,
+    Result,
+    on_user,
+    reads,
+    writes,
+)
+from valetkey.authorization.operations.paging import PAGING, limit_of
+from valetkey.authorization.operations.records import Done, Line, Moment
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
+
+_ONE = "/groups/{group}"
+_MEMBER = f"{_ONE}/members/{{uid}}"
+_LIMIT, _ = PAGING
+_GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
+
+
+class GroupShown(msgspec.Struct, frozen=True):
+    """A group; its members are also members of `parent`, "" for none."""
+
+    name: str
+    description: str
+    parent: str
+    created_at: Moment
+
+
+class GroupList(msgspec.Struct, frozen=True):
+    """Groups by name."""
+
+    items: list[GroupShown]
+    next: str | None
+
+
+class GroupWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A group to be created, in the group `parent` unless that is ""."""
+
+    name: _GroupName
+    description: Line = ""
+    parent: Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)] = ""
+
+
+class GroupMemberShown(msgspec.Struct, frozen=True):
+    """A direct member of a group."""
+
+    uid: int
+    username: str
+    name: str
+    since: Moment
+
+
+class GroupMembers(msgspec.Struct, frozen=True):
+    """Direct members by uid."""
+
+    items: list[GroupMemberShown]
+    next: str | None
+
+
+class GroupsOfUser(msgspec.Struct, frozen=True):
+    """The groups of a user: `direct`, and `all` with those that contain them."""
+
+    direct: list[str]
+    all: list[str]
+
+
+class GroupsWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The names of all groups of which the user shall be a direct member, separated by spaces."""
+
+    groups: Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
+
+
+def list_groups(tx: Transaction, call: Call) -> Result:
+    """List groups by name."""
+    limit = limit_of(call.query)
+    found = tx.groups.list(call.query.get("after", ""), limit + 1)
+    after = found[limit - 1].name if len(found) > limit else ""
+    items = [_shown(group) for group in found[:limit]]
+    return Result(GroupList(items, after or None), next=after)
+
+
+LIST_GROUPS = Operation(
+    "list_groups",
+    "GET",
+    "/groups",
+    Permission.READ,
+    "Groups by name",
+    reads(list_groups),
+    gives=GroupList,
+    query=(
+        _LIMIT,
+        Parameter(
+            "after",
+            "Where to go on: `next` of the page before.",
+            {"type": "string", "pattern": f"^{NAME}$"},
+        ),
+    ),
+    lists=True,
+)
+
+
+def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
+    """Create a group. Faults: the name is taken, or the parent is unknown or in a group itself."""
+    wanted = call.input(GroupWanted)
+    parent = tx.groups.find_to_change(wanted.parent) if wanted.parent else None
+    if wanted.parent and parent is None:
+        return (MetadataError("parent", "a group that exists"),)
+    if parent is not None and parent.parent:
+        return (MetadataError("parent", f"a group that is in none; this one is in {parent.parent}"),)
+    group = Group(
+        call.new_id("gr"), wanted.name, wanted.description, wanted.parent, call.now
+    )
+    if not tx.groups.create(group, "" if parent is None else parent.id):
+        return (MetadataError("name", "another: this one is taken"),)
+    tx.events.add(GroupCreated(group.name, group.parent), call.now)
+    return Result(_shown(group))
+
+
+CREATE_GROUP = Operation(
+    "create_group",
+    "POST",
+    "/groups",
+    Permission.PEOPLE,
+    "Create a group, on its own or in another",
+    writes(create_group),
+    description="A group that is in another cannot contain groups.",
+    takes=GroupWanted,
+    gives=GroupShown,
+    status=201,
+    event=GroupCreated,
+)
+
+
+def delete_group(tx: Transaction, call: Call) -> bool:
+    """Delete a group without groups in it. Refused: not found; conflict if it contains groups."""
+    group = _group(tx, call.named("group"), to_change=True)
+    if tx.groups.has_groups(group):
+        raise Refused(
+            Refusal(ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full")
+        )
+    if not tx.groups.delete(group, call.now):
+        return False
+    tx.events.add(GroupDeleted(group.name), call.now)
+    return True
+
+
+DELETE_GROUP = Operation(
+    "delete_group",
+    "DELETE",
+    _ONE,
+    Permission.PEOPLE,
+    "Delete a group; its members lose it at once",
+    writes(delete_group),
+    description="A group that contains groups is refused: 409.",
+    gives=Done,
+    refuses=(404, 409),
+    event=GroupDeleted,
+)
+
+
+def list_group_members(tx: Transaction, call: Call) -> Result:
+    """List the direct members of a group by uid."""
+    limit = limit_of(call.query)
+    group = _group(tx, call.named("group"))
+    found = tx.groups.members(group, int(call.query.get("after", "0")), limit + 1)
+    after = str(found[limit - 1].uid) if len(found) > limit else ""
+    items = [GroupMemberShown(m.uid, m.username, m.name, m.since) for m in found[:limit]]
+    return Result(GroupMembers(items, after or None), next=after)
+
+
+LIST_GROUP_MEMBERS = Operation(
+    "list_group_members",
+    "GET",
+    f"{_ONE}/members",
+    Permission.READ,
+    "Direct members of a group, by uid",
+    reads(list_group_members),
+    gives=GroupMembers,
+    query=(
+        _LIMIT,
+        Parameter(
+            "after",
+            "Where to go on: `next` of the page before.",
+            {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
+        ),
+    ),
+    refuses=(404,),
+    lists=True,
+)
+
+
+def add_group_member(tx: Transaction, call: Call, user: User) -> bool:
+    """Make the user a direct member. False if they are one. Refused: not found, too many groups."""
+    return _add(tx, call, user, _group(tx, call.named("group")))
+
+
+ADD_GROUP_MEMBER = Operation(
+    "add_group_member",
+    "PUT",
+    _MEMBER,
+    Permission.PEOPLE,
+    "Add a user to a group",
+    on_user(add_group_member),
+    gives=Done,
+    refuses=(404, 409),
+    event=GroupMemberAdded,
+)
+
+
+def remove_group_member(tx: Transaction, call: Call, user: User) -> bool:
+    """End the user's direct membership. False if there is none."""
+    return _remove(tx, call, user, _group(tx, call.named("group")))
+
+
+REMOVE_GROUP_MEMBER = Operation(
+    "remove_group_member",
+    "DELETE",
+    _MEMBER,
+    Permission.PEOPLE,
+    "Remove a user from a group",
+    on_user(remove_group_member),
+    gives=Done,
+    refuses=(404,),
+    event=GroupMemberRemoved,
+)
+
+
+def list_user_groups(tx: Transaction, call: Call, user: User) -> GroupsOfUser:
+    """List the groups of a user."""
+    direct = [group.name for group in tx.groups.direct(user.uid)]
+    return GroupsOfUser(direct, list(tx.groups.names_of(user.uid)))
+
+
+def set_user_groups(tx: Transaction, call: Call, user: User) -> bool | tuple[MetadataError, ...]:
+    """Make the user a direct member of exactly these groups. False if they were."""
+    names = set(call.input(GroupsWanted).groups.split())
+    if len(names) > MOST_OF_USER:
+        return (MetadataError("groups", f"at most {MOST_OF_USER}"),)
+    found = {name: tx.groups.find(name) for name in sorted(names)}
+    if unknown := [name for name, group in found.items() if group is None]:
+        return (MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}"),)
+    before = {group.name: group for group in tx.groups.direct(user.uid)}
+    changed = [_remove(tx, call, user, before[name]) for name in sorted(before.keys() - names)]
+    added = {name: group for name, group in found.items() if group and name not in before}
+    changed += [_add(tx, call, user, group) for group in added.values()]
+    return any(changed)
+
+
+SET_USER_GROUPS = Operation(
+    "set_user_groups",
+    "PUT",
+    "/users/{uid}/groups",
+    Permission.PEOPLE,
+    "Make a user a direct member of exactly these groups",
+    on_user(set_user_groups),
+    takes=GroupsWanted,
+    gives=Done,
+    refuses=(404, 409),
+    event=GroupMemberAdded,
+    buttons=(
+        Button(
+            "groups",
+            translatable("Change groups"),
+            translatable("Names of groups, separated by spaces. Apps learn of it with the next token."),
+            translatable("The groups are changed."),
+            for_user=lambda _: True,
+            fields=(Field("groups", translatable("Groups")),),
+        ),
+    ),
+)
+
+
+def _shown(group: Group) -> GroupShown:
+    return GroupShown(group.name, group.description, group.parent, group.created_at)
+
+
+def _group(tx: Transaction, name: str, *, to_change: bool = False) -> Group:
+    group = tx.groups.find_to_change(name) if to_change else tx.groups.find(name)
+    if group is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such group", "group.unknown"))
+    return group
+
+
+def _add(tx: Transaction, call: Call, user: User, group: Group) -> bool:
+    # The user is held until the commit, so that concurrent additions are counted.
+    if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT, f"a user is in {MOST_OF_USER} groups at most", "group.too_many"
+            )
+        )
+    if not tx.groups.add(group, user.uid, call.now):
+        return False
+    tx.events.add(GroupMemberAdded(user.uid, group.name), call.now)
+    return True
+
+
+def _remove(tx: Transaction, call: Call, user: User, group: Group) -> bool:
+    if not tx.groups.remove(group, user.uid):
+        return False
+    tx.events.add(GroupMemberRemoved(user.uid, group.name), call.now)
+    return True
+
+
+GROUPS = (
+    LIST_GROUPS,
+    CREATE_GROUP,
+    DELETE_GROUP,
+    LIST_GROUP_MEMBERS,
+    ADD_GROUP_MEMBER,
+    REMOVE_GROUP_MEMBER,
+    Operation(
+        "list_user_groups",
+        "GET",
+        "/users/{uid}/groups",
+        Permission.READ,
+        "Groups of a user",
+        on_user(list_user_groups),
+        gives=GroupsOfUser,
+        refuses=(404,),
+    ),
+    SET_USER_GROUPS,
+)

@@ -1,0 +1,166 @@
+"""Groups of users, nested one level deep."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.group import MOST_OF_USER, Group, GroupMember
+from valetkey.authorization.model.account.user import Uid
+from valetkey.database.engine import Connection
+from valetkey.database.record import Column, Record
+from valetkey.kernel.moment import Instant, days
+
+_SWEPT_AFTER = days(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups and their members. Lists are bounded; a user's own groups are at most 400 names."""
+
+    db: Connection
+
+    def find(self, name: str) -> Group | None:
+        """Return the group of this name."""
+        return _GROUPS.find(
+            self.db,
+            "SELECT * FROM user_groups WHERE name = :name AND deleted_at IS NULL",
+            name=name,
+        )
+
+    def find_to_change(self, name: str) -> Group | None:
+        """Return the group, locked against other changes until the transaction ends."""
+        self.db.run("UPDATE user_groups SET name = name WHERE name = :name", name=name)
+        return self.find(name)
+
+    def list(self, after: str, limit: int) -> Sequence[Group]:
+        """Return at most `limit` groups whose names follow `after`, by name."""
+        return _GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE deleted_at IS NULL AND name > :after"
+            " ORDER BY name LIMIT :limit",
+            after=after,
+            limit=limit,
+        )
+
+    def create(self, group: Group, parent_id: str) -> bool:
+        """Create a group. False if the name is taken."""
+        created = self.db.run(
+            "INSERT INTO user_groups (id, name, description, parent_id, created_at)"
+            " VALUES (:id, :name, :description, :parent_id, :created_at)"
+            " ON CONFLICT (name) DO NOTHING",
+            id=group.id,
+            name=group.name,
+            description=group.description,
+            parent_id=parent_id,
+            created_at=group.created_at,
+        )
+        return created == 1
+
+    def has_groups(self, group: Group) -> bool:
+        """Return whether other groups are in this one."""
+        row = self.db.row("SELECT 1 FROM user_groups WHERE parent_id = :id LIMIT 1", id=group.id)
+        return row is not None
+
+    def delete(self, group: Group, now: Instant) -> bool:
+        """Delete a group; its members are swept later. False if it is gone."""
+        # With a space in it: a name that no group can have or take.
+        deleted = self.db.run(
+            "UPDATE user_groups SET name = :mark, parent_id = '', deleted_at = :now"
+            " WHERE id = :id AND deleted_at IS NULL",
+            id=group.id,
+            mark=f"deleted {group.id}",
+            now=now,
+        )
+        return deleted == 1
+
+    def members(self, group: Group, after: int, limit: int) -> Sequence[GroupMember]:
+        """Return at most `limit` direct members whose uids follow `after`, by uid."""
+        return _MEMBERS.all(
+            self.db,
+            "SELECT * FROM group_members JOIN users ON users.uid = group_members.uid"
+            " WHERE group_members.group_id = :id AND group_members.uid > :after"
+            " ORDER BY group_members.uid LIMIT :limit",
+            id=group.id,
+            after=after,
+            limit=limit,
+        )
+
+    def add(self, group: Group, uid: Uid, now: Instant) -> bool:
+        """Add a direct member. False if the user is one, or the group was deleted."""
+        added = self.db.run(
+            "INSERT INTO group_members (uid, group_id, since)"
+            " SELECT :uid, id, :now FROM user_groups WHERE id = :id AND deleted_at IS NULL"
+            " ON CONFLICT (uid, group_id) DO NOTHING",
+            uid=uid,
+            id=group.id,
+            now=now,
+        )
+        return added == 1
+
+    def remove(self, group: Group, uid: Uid) -> bool:
+        """Remove a direct member. False if the user is none."""
+        removed = self.db.run(
+            "DELETE FROM group_members WHERE uid = :uid AND group_id = :id", uid=uid, id=group.id
+        )
+        return removed == 1
+
+    def direct(self, uid: Uid) -> Sequence[Group]:
+        """Return the groups of which the user is a direct member, by name."""
+        return _GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE deleted_at IS NULL"
+            " AND id IN (SELECT group_id FROM group_members WHERE uid = :uid)"
+            " ORDER BY name LIMIT :limit",
+            uid=uid,
+            limit=MOST_OF_USER,
+        )
+
+    def names_of(self, uid: Uid) -> Sequence[str]:
+        """Return the names of the user's groups and of the groups that these are in, sorted."""
+        rows = self.db.rows(
+            "SELECT g.name, coalesce(p.name, '') FROM group_members m"
+            " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
+            " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
+            " WHERE m.uid = :uid",
+            uid=uid,
+        )
+        return sorted({name for row in rows for name in row if name})
+
+    def admits(self, uid: Uid, required: Collection[str]) -> bool:
+        """Return whether the user is in one of the groups `required`, or none is."""
+        return not required or not set(required).isdisjoint(self.names_of(uid))
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` members of groups deleted a day ago, then these groups."""
+        before = now - _SWEPT_AFTER
+        gone = self.db.run(
+            "DELETE FROM group_members WHERE (uid, group_id) IN"
+            " (SELECT m.uid, m.group_id FROM user_groups g"
+            " JOIN group_members m ON m.group_id = g.id"
+            " WHERE g.deleted_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+        if gone:
+            return gone
+        return self.db.run(
+            "DELETE FROM user_groups WHERE id IN (SELECT g.id FROM user_groups g"
+            " WHERE g.deleted_at <= :before AND NOT EXISTS"
+            " (SELECT 1 FROM group_members m WHERE m.group_id = g.id) LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+
+
+_GROUPS = Record(
+    Group,
+    "user_groups",
+    parent=Column(
+        sql="coalesce((SELECT p.name FROM user_groups p WHERE p.id = user_groups.parent_id), '')"
+    ),
+)
+_MEMBERS = Record(
+    GroupMember,
+    "group_members",
+    username=Column(sql="users.username"),
+    name=Column(sql="users.name"),
+)
