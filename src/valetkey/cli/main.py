@@ -42,6 +42,7 @@ COMMANDS = (
     Listed("api", "declare APIs, and what their access tokens are like", "Every day"),
     Listed("registration", "let applications register themselves", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
+    Listed("group", "groups of users, and who is in them", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),
     Listed("brand", "name, colour, logo and links of the pages", "Every day"),
     Listed("admin-token", "tokens for programs that administer through the API", "Every day"),

@@ -52,6 +52,13 @@ from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.client_credentials import END_SECRET
 from valetkey.authorization.operations.client_state import UNVERIFY, VERIFY
+from valetkey.authorization.operations.groups import (
+    ADD_GROUP_MEMBER,
+    CREATE_GROUP,
+    DELETE_GROUP,
+    REMOVE_GROUP_MEMBER,
+    GroupWanted,
+)
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
@@ -210,6 +217,14 @@ async def _programs(it: Service, told: set[str]) -> None:
     told.add(fresh.secret.reveal())
 
 
+async def _groups(it: Service) -> None:
+    await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
+    member = {"group": "staff", "uid": str(ADA)}
+    await it.perform(ADD_GROUP_MEMBER, member)
+    await it.perform(REMOVE_GROUP_MEMBER, member)
+    await it.perform(DELETE_GROUP, {"group": "staff"})
+
+
 async def _account(it: Service) -> None:
     """Everything a person does who looks after their account."""
     assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
@@ -251,6 +266,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _courier(it, 503)
         await letters(it)
         await _account(it)
+        await _groups(it)
         await ends(it)
         await second_factors(it, told)
         await _registered(it, told)

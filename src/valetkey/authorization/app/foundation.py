@@ -23,7 +23,7 @@ from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.claims import GROUPS, IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.protocol.register.self_registration import SelfRules
@@ -125,7 +125,10 @@ class Foundation:
         algorithms = self.settings.tokens.signing_algorithms
         rules = SelfRules(
             grant_types=settings.grant_types,
-            scopes=tuple(dict.fromkeys((*IDENTITY_SCOPES, *settings.scopes))),
+            # An app that anybody registers gets groups only where the settings say so.
+            scopes=tuple(
+                dict.fromkeys((*(n for n in IDENTITY_SCOPES if n != GROUPS), *settings.scopes))
+            ),
             id_token_algorithm=default_id_token_algorithm(algorithms),
             reserved_names=(*RESERVED, self.settings.brand.name),
         )

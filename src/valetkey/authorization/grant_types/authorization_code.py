@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from valetkey.authorization.grant_types.family import begin, first_refresh_token
+from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
@@ -29,6 +29,7 @@ from valetkey.authorization.storage.sign_in.presences import Presence
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.authorization.tokens.stored_claims import with_stored_claims
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Prefix, well_formed
@@ -62,7 +63,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     user = tx.users.find(code.uid) if presence is None else presence.user
     scope = still(code.granted, request.client)
     api = target_among(tx, request, code.apis, scope)
-    problem = _judge(code, request) or still_allowed(code, request, presence, user)
+    problem = _judge(code, request) or still_allowed(tx, code, request, presence, user)
     if problem or user is None or isinstance(api, Refusal):
         refusal = problem or (api if isinstance(api, Refusal) else _unknown("without user"))
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
@@ -96,6 +97,17 @@ def begin_grant(
     if request.client.ends_with_session and OFFLINE_ACCESS not in scope:
         grant = replace(grant, session_id=code.session_id)
     tx.grants.issue(grant, generations(apis))
+    identity = Identity(
+        user=user,
+        client=request.client,
+        auth_time=code.auth_time,
+        methods=code.methods,
+        sid=code.session_id,
+        nonce=code.nonce,
+        claims=ClaimsRequest.parse(code.claims),
+        scope=scope,
+        with_scope_claims=request.client.has_scope_claims_in_id_token,
+    )
     return issue_access_token(
         tx,
         Issuing(
@@ -110,17 +122,7 @@ def begin_grant(
             auth_time=code.auth_time,
             ends_at=grant.expires_at,
             refresh_token=first_refresh_token(request, grant),
-            identity=Identity(
-                user=user,
-                client=request.client,
-                auth_time=code.auth_time,
-                methods=code.methods,
-                sid=code.session_id,
-                nonce=code.nonce,
-                claims=ClaimsRequest.parse(code.claims),
-                scope=scope,
-                with_scope_claims=request.client.has_scope_claims_in_id_token,
-            ),
+            identity=with_stored_claims(tx, identity),
         ),
         request.fingerprints,
     )
@@ -158,7 +160,11 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
 
 
 def still_allowed(
-    code: CodePayload, request: TokenRequest, presence: Presence | None, user: User | None
+    tx: Transaction,
+    code: CodePayload,
+    request: TokenRequest,
+    presence: Presence | None,
+    user: User | None,
 ) -> Refusal | None:
     """Refuse a code whose client, user, session or consent ended since the user allowed it."""
     client, session = request.client, None if presence is None else presence.session
@@ -177,7 +183,7 @@ def still_allowed(
         return outside_scope(client.scope)
     consent = None if presence is None else presence.consent
     if consent is not None and consent.id == code.consent_id and scope <= consent.scope:
-        return None
+        return not_admitted(tx, client, code.uid)
     return Refusal(
         ErrorCode.INVALID_GRANT,
         "the user no longer allows what this code was issued for",

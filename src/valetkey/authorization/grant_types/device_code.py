@@ -59,7 +59,7 @@ def _exchange(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Grant
     # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(allowed.uid) if presence is None else presence.user
     api = target_among(tx, request, allowed.apis, still(allowed.granted, request.client))
-    problem = still_allowed(allowed, request, presence, user)
+    problem = still_allowed(tx, allowed, request, presence, user)
     if problem or user is None or isinstance(api, Refusal):
         refusal = problem or (api if isinstance(api, Refusal) else _unknown("without user"))
         event = DeviceCodeSpoiled(code.client_id, code.grant_id, refusal.check)

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.grant_types.grant_type import TokenRequest
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import (
     Fingerprint,
@@ -56,6 +59,20 @@ def begin(
         generation=1 if refreshes else 0,
         client_generation=client.generation,
         user_generation=user.generation,
+    )
+
+
+def not_admitted(tx: Transaction, client: Client, uid: Uid) -> Refusal | None:
+    """Refuse a user who is in none of the client's required groups."""
+    required = client.openid.required_groups
+    if tx.groups.admits(uid, required):
+        return None
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the user is in none of the groups that may use this app",
+        "grant.groups",
+        " or ".join(required),
+        "a user in none of them",
     )
 
 

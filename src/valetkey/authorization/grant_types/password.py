@@ -5,7 +5,7 @@ Disabled for a client until an administrator enables it: the application sees th
 
 from dataclasses import replace
 
-from valetkey.authorization.grant_types.family import begin, first_refresh_token
+from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
     GrantType,
@@ -60,6 +60,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     api = target(tx, request)
     if isinstance(api, Refusal):
         return api
+    if problem := not_admitted(tx, client, user.uid):
+        return problem
     if tx.users.has_second_factor(user.uid):
         return _refused("password.second_factor")
     allowed = grantable(client, (api,)) - request.policy.own_scope

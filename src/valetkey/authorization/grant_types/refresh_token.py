@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from valetkey.authorization.grant_types.family import (
     fingerprint_of,
     format_refresh_token,
+    not_admitted,
     parse_refresh_token,
     refresh_secret,
     was_issued_here,
@@ -35,6 +36,7 @@ from valetkey.authorization.storage.grants import Rotation, StandingGrant
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.authorization.tokens.stored_claims import with_stored_claims
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
@@ -87,7 +89,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     ):
         return _unknown()
     presented = _Presented(text, fingerprint, found, user)
-    if problem := require_live(found.standing, request.now):
+    live = require_live(found.standing, request.now)
+    if problem := live or not_admitted(tx, request.client, grant.uid):
         return problem
     # There was no consent page: the grant lasts only while an administrator permits it.
     if grant.grant_type == GrantTypeName.PASSWORD and not request.client.may_use(grant.grant_type):
@@ -233,13 +236,15 @@ def _grant_again(
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
-            identity=_identity(request, presented, wanted.scope),
+            identity=_identity(tx, request, presented, wanted.scope),
         ),
         request.fingerprints,
     )
 
 
-def _identity(request: TokenRequest, presented: _Presented, scope: Scope) -> Identity | None:
+def _identity(
+    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+) -> Identity | None:
     """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
     None for a password that the app itself collected: that is not a sign-in here.
@@ -247,7 +252,7 @@ def _identity(request: TokenRequest, presented: _Presented, scope: Scope) -> Ide
     grant = presented.found.grant
     if grant.grant_type == GrantTypeName.PASSWORD:
         return None
-    return Identity(
+    identity = Identity(
         user=presented.user,
         client=request.client,
         auth_time=grant.auth_time,
@@ -257,6 +262,7 @@ def _identity(request: TokenRequest, presented: _Presented, scope: Scope) -> Ide
         scope=scope,
         with_scope_claims=request.client.has_scope_claims_in_id_token,
     )
+    return with_stored_claims(tx, identity)
 
 
 def _place(grant: Grant) -> str:

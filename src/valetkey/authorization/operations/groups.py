@@ -13,6 +13,7 @@ from valetkey.authorization.model.event.groups import (
     GroupMemberAdded,
     GroupMemberRemoved,
 )
+from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
@@ -126,10 +127,10 @@ def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
     if wanted.parent and parent is None:
         return (MetadataError("parent", "a group that exists"),)
     if parent is not None and parent.parent:
-        return (MetadataError("parent", f"a group that is in none; this one is in {parent.parent}"),)
-    group = Group(
-        call.new_id("gr"), wanted.name, wanted.description, wanted.parent, call.now
-    )
+        return (
+            MetadataError("parent", f"a group that is in none; this one is in {parent.parent}"),
+        )
+    group = Group(call.new_id("gr"), wanted.name, wanted.description, wanted.parent, call.now)
     if not tx.groups.create(group, "" if parent is None else parent.id):
         return (MetadataError("name", "another: this one is taken"),)
     tx.events.add(GroupCreated(group.name, group.parent), call.now)
@@ -148,6 +149,14 @@ CREATE_GROUP = Operation(
     gives=GroupShown,
     status=201,
     event=GroupCreated,
+    commands=(
+        Command(
+            help="Its name is what apps receive, and never changes.",
+            example="engineering --in staff",
+            options=(Option("name", argument=True), Option("parent", "--in")),
+            done="The group {name} exists.",
+        ),
+    ),
 )
 
 
@@ -156,7 +165,9 @@ def delete_group(tx: Transaction, call: Call) -> bool:
     group = _group(tx, call.named("group"), to_change=True)
     if tx.groups.has_groups(group):
         raise Refused(
-            Refusal(ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full")
+            Refusal(
+                ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
+            )
         )
     if not tx.groups.delete(group, call.now):
         return False
@@ -175,6 +186,12 @@ DELETE_GROUP = Operation(
     gives=Done,
     refuses=(404, 409),
     event=GroupDeleted,
+    commands=(
+        Command(
+            question="Delete this group? Its members lose it at once.",
+            done="The group {group} is deleted.",
+        ),
+    ),
 )
 
 
@@ -206,6 +223,7 @@ LIST_GROUP_MEMBERS = Operation(
     ),
     refuses=(404,),
     lists=True,
+    commands=(Command("group members", empty="The group has no members."),),
 )
 
 
@@ -224,6 +242,13 @@ ADD_GROUP_MEMBER = Operation(
     gives=Done,
     refuses=(404, 409),
     event=GroupMemberAdded,
+    commands=(
+        Command(
+            "group add",
+            done="{username} is in {group}.",
+            unchanged="{username} was in {group} before; nothing changed.",
+        ),
+    ),
 )
 
 
@@ -242,12 +267,19 @@ REMOVE_GROUP_MEMBER = Operation(
     gives=Done,
     refuses=(404,),
     event=GroupMemberRemoved,
+    commands=(
+        Command(
+            "group remove",
+            done="{username} is not in {group} any more.",
+            unchanged="{username} was not in {group}; nothing changed.",
+        ),
+    ),
 )
 
 
 def list_user_groups(tx: Transaction, call: Call, user: User) -> GroupsOfUser:
     """List the groups of a user."""
-    direct = [group.name for group in tx.groups.direct(user.uid)]
+    direct = list(tx.groups.direct_names(user.uid))
     return GroupsOfUser(direct, list(tx.groups.names_of(user.uid)))
 
 
@@ -277,11 +309,14 @@ SET_USER_GROUPS = Operation(
     gives=Done,
     refuses=(404, 409),
     event=GroupMemberAdded,
+    commands=(Command("user set-groups", example='--groups "staff engineering"'),),
     buttons=(
         Button(
             "groups",
             translatable("Change groups"),
-            translatable("Names of groups, separated by spaces. Apps learn of it with the next token."),
+            translatable(
+                "Names of groups, separated by spaces. Apps learn of it with the next token."
+            ),
             translatable("The groups are changed."),
             for_user=lambda _: True,
             fields=(Field("groups", translatable("Groups")),),
@@ -338,6 +373,7 @@ GROUPS = (
         on_user(list_user_groups),
         gives=GroupsOfUser,
         refuses=(404,),
+        commands=(Command("user groups"),),
     ),
     SET_USER_GROUPS,
 )

@@ -5,6 +5,7 @@ from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
 from valetkey.authorization.operations.events import EVENTS
+from valetkey.authorization.operations.groups import GROUPS
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.registration import REGISTRATION
 from valetkey.authorization.operations.roles import ROLES
@@ -14,7 +15,7 @@ from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
-    "people": (*USERS, *USER_ACCESS, *ROLES),
+    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": APIS,
     "events": EVENTS,

@@ -20,6 +20,9 @@ OPENID = "openid"
 OFFLINE_ACCESS = "offline_access"
 """The scope for access after the user has signed out (Core section 11)."""
 
+GROUPS = "groups"
+"""The scope, and the claim with the names of the user's groups."""
+
 IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
     {
         OPENID: "know that it is you who signs in",
@@ -27,6 +30,7 @@ IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
         "email": "read your email address",
         "address": "read your postal address",
         "phone": "read your phone number",
+        GROUPS: "know which groups you are in",
         OFFLINE_ACCESS: "go on with all this while you are signed out",
     }
 )
@@ -56,6 +60,7 @@ CLAIMS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "email": ("email", "email_verified"),
         "address": ("address",),
         "phone": ("phone_number", "phone_number_verified"),
+        GROUPS: (GROUPS,),
     }
 )
 """The claims that each scope requests (Core section 5.4)."""
@@ -190,7 +195,7 @@ def claims_of_scope(scope: Collection[str]) -> tuple[str, ...]:
 
 @cache
 def _claims_of(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    # At most as many entries as there are subsets of five scopes.
+    # At most as many entries as there are subsets of six scopes.
     return tuple(name for each in scopes for name in CLAIMS_OF[each])
 
 

@@ -83,7 +83,8 @@ class Person:
     """The signed-in user: their session, when they signed in, and what they allowed before.
 
     `methods` is how they signed in. `is_meant` is False if the request names another user by
-    `id_token_hint` or by a `sub` in `claims`.
+    `id_token_hint` or by a `sub` in `claims`, `is_admitted` if they are in none of the groups that
+    the client requires.
     """
 
     session_id: str
@@ -91,6 +92,7 @@ class Person:
     consent: Consent | None = None
     methods: tuple[str, ...] = ()
     is_meant: bool = True
+    is_admitted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,10 @@ def next_step(request: AuthorizationRequest, known: InteractionState, now: Insta
         # A user who signed in for this request cannot do more than that.
         ask = request.may_interact and not known.signed_in_here
         return SignIn() if ask else Refuse(problem)
+    return _after_sign_in(request, known, person) if person.is_admitted else Refuse(_NOT_ADMITTED)
+
+
+def _after_sign_in(request: AuthorizationRequest, known: InteractionState, person: Person) -> Step:
     if known.allowed is not None:
         claims = known.claims.intersection(request.single_claims)
         return Respond(known.allowed & request.scope, asked=True, claims=claims)
@@ -267,6 +273,13 @@ def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:
 
 DENIED = Refusal(
     ErrorCode.ACCESS_DENIED, "the person said no", "interaction.denied", "consent", "a no"
+)
+_NOT_ADMITTED = Refusal(
+    ErrorCode.ACCESS_DENIED,
+    "the user is in none of the groups that may use this app",
+    "interaction.groups",
+    "a member of one of the required groups",
+    "a member of none",
 )
 _LOGIN_REQUIRED = Refusal(
     ErrorCode.LOGIN_REQUIRED,

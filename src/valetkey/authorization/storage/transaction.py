@@ -12,6 +12,7 @@ from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.brand import BrandChanges
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
+from valetkey.authorization.storage.administration.groups import Groups
 from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.restoration import Restoration
 from valetkey.authorization.storage.decisions import Decisions
@@ -121,6 +122,11 @@ class Transaction(Struct, frozen=True):
     def people(self) -> People:
         """Users, as administrators search and list them."""
         return People(self.db)
+
+    @property
+    def groups(self) -> Groups:
+        """Groups of users."""
+        return Groups(self.db)
 
     @property
     def account_removals(self) -> AccountRemovals:

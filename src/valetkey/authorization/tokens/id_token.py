@@ -48,7 +48,8 @@ class Identity:
     """Who signed in, when, how and for which client; `sid` is the session id, "" if there is none.
 
     With `with_scope_claims` all claims of the scope go into the ID token. That is always so without
-    an access token, because the client cannot call userinfo (Core section 5.4).
+    an access token, because the client cannot call userinfo (Core section 5.4). `stored` are claims
+    that are not in the user's record.
     """
 
     user: User
@@ -60,6 +61,15 @@ class Identity:
     claims: ClaimsRequest = ClaimsRequest.EMPTY
     scope: Scope = _NO_SCOPE
     with_scope_claims: bool = False
+    stored: Mapping[str, object] | None = None
+
+    @property
+    def claim_names(self) -> Collection[str]:
+        """The names of the claims about the user that were requested for the ID token."""
+        names: Collection[str] = self.claims.id_token
+        if not self.with_scope_claims:
+            return names
+        return {*names, *claims_of_scope(self.scope)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +125,8 @@ class IdTokens:
             claims["sid"] = self.subjects.session(identity.sid, identity.client)
         if identity.nonce:
             claims["nonce"] = identity.nonce
-        return claims | user_claims(identity.user, _asked(identity))
+        claims |= user_claims(identity.user, identity.claim_names)
+        return claims | dict(identity.stored or {})
 
 
 def half_hash(text: str, algorithm: str) -> str:
@@ -131,10 +142,3 @@ def half_hash(text: str, algorithm: str) -> str:
 def _wanted_acrs(identity: Identity) -> Collection[str]:
     wish = identity.claims.id_token.get("acr")
     return () if wish is None else wish.accepted
-
-
-def _asked(identity: Identity) -> Collection[str]:
-    asked = set(identity.claims.id_token)
-    if identity.with_scope_claims:
-        asked.update(claims_of_scope(identity.scope))
-    return asked

@@ -1,5 +1,6 @@
 """Userinfo: the claims that a token gives access to (OpenID Connect Core section 5.3)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from valetkey.authorization.protocol.claims import (
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
+from valetkey.authorization.tokens.stored_claims import stored_claims
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -31,6 +33,7 @@ class UserInfoGrant:
     names: frozenset[str]
     standing: Liveness
     expires_at: Instant
+    stored: Mapping[str, object]
 
     def holds(self, now: Instant) -> bool:
         """Whether it has not expired since it was read."""
@@ -46,7 +49,8 @@ class UserInfo:
 
     def claims(self, told: UserInfoGrant, client: Client) -> dict[str, object]:
         """Return the claims for `client`, the client that `told` names."""
-        return {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
+        said = {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
+        return said | {**told.stored}
 
     def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> UserInfoGrant:
         """Determine what the token's scope and its grant's `claims` parameter request.
@@ -81,7 +85,8 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
-        return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at)
+        stored = stored_claims(tx, user.uid, names)
+        return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at, stored)
 
 
 def refuse_token(received: str, about: str = "") -> NoReturn:

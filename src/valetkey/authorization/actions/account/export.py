@@ -93,6 +93,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
             for each in tx.consents.of_user(user.uid, MOST_GRANTS)
         ],
         "grants": list(_grants(tx, user, now)),
+        "groups": list(tx.groups.names_of(user.uid)),
         "own_apps": [
             {
                 "client_id": each.client.id,

@@ -5,7 +5,7 @@ comes of it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from msgspec import Struct
@@ -47,6 +47,7 @@ from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, TokenSecrets, issue_access_token
+from valetkey.authorization.tokens.stored_claims import with_stored_claims
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -171,6 +172,10 @@ def _answer(
     client, asked = judged
     present = _still_present(tx, server, pending, client, now)
     person = None if present is None else person_of(server, present, client, pending.meant)
+    if person is not None and client.openid.required_groups and present is not None:
+        uid = present.signed_in.user.uid
+        admitted = tx.groups.admits(uid, client.openid.required_groups)
+        person = replace(person, is_admitted=admitted)
     step = next_step(
         asked, what_is_known(interaction, asked, client, person, issuer=server.issuer), now
     )
@@ -291,6 +296,7 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
             # What else comes through the browser leaves them to the token endpoint and userinfo.
             with_scope_claims=asked.response_type is ResponseType.ID_TOKEN,
         )
+        identity = with_stored_claims(tx, identity)
     return Issued(
         asked,
         code=_code(tx, server, yes, drawn, now) if asked.response_type.has_code else None,

@@ -1,7 +1,7 @@
 """A pending request: the sealed interaction in the address, opened and judged again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valetkey.authorization.actions.developer.trial import catcher_of
 from valetkey.authorization.authentication.session import Present, SignedIn
@@ -128,6 +128,11 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
     present = await server.present(request, client.id)
     person = None if present is None else person_of(server, present, client, meant)
     signed_in = None if present is None else present.signed_in
+    required = client.openid.required_groups
+    if required and person is not None and signed_in is not None:
+        uid = signed_in.user.uid
+        admitted = await server.store.read(lambda tx: tx.groups.admits(uid, required))
+        person = replace(person, is_admitted=admitted)
     known = what_is_known(interaction, asked, client, person, issuer=server.issuer)
     step = next_step(asked, known, request.at)
     return Pending(interaction, asked, client, meant, signed_in, known, step, also)

@@ -8,6 +8,7 @@ from valetkey.authorization.model.event import (
     clients,
     factors,
     grants,
+    groups,
     keys,
     mail,
     people,
@@ -36,6 +37,7 @@ _MODULES = (
     sessions,
     factors,
     grants,
+    groups,
     keys,
     administration,
 )

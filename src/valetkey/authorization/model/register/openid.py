@@ -70,6 +70,8 @@ class OpenIdRegistration:
     ] = "auto"
     """Claims in its ID tokens: those of the granted scopes (`scope`) or those that a request names
     (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
+    required_groups: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
+    """Groups of which users must be in one to sign in to it; all users may without it."""
     id_token_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
     """Key management of its encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
     id_token_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""

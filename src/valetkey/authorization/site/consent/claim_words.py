@@ -24,6 +24,7 @@ CLAIM_WORDS: Mapping[str, str] = MappingProxyType(
         "address": "know your postal address",
         "phone_number": "know your phone number",
         "phone_number_verified": "know whether your phone number was checked",
+        "groups": "know which groups you are in",
     }
 )
 """What an app wants that asks for one of them: each continues "It wants to …"."""

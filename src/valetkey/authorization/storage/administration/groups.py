@@ -114,6 +114,10 @@ class Groups:
             limit=MOST_OF_USER,
         )
 
+    def direct_names(self, uid: Uid) -> Sequence[str]:
+        """Return the names of the groups of which the user is a direct member, sorted."""
+        return [group.name for group in self.direct(uid)]
+
     def names_of(self, uid: Uid) -> Sequence[str]:
         """Return the names of the user's groups and of the groups that these are in, sorted."""
         rows = self.db.rows(

@@ -120,6 +120,10 @@ class AccountRemovals:
                 " (SELECT client_id FROM memberships WHERE uid = :uid LIMIT :limit)"
             ),
             (
+                "DELETE FROM group_members WHERE uid = :uid AND group_id IN"
+                " (SELECT group_id FROM group_members WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
                 "DELETE FROM team_invitations WHERE id IN (SELECT id FROM team_invitations"
                 " WHERE uid = :uid OR invited_by = :uid LIMIT :limit)"
             ),

@@ -161,7 +161,11 @@ class UserPages:
                 back=user_address(uid),
                 name=user.name or user.username,
                 facts=tuple(facts),
-                values={"role": chosen, "email": form.get("email") or user.email},
+                values={
+                    "role": chosen,
+                    "email": form.get("email") or user.email,
+                    "groups": form.get("groups") or " ".join(tx.groups.direct_names(uid)),
+                },
                 ends=Ends(
                     sessions=len(tx.sessions.live_of(uid, now)),
                     apps=len(apps),
