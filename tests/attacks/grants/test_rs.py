@@ -8,10 +8,11 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
+import requests
 
 from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, secret_of
 from tests.attacks.world import world as begin
-from tests.support.wait import wait_until
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
 from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.register.api import Api
@@ -351,3 +352,39 @@ def test_rs_12_scope_names_belong_to_one_api_unless_both_share(apis: Apis) -> No
     taken = (CALENDAR.identifier, f"{FILES.identifier}/", apis.world.api, "http://x.example")
     for identifier in taken:
         assert faults(**bare, identifier=identifier) == ["identifier"]
+
+
+def test_rs_13_feed_of_an_api_has_its_own_revocations_only(apis: Apis) -> None:
+    def heard(client_id: str, secret: str) -> set[tuple[str, str]]:
+        answer = requests.get(
+            f"{apis.world.auth}/oauth/revocations", auth=(client_id, secret), timeout=CEILING
+        )
+        assert answer.status_code == 200, answer.text
+        return {(each["kind"], each["id"]) for each in answer.json()["revocations"]}
+
+    def of(metadata: ApiMetadata) -> set[tuple[str, str]]:
+        api_id = apis.ids[metadata.identifier]
+        return heard(api_id, secret_of(api_id))
+
+    calendar = apis.tokens((CALENDAR.identifier,), "calendar:read")
+    files = apis.tokens((FILES.identifier,), "files:read")
+    both = apis.tokens((CALENDAR.identifier, FILES.identifier), "calendar:read files:read")
+    default = apis.tokens((), "notes:read")
+    token = str(_claims(calendar["access_token"])["jti"])
+    families = [each["refresh_token"].partition(".")[2] for each in (files, both, default)]
+    apis.world.token(path="/oauth/revoke", token=calendar["access_token"])
+    for each in (files, both, default):
+        apis.world.token(path="/oauth/revoke", token=each["refresh_token"])
+    first, second, third = (("grant", each) for each in families)
+    assert {("token", token), second} <= of(CALENDAR)
+    assert not of(CALENDAR) & {first, third}
+    assert {first, second} <= of(FILES)
+    assert not of(FILES) & {("token", token), third}
+    own = apis.world.servers.settings.source.directory / "valetkey/resource-server.credential"
+    everything = heard("resource-server", own.read_text().strip())
+    assert third in everything
+    assert "api" not in {kind for kind, _ in everything}
+    refused = requests.get(
+        f"{apis.world.auth}/oauth/revocations", auth=("web1", secret_of("web1")), timeout=CEILING
+    )
+    assert refused.status_code == 401

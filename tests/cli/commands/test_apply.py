@@ -39,6 +39,23 @@ grant_types = ["client_credentials"]
 """
 
 
+APIS = """
+[[apis]]
+identifier = "https://mcp.example.com/mcp"
+name = "Calendar"
+scopes = { "calendar:read" = "see your calendar" }
+machine_scopes = ["calendar:sync"]
+access_token_lifetime = "10m"
+clients = "any"
+
+[[clients]]
+client_id = "bot"
+name = "Bot"
+grant_types = ["client_credentials"]
+scopes = ["calendar:sync"]
+"""
+
+
 def apply(here: Path, text: str, *arguments: str) -> Ran:
     file = here / "apply.toml"
     file.write_text(text, encoding="utf-8")
@@ -266,8 +283,8 @@ def test_it_does_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> No
     wrong = apply(tmp_path, FILE.replace('"read"', '"raed"'), "--yes")
     assert wrong.code == 2
     assert valetkey("user", "list", "--json", here=tmp_path).json == []
-    assert apply(tmp_path, FILE, "--yes").code == 0
-    assert apply(tmp_path, FILE).out == "Everything is as the file says.\n"
+    assert apply(tmp_path, FILE + APIS, "--yes").code == 0
+    assert apply(tmp_path, FILE + APIS).out == "Everything is as the file says.\n"
     # Beside the configuration, where there is no database file to lie beside.
     assert (tmp_path / "valetkey.keyring").stat().st_mode & 0o077 == 0
     told = valetkey("doctor", "--json", here=tmp_path).json["findings"]

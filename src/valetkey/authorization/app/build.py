@@ -138,7 +138,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         userinfo,
         *registration_routes(foundation, refuse),
         *admin_api_routes(site.renderer, foundation.services, decisions),
-        *resource_server_routes(foundation, door, reader, refuse),
+        *resource_server_routes(foundation, door, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
     return App(

@@ -198,11 +198,12 @@ def userinfo_route(
 def resource_server_routes(
     foundation: Foundation,
     door: ClientRequestAuthentication,
+    apis: ApiDirectory,
     reader: AccessTokenReader,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes for resource servers."""
-    gate = ResourceServerGate(door)
+    gate = ResourceServerGate(door, apis)
     feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(
         store=foundation.store,

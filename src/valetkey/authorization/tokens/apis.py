@@ -103,18 +103,18 @@ class ApiDirectory:
             return apis
         return await self._store.read(lambda tx: self.requested_in(tx, split(text), client))
 
-    async def audience_of(self, client: Client) -> str:
-        """Return the identifier of the API whose credential this client is; "" for none."""
+    async def of_credential(self, client: Client) -> Api | None:
+        """Return the API whose credential this client is."""
         if client.id == RESOURCE_SERVER:
-            return self.default.identifier
+            return self.default
         # Other clients have something to ask for.
         if client.grant_types or client.scope:
-            return ""
+            return None
         self.renew()
         api = self._known.by_id.get(client.id)
         if api is None:
             api = await self._store.read(lambda tx: self.find_by_id(tx, client.id))
-        return "" if api is None else api.identifier
+        return api
 
     def requested_in(
         self, tx: Transaction, resources: Sequence[str], client: Client

@@ -1,4 +1,4 @@
-"""Read the file of `valetkey apply`: the desired users and clients."""
+"""Read the file of `valetkey apply`: the desired users, clients and APIs."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +12,7 @@ from valetkey.authorization.model.account.claims import Address
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
+from valetkey.authorization.protocol.resource import canonical
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
 from valetkey.config.rules import quoted
@@ -37,10 +38,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All users and clients of the file."""
+    """All users, clients and APIs of the file."""
 
     users: tuple[Wanted, ...]
     clients: tuple[Wanted, ...]
+    apis: tuple[Wanted, ...] = ()
 
 
 class _InvalidValue(Exception):
@@ -53,10 +55,17 @@ def read_site(path: Path) -> Site:
     The rules for clients and users are not checked here.
     """
     document = _document(path)
-    known = ("users", "clients")
+    known = ("users", "clients", "apis")
     problems = [_unknown(name, name, known) for name in document if name not in known]
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
+    apis = tuple(_wanted("apis", document, _API, "", problems))
+    problems += _repeated(apis, "identifier", canonical)
+    problems += [
+        Problem(api.place, "it has no identifier", 'write identifier = "https://…"')
+        for api in apis
+        if not api.text("identifier")
+    ]
     problems += _repeated(users, "username", fold)
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
@@ -72,7 +81,7 @@ def read_site(path: Path) -> Site:
     ]
     if problems:
         raise Mistakes(str(path), problems)
-    return Site(users, clients)
+    return Site(users, clients, apis)
 
 
 def holds_secrets(site: Site) -> bool:
@@ -191,6 +200,34 @@ def _address(value: object) -> Mapping[str, str]:
             raise _InvalidValue(f"its parts are {', '.join(known)}")
     return {part: _text(text) for part, text in said.items()}
 
+
+def _sentences(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise _InvalidValue('write a table, such as { "files:read" = "see your files" }')
+    return {name: _text(said) for name, said in cast("dict[str, object]", value).items()}
+
+
+def _any_or_texts(value: object) -> tuple[str, ...] | None:
+    if value == "any":
+        return None
+    try:
+        return _texts(value)
+    except _InvalidValue:
+        raise _InvalidValue('write "any", or a list of client ids') from None
+
+
+_API: Mapping[str, Callable[[object], object]] = {
+    "identifier": _text,
+    "name": _text,
+    "scopes": _sentences,
+    "machine_scopes": _texts,
+    "access_token_format": _text,
+    "access_token_lifetime": _lifetime,
+    "signing_algorithm": _text,
+    "clients": _any_or_texts,
+    "shares_scopes": _flag,
+    "disabled": _flag,
+}
 
 _USER: Mapping[str, Callable[[object], object]] = {
     "uid": _number,

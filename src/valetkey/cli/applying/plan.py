@@ -12,13 +12,14 @@ from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import client, user
+from valetkey.cli.applying import api, client, user
 from valetkey.cli.applying.file import Site, Wanted
 from valetkey.cli.applying.step import Step, Unfit, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
+from valetkey.kernel.secret import fresh_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Prepared:
     source: Path
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
+    apis: tuple[api.WantedApi, ...]
 
 
 class _Enough(Exception):
@@ -64,7 +66,9 @@ async def prepare(
     if problems:
         raise Mistakes(str(source), problems)
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
-    return Prepared(source, tuple(users), clients)
+    random = opened.runtime.random
+    apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
+    return Prepared(source, tuple(users), clients, apis)
 
 
 async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
@@ -108,6 +112,15 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     accounts, clients = account_keeper(opened), registrar(opened)
     steps: list[Step] = []
     problems: list[Problem] = []
+    # First: the register is locked before any user, and clients may have the scopes of APIs.
+    if prepared.apis:
+        tx.apis.hold_all()
+    keeper = opened.foundation.api_registrar("cli")
+    for declared in prepared.apis:
+        try:
+            steps.append(api.carry_out(tx, keeper, declared, opened.now))
+        except Unfit as unfit:
+            problems += unfit.problems
     for each in prepared.users:
         try:
             steps.append(user.carry_out(tx, accounts, each, opened.now))

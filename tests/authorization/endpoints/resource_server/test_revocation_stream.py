@@ -193,7 +193,7 @@ def test_a_stream_ends_so_that_the_credential_is_shown_again(
         return Page(str(len(looked)), (), more=False, at=Instant(0))
 
     async def story() -> int:
-        response = await RevocationStreams(look).open("")
+        response = await RevocationStreams().open("", look)
         assert response.stream is not None
         return len([piece async for piece in response.stream])
 
@@ -210,7 +210,7 @@ def test_a_stream_ends_when_the_database_goes(monkeypatch: pytest.MonkeyPatch) -
         return Page("1", (), more=False, at=Instant(0))
 
     async def story() -> int:
-        response = await RevocationStreams(look).open("")
+        response = await RevocationStreams().open("", look)
         assert response.stream is not None
         return len([piece async for piece in response.stream])
 

@@ -87,7 +87,8 @@ class IntrospectionEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             _require_confidential(proven)
-            caller = _Caller(proven.client, await self.apis.audience_of(proven.client))
+            api = await self.apis.of_credential(proven.client)
+            caller = _Caller(proven.client, "" if api is None else api.identifier)
             said = await self._said(caller, the_token(asked), request.at)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)

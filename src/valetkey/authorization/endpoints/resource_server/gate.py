@@ -7,7 +7,9 @@ from valetkey.authorization.endpoints.client.request import (
     ClientRequest,
     ClientRequestAuthentication,
 )
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form
@@ -15,9 +17,18 @@ from valetkey.web.form import Form
 
 @dataclass(frozen=True, slots=True)
 class ResourceServerGate:
-    """Admits only the resource server."""
+    """Admits only the resource server, or also the credentials of declared APIs."""
 
     door: ClientRequestAuthentication
+    apis: ApiDirectory
+
+    async def api(self, request: Request) -> Api:
+        """Return the API that sent the request. Refused with `invalid_client` for other clients."""
+        proven = await self.door.prove(request, ClientRequest(Form({}), in_query=False))
+        api = await self.apis.of_credential(proven.client)
+        if api is None:
+            raise Refused(not_proven("resource_server", "an API", "another client"))
+        return api
 
     async def require(self, request: Request) -> None:
         """Refused with `invalid_client` unless the resource server sent the request."""

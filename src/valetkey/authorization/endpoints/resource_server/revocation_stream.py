@@ -58,19 +58,18 @@ Look = Callable[[str], Awaitable[Page]]
 class RevocationStreams:
     """The streams of one process."""
 
-    def __init__(self, look: Look) -> None:
-        """Read pages with `look`."""
-        self._look = look
+    def __init__(self) -> None:
+        """Begin without any."""
         self._open = 0
 
-    async def open(self, cursor: str) -> Response:
-        """Open a stream at `cursor`. Raises Refused (503 if there are too many)."""
+    async def open(self, cursor: str, look: Look) -> Response:
+        """Stream what `look` reads from `cursor` on. Raises Refused (503 if there are too many)."""
         if self._open >= MOST:
             raise Refused(_FULL)
         # Read before the response starts, so that an invalid cursor is refused.
-        return Response(200, b"", _HEADERS, self._events(await self._look(cursor)))
+        return Response(200, b"", _HEADERS, self._events(await look(cursor), look))
 
-    async def _events(self, page: Page) -> AsyncGenerator[bytes]:
+    async def _events(self, page: Page, read: Look) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
             yield _event(page.cursor, page.revocations)
@@ -78,7 +77,7 @@ class RevocationStreams:
             for look in range(1, _LOOKS):
                 if not page.more:
                     await asyncio.sleep(_EVERY)
-                page = await self._look(page.cursor)
+                page = await read(page.cursor)
                 # The overlap is repeated by every page; a stream sends it once.
                 news = [e for e in page.revocations if told.get((e.kind, e.id)) != e.revoked_at]
                 told |= {(each.kind, each.id): each.revoked_at for each in news}

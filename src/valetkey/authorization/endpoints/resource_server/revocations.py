@@ -6,7 +6,9 @@ clocks differ write out of order.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
@@ -15,7 +17,9 @@ from valetkey.authorization.endpoints.resource_server.revocation_stream import (
     Page,
     RevocationStreams,
 )
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.storage.tokens.revocations import RevocationRecord, RevokedKind
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, json_response
@@ -27,11 +31,11 @@ PAGE = 1_000
 OVERLAP = 90
 """Seconds that are repeated: clocks may differ by 60, and a transaction may take 30."""
 
-_CURSOR = re.compile(r"([0-9]{1,12})(?:\.([a-z]{1,10})\.([\x21-\x7e]{1,120}))?")
+_CURSOR = re.compile(r"([0-9]{1,12})(?:\.([a-z]{1,10})\.([\x21-\x7e]{1,500}))?")
 
 
 class RevocationsEndpoint:
-    """The feed for the resource server: one page, or a stream of events."""
+    """The feed for the resource server or a declared API: one page, or a stream of events."""
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class RevocationsEndpoint:
         self._gate = gate
         self._refuse = refuse
         self._now = now
-        self._streams = RevocationStreams(self._look)
+        self._streams = RevocationStreams()
 
     async def __call__(self, request: Request) -> Response:
         """Return a page of at most 1,000 entries and the cursor of the next one.
@@ -54,29 +58,42 @@ class RevocationsEndpoint:
         where to continue.
         """
         try:
-            await self._gate.require(request)
+            look = partial(self._look, await self._gate.api(request))
             after = read_query(request.query or request.hidden_query).get("after") or ""
             if EVENT_STREAM in (request.headers.get("accept") or ""):
                 resumed = request.headers.get("last-event-id")
-                return await self._streams.open(after if resumed is None else resumed)
-            page = await self._look(after)
+                return await self._streams.open(after if resumed is None else resumed, look)
+            page = await look(after)
         except Refused as refused:
             return self._refuse(request, refused.refusal)
         body = {"cursor": page.cursor, "revocations": page.revocations}
         return json_response(body, 200, (("cache-control", "no-store"),))
 
-    async def _look(self, cursor: str) -> Page:
+    async def _look(self, api: Api, cursor: str) -> Page:
         at, kind, subject = _parse(cursor)
         # Taken before the table is read: later entries belong to the next page.
         now = self._now()
-        records = await self._store.read(
-            lambda tx: tuple(tx.revocations.page(at, kind, subject, PAGE))
-        )
+
+        def read(tx: Transaction) -> Sequence[RevocationRecord]:
+            if api.is_default:
+                return tx.revocations.page(at, kind, subject, PAGE)
+            return tx.revocations.page_of_api(api, at, kind, subject, PAGE)
+
+        records = await self._store.read(read)
         if len(records) == PAGE:
             last = records[-1]
-            return Page(f"{last.revoked_at}.{last.kind}.{last.id}", records, True, last.revoked_at)
+            cursor = f"{last.revoked_at}.{last.kind}.{last.id}"
+            return Page(cursor, _told(records), True, last.revoked_at)
         after = Instant(max(0, now - OVERLAP))
-        return Page(str(after), records, False, after)
+        return Page(str(after), _told(records), False, after)
+
+
+def _told(records: Sequence[RevocationRecord]) -> tuple[RevocationRecord, ...]:
+    """Return the records as followers know them: to an API, its own end is that of everything."""
+    return tuple(
+        replace(each, kind=RevokedKind.ALL, id="all") if each.kind is RevokedKind.API else each
+        for each in records
+    )
 
 
 def _parse(text: str) -> tuple[Instant, str, str]:

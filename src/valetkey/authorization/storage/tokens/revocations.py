@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from valetkey.authorization.model.register.api import Api
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days, later
@@ -68,16 +69,44 @@ class Revocations:
         return added == 1
 
     def page(self, at: Instant, kind: str, subject: str, limit: int) -> Sequence[RevocationRecord]:
-        """Return at most `limit` revocations in time order after a position."""
+        """Return at most `limit` revocations in time order after a position.
+
+        For the default API, which has no use for the endings of others.
+        """
         return _REVOCATIONS.all(
             self.db,
-            "SELECT * FROM revocations WHERE revoked_at > :at OR (revoked_at = :at"
-            " AND (kind > :kind OR (kind = :kind AND subject > :subject)))"
+            "SELECT * FROM revocations WHERE kind <> 'api' AND (revoked_at > :at"
+            " OR (revoked_at = :at AND (kind > :kind OR (kind = :kind AND subject > :subject))))"
             " ORDER BY revoked_at, kind, subject LIMIT :limit",
             at=at,
             kind=kind,
             subject=subject,
             limit=limit,
+        )
+
+    def page_of_api(
+        self, api: Api, at: Instant, kind: str, subject: str, limit: int
+    ) -> Sequence[RevocationRecord]:
+        """Return the same for a declared API: what may concern its tokens.
+
+        Its tokens and the grants for it. Clients and users that ended as a whole are named to every
+        API: which of them had its tokens is not known once their rows are deleted.
+        """
+        return _REVOCATIONS.all(
+            self.db,
+            "SELECT * FROM revocations WHERE (revoked_at > :at"
+            " OR (revoked_at = :at AND (kind > :kind OR (kind = :kind AND subject > :subject))))"
+            " AND (kind IN ('all', 'client', 'user') OR (kind = 'api' AND subject = :identifier)"
+            " OR (kind = 'token' AND audience = :identifier)"
+            " OR (kind = 'grant' AND EXISTS (SELECT 1 FROM grant_apis"
+            " WHERE grant_apis.grant_id = subject AND grant_apis.api_id = :api_id)))"
+            " ORDER BY revoked_at, kind, subject LIMIT :limit",
+            at=at,
+            kind=kind,
+            subject=subject,
+            limit=limit,
+            identifier=api.identifier,
+            api_id=api.id,
         )
 
     def covers(self, token_id: str, client_id: str, issued_at: Instant) -> bool:

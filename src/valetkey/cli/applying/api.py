@@ -1,0 +1,48 @@
+"""Apply one API of the file."""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from valetkey.authorization.actions.apis import (
+    ApiMetadata,
+    ApiRegistrar,
+    changed_fields,
+    metadata_of,
+)
+from valetkey.authorization.protocol.resource import canonical
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class WantedApi:
+    """An API of the file, with an id to use if it is new."""
+
+    wanted: Wanted
+    fresh_id: str
+
+
+def carry_out(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instant) -> Step:
+    """Declare or change the API. Raises Unfit if the rules do not allow it."""
+    wanted = api.wanted
+    given = {name: value for name, value in wanted.given.items() if name != "disabled"}
+    said = cast("dict[str, Any]", given)
+    there = tx.apis.find_by_key(canonical(wanted.text("identifier")))
+    if there is None:
+        made = keeper.register(tx, ApiMetadata(**said), now, api_id=api.fresh_id)
+        if isinstance(made, tuple):
+            raise unfit(wanted, made)
+        if wanted.given.get("disabled") is True:
+            keeper.disable(tx, made, now)
+        return Step(Action.MAKE, "api", made.identifier)
+    changed = keeper.change(tx, there, replace(metadata_of(there), **said), now)
+    if isinstance(changed, tuple):
+        raise unfit(wanted, changed)
+    names = list(changed_fields(there, changed))
+    if "disabled" in wanted.given:
+        disable = wanted.given["disabled"] is True
+        if (keeper.disable if disable else keeper.enable)(tx, changed, now):
+            names.append("disabled")
+    return changed_or_kept("api", changed.identifier, names)

@@ -1,0 +1,131 @@
+"""APIs in both databases: endings in batches, the feed, and disabling against issuing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from valetkey.authorization.actions import endings
+from valetkey.authorization.actions.endings import end_all_of_api, work_off
+from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.register.api import Api, generations
+from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.apis import ApiDirectory, default_api
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.scope import Scope
+from valetkey.testing.storage_story import NOW, Memory, client, grant, user
+
+DEFAULT = default_api("https://api.example", "API", {}, Scope())
+CALENDAR = replace(
+    default_api("https://mcp.example.com/mcp", "Calendar", {"see": "see"}, Scope(("sync",))),
+    id="api_1",
+    access_token_format=AccessTokenFormat.JWT,
+    clients=frozenset({"printer", "robot"}),
+    created_at=NOW,
+    changed_at=NOW,
+)
+BY = by_cli("test")
+
+
+@pytest.fixture
+def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
+    memory = Memory(database_url, tmp_path)
+    memory.write(lambda tx: tx.clients.register(client()))
+    memory.write(lambda tx: tx.users.register(user()))
+    memory.write(_declare)
+    yield memory
+    memory.close()
+
+
+def _declare(tx: Transaction) -> bool:
+    tx.apis.hold_all()
+    return tx.apis.add(CALENDAR, CALENDAR.identifier)
+
+
+def _disable(tx: Transaction) -> None:
+    acting = tx.acting(BY)
+    api = acting.apis.find_to_change("api_1")
+    assert api is not None
+    acting.apis.disable(api.id, NOW)
+    end_all_of_api(acting, api, NOW, "api_disabled")
+
+
+def _work_off(memory: Memory) -> None:
+    while memory.write(lambda tx: work_off(tx, NOW)):
+        pass
+
+
+def test_api_is_read_as_it_was_written(memory: Memory) -> None:
+    assert memory.read(lambda tx: tx.apis.find_by_key(CALENDAR.identifier)) == CALENDAR
+    assert memory.read(lambda tx: tx.apis.page("", 10)) == [CALENDAR]
+    assert memory.read(lambda tx: tx.apis.has_machine_scope("sync"))
+    assert not memory.read(lambda tx: tx.apis.has_machine_scope("see"))
+
+
+def test_disabling_ends_grants_in_batches_and_leaves_other_apis(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "BATCH", 2)
+    memory.write(lambda tx: [_issue(tx, f"gr_a{n}", (CALENDAR,)) for n in range(5)])
+    memory.write(lambda tx: _issue(tx, "gr_mixed", (DEFAULT, CALENDAR)))
+    memory.write(lambda tx: tx.grants.issue(grant("gr_default")))
+    memory.write(_disable)
+    _work_off(memory)
+    for name in [f"gr_a{n}" for n in range(5)]:
+        assert _is_over(memory, name)
+    assert not _is_over(memory, "gr_mixed")
+    assert not _is_over(memory, "gr_default")
+    marked = memory.read(lambda tx: tx.revocations.ended_api(CALENDAR.identifier, NOW))
+    assert marked
+
+
+def test_feed_of_an_api_is_filtered_by_its_grants_and_tokens(memory: Memory) -> None:
+    def write(tx: Transaction) -> None:
+        _issue(tx, "gr_in", (CALENDAR,))
+        for kind, subject, audience in (
+            (RevokedKind.GRANT, "gr_in", ""),
+            (RevokedKind.GRANT, "gr_out", ""),
+            (RevokedKind.TOKEN, "at_in", CALENDAR.identifier),
+            (RevokedKind.TOKEN, "at_out", DEFAULT.identifier),
+            (RevokedKind.USER, "1001", ""),
+            (RevokedKind.API, CALENDAR.identifier, ""),
+            (RevokedKind.API, "https://other.example", ""),
+        ):
+            tx.revocations.add(kind, subject, NOW, audience)
+
+    memory.write(write)
+    page = memory.read(lambda tx: tx.revocations.page_of_api(CALENDAR, Instant(0), "", "", 10))
+    assert {each.id for each in page} == {"gr_in", "at_in", "1001", CALENDAR.identifier}
+    default = memory.read(lambda tx: tx.revocations.page(Instant(0), "", "", 10))
+    assert {each.id for each in default} == {"gr_in", "gr_out", "at_in", "at_out", "1001"}
+
+
+def test_nothing_issued_while_disabling_survives(memory: Memory) -> None:
+    directory = ApiDirectory(memory.store, lambda: -1, DEFAULT)
+
+    def work(tx: Transaction, number: int) -> str:
+        if number == 0:
+            _disable(tx)
+            return ""
+        found = directory.requested_in(tx, (CALENDAR.identifier,), client())
+        if isinstance(found, Refusal):
+            return ""
+        _issue(tx, f"gr_race{number}", found)
+        return f"gr_race{number}"
+
+    issued = [name for name in memory.contend(work) if name]
+    _work_off(memory)
+    assert all(_is_over(memory, name) for name in issued)
+
+
+def _issue(tx: Transaction, grant_id: str, apis: tuple[Api, ...]) -> bool:
+    return tx.grants.issue(grant(grant_id), generations(apis))
+
+
+def _is_over(memory: Memory, grant_id: str) -> bool:
+    found = memory.read(lambda tx: tx.grants.find(grant_id))
+    return found is None or found.grant.revoked_at is not None
