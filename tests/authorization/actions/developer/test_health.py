@@ -117,7 +117,7 @@ def test_nothing_is_called_unused_while_events_wait_to_be_counted(sqlite_url: st
 
 def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -> None:
     async def story(it: World) -> None:
-        optional = replace(GOOD, profile_name=ProfileName.CLASSIC)
+        optional = replace(GOOD, profile_name=ProfileName.CLASSIC, requires_pkce=False)
         assert (await found(it, optional, OLD))[FindingKind.PKCE_UNUSED].fix is None
         await note(it, PKCE_MISSING, Instant(OLD - days(5)))
         await note(it, PKCE_USED, OLD)
