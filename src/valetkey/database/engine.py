@@ -136,8 +136,15 @@ class Engine(Protocol):
         """Run `work` against one consistent snapshot. For look-ups by key: microseconds."""
         ...
 
+    def read_one(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """Run `work`, which sends a single SELECT, without a transaction: half the cost of `read`.
+
+        A second statement raises RuntimeError: it would see another snapshot.
+        """
+        ...
+
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
-        """Return the first row of a single statement, at half the cost of `read`."""
+        """Return the first row of a single statement, as `read_one` does."""
         ...
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:

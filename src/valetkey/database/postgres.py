@@ -43,6 +43,11 @@ class Postgres:
         refuse_nesting()
         return self._pool.run(Kind.READ, work)
 
+    def read_one(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """See `Engine.read_one`. Raises `Overloaded`."""
+        refuse_nesting()
+        return self._pool.run(Kind.LOOK, work)
+
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
         """See `Engine.row`. Raises `Overloaded`."""
         refuse_nesting()

@@ -313,6 +313,17 @@ class PostgresConnection:
         return self.failure
 
 
+class SingleStatement(PostgresConnection):
+    """The connection given to the work of `Engine.read_one`: it ends with the first statement."""
+
+    __slots__ = ()
+
+    def _send(self, sql: str, params: dict[str, object]) -> Channel:
+        channel = super()._send(sql, params)
+        self.end()
+        return channel
+
+
 def run_work(connection: PostgresConnection, work: Callable[[Connection], T]) -> T:
     """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
     try:

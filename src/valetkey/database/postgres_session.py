@@ -16,6 +16,7 @@ from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
     SETTINGS_OF_A_TRANSACTION,
     PostgresConnection,
+    SingleStatement,
     in_our_words,
     limits_of_session,
     open_channel,
@@ -226,8 +227,9 @@ class Session:
         known: dict[str, Row | None] = {}
         keep = not kind.reading
         guessed = False
+        begin = SingleStatement if kind is Kind.LOOK else PostgresConnection
         if len(batch) == 1:
-            connection = PostgresConnection(channel, known, reading=kind.reading, sure=sure)
+            connection = begin(channel, known, reading=kind.reading, sure=sure)
             self._one(connection, batch[0])
             keep &= batch[0].problem is None
             guessed = connection.guessed
@@ -235,7 +237,7 @@ class Session:
             if not kind.reading:
                 channel.send(_IMPATIENT)
             for asked in batch:
-                connection = PostgresConnection(channel, known, reading=kind.reading, sure=sure)
+                connection = begin(channel, known, reading=kind.reading, sure=sure)
                 self._one(connection, asked)
                 if asked.problem is not None and connection.wrote:
                     raise _OneByOne

@@ -20,6 +20,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.sqlite_connection import (
     LogIndex,
+    SingleStatement,
     SQLiteConnection,
     copy,
     in_our_words,
@@ -83,6 +84,11 @@ class SQLite:
         # Checked here and not in the coroutine: work that forgets to await it must fail too.
         refuse_nesting()
         return self._read(work)
+
+    def read_one(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
+        """See `Engine.read_one`; on the calling thread."""
+        refuse_nesting()
+        return self._read_one(work)
 
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
         """See `Engine.row`; on the calling thread. A single statement is its own snapshot."""
@@ -158,6 +164,9 @@ class SQLite:
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return self._snapshot(work)
+
+    async def _read_one(self, work: Callable[[Connection], T]) -> T:
+        return run_work(SingleStatement(self._reader().raw, {}), work)
 
     async def _row(self, sql: str, params: dict[str, object]) -> Row | None:
         try:

@@ -286,6 +286,17 @@ class SQLiteConnection:
         return self.failure
 
 
+class SingleStatement(SQLiteConnection):
+    """The connection given to the work of `Engine.read_one`: it ends with the first statement."""
+
+    __slots__ = ()
+
+    def _ask(self, sql: str, params: dict[str, object]) -> list[Row]:
+        found = super()._ask(sql, params)
+        self.end()
+        return found
+
+
 def run_work(connection: SQLiteConnection, work: Callable[[Connection], T]) -> T:
     """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
     try:

@@ -98,6 +98,19 @@ class EngineLookConformance:
 
         tell_story(engine_url, story)
 
+    def test_read_of_one_statement_ends_with_it(self, engine_url: str) -> None:
+        """A second one would see another snapshot."""
+        count = "SELECT count(*) FROM notes"
+
+        async def story(engine: Engine) -> None:
+            same(await engine.read_one(lambda db: db.row(count)), (0,))
+            same(await engine.read_one(lambda _: None), None)
+            many = [engine.read_one(lambda db: db.rows(count)) for _ in range(40)]
+            same([list(rows) for rows in await asyncio.gather(*many)], [[(0,)]] * 40)
+            await raises(RuntimeError, engine.read_one, lambda db: (db.row(count), db.row(count)))
+
+        tell_story(engine_url, story)
+
     def test_shared_numbers_hold_what_was_read_until_the_commit(self, engine_url: str) -> None:
         """A transaction that excludes a number waits for all that share it."""
         count = "SELECT COUNT(*) FROM notes"

@@ -75,7 +75,7 @@ class Browsers:
         if not cookie:
             return None
         key, sessions, now = self.keyring.fingerprint_key, self.sessions, request.at
-        found = await self.store.read(
+        found = await self.store.read_one(
             lambda tx: find_present(tx, cookie, client_id, key, sessions, now)
         )
         if found is not None and found.signed_in.is_stale(now):

@@ -76,7 +76,7 @@ class ClientDirectory:
         changed = self._store.engine.changed()
         if changed == self._changed:
             return
-        number = await self._store.read(lambda tx: revision(tx.db))
+        number = await self._store.read_one(lambda tx: revision(tx.db))
         self._changed = changed
         if number != self._revision:
             # In this order, for those who ask `is_current` meanwhile.

@@ -1,7 +1,7 @@
 """Store of grants: what users let clients do. A family of refresh tokens is one row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
@@ -95,6 +95,20 @@ class Grants(Struct, frozen=True):
             " JOIN users ON users.uid = grants.uid"
             " LEFT JOIN sessions ON sessions.id = grants.session_id WHERE grants.id = :id",
             id=grant_id,
+        )
+
+    def find_of_token(
+        self, grant_id: str, token_id: str, issued_at: Instant
+    ) -> tuple[StandingGrant, User] | None:
+        """Return the grant of a JWT and its user; it is not live if the token was revoked."""
+        return _GRANTS_OF_TOKENS.find(
+            self.db,
+            "SELECT * FROM grants JOIN clients ON clients.id = grants.client_id"
+            " JOIN users ON users.uid = grants.uid"
+            " LEFT JOIN sessions ON sessions.id = grants.session_id WHERE grants.id = :id",
+            id=grant_id,
+            token_id=token_id,
+            issued_at=issued_at,
         )
 
     def live_of_user(self, uid: Uid, now: Instant, limit: int) -> Sequence[Grant]:
@@ -243,4 +257,23 @@ def _pair(found: StandingGrant, user: User) -> tuple[StandingGrant, User]:
     return found, user
 
 
+def _of_token(found: StandingGrant, user: User, revoked: bool) -> tuple[StandingGrant, User]:
+    if revoked:
+        standing = replace(found.standing, token_revoked=True)
+        found = StandingGrant(found.grant, standing, found.previous)
+    return found, user
+
+
 _GRANTS_WITH_USERS = Record(_pair, found=_STANDING_GRANTS, user=USERS)
+_GRANTS_OF_TOKENS = Record(
+    _of_token,
+    found=_STANDING_GRANTS,
+    user=USERS,
+    revoked=Column(
+        sql="EXISTS (SELECT 1 FROM revocations WHERE kind = 'token' AND subject = :token_id)"
+        " OR EXISTS (SELECT 1 FROM revocations WHERE kind = 'client'"
+        " AND subject = grants.client_id AND revocations.revoked_at >= :issued_at)"
+        " OR EXISTS (SELECT 1 FROM revocations WHERE kind = 'all' AND subject = 'all'"
+        " AND revocations.revoked_at >= :issued_at)"
+    ),
+)

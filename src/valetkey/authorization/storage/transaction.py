@@ -294,6 +294,10 @@ class Store:
         """Run `work` on one consistent snapshot; for look-ups by key."""
         return await self.engine.read(lambda db: work(Transaction(db, self.random)))
 
+    async def read_one(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work`, which sends a single statement, without a transaction around it."""
+        return await self.engine.read_one(lambda db: work(Transaction(db, self.random)))
+
     async def scan(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for lists and reports."""
         return await self.engine.scan(lambda db: work(Transaction(db, self.random)))

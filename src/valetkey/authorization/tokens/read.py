@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Generic, TypeVar
 
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
@@ -47,11 +48,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A token and its liveness; `grant` is set if the query for the liveness read it."""
+    """A token and its liveness; `grant` and `user` are set if the query for that read them."""
 
     read: Read
     standing: Liveness
     grant: Grant | None = None
+    user: User | None = None
 
 
 class _Verified:
@@ -233,16 +235,17 @@ class AccessTokenReader:
 
 
 def _found_by_value(tx: Transaction, read: Read) -> Found:
-    revoked = tx.revocations.covers(read.token_id, read.client_id, read.issued_at)
     if read.grant_id is None:
+        revoked = tx.revocations.covers(read.token_id, read.client_id, read.issued_at)
         client = tx.clients.find(read.client_id)
         disabled = client is None or client.disabled_at is not None
         return Found(read, Liveness(client_disabled=disabled, token_revoked=revoked))
-    found = tx.grants.find(read.grant_id)
+    found = tx.grants.find_of_token(read.grant_id, read.token_id, read.issued_at)
     # A grant that was deleted has ended.
     if found is None:
         return Found(read, Liveness(grant_revoked=True))
-    return Found(read, replace(found.standing, token_revoked=revoked), found.grant)
+    standing, user = found
+    return Found(read, standing.standing, standing.grant, user)
 
 
 def _read(token: ReferenceToken) -> Read:

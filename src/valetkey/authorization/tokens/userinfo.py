@@ -52,6 +52,10 @@ class UserInfo:
         said = {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
         return said | {**told.stored}
 
+    def takes_one_statement(self, read: Read | None) -> bool:
+        """Return whether `tell` sends a single statement for this content of a JWT."""
+        return read is not None and read.grant_id is not None
+
     def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> UserInfoGrant:
         """Determine what the token's scope and its grant's `claims` parameter request.
 
@@ -76,7 +80,7 @@ class UserInfo:
                     about=live.client_id,
                 )
             )
-        user = tx.users.find(Uid(live.uid))
+        user = found.user or tx.users.find(Uid(live.uid))
         if user is None:
             refuse_token("a token of nobody")
         grant = found.grant

@@ -50,7 +50,7 @@ class MetadataEndpoint:
         return Response(200, self.rendered.body, _METADATA_HEADERS)
 
     async def _render(self, changed: int) -> None:
-        number = await self.store.read(lambda tx: revision(tx.db))
+        number = await self.store.read_one(lambda tx: revision(tx.db))
         if number != self.rendered.revision:
             facts = await self.store.read(self._facts)
             document = server_metadata(facts)

@@ -51,7 +51,8 @@ class UserInfoEndpoint:
         if known is not None and known.holds(now):
             return known
         read = await self.userinfo.reader.read_by_value(token, now)
-        told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
+        ask = self.store.read_one if self.userinfo.takes_one_statement(read) else self.store.read
+        told = await ask(lambda tx: self.userinfo.tell(tx, token, read, now))
         self.known.keep(token, mark, told)
         return told
 
