@@ -14,6 +14,7 @@ import pytest
 from tests.authorization.actions.admin.test_owner import ada_as_owner
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
+from tests.authorization.model.api_events import apis, devices
 from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
@@ -267,6 +268,8 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await letters(it)
         await _account(it)
         await _groups(it)
+        await apis(it)
+        await devices(it, _WORD, told)
         await ends(it)
         await second_factors(it, told)
         await _registered(it, told)

@@ -8,6 +8,7 @@ it says no more than the one presented (impersonation).
 
 from dataclasses import replace
 
+from valetkey.authorization.grant_types.family import not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
     GrantType,
@@ -82,6 +83,9 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     scope = request.wanted_scope() or allowed
     if not scope or not scope <= allowed:
         return outside_scope(allowed)
+    refused = not_admitted(tx, client, Uid(read.uid))
+    if refused is not None:
+        return refused
     user = tx.users.find(Uid(read.uid))
     granted = issue_access_token(
         tx,

@@ -7,6 +7,7 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.resource import (
     MOST,
     canonical,
+    identifier_fault,
     several_targets,
     split,
     wrong_target,
@@ -71,6 +72,9 @@ class ApiDirectory:
         key = canonical(identifier)
         if key == self._default_key:
             return self.default
+        # Databases cannot store every text that a request can contain.
+        if identifier_fault(identifier):
+            return None
         known = self._at(tx)
         found = None if known is None else known.by_key.get(key)
         if found is None:

@@ -8,6 +8,11 @@ import pytest
 from tests.authorization.endpoints.world import ADA, FORM, Answer, Service, run
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.operations.groups import (
+    ADD_GROUP_MEMBER,
+    CREATE_GROUP,
+    GroupWanted,
+)
 from valetkey.authorization.protocol.claims import CLAIMS_OF
 from valetkey.authorization.storage.transaction import Transaction
 
@@ -82,6 +87,8 @@ def test_with_openid_alone_it_says_who_and_nothing_else(tmp_path: Path, database
 def test_each_scope_adds_its_claims(tmp_path: Path, scope: str) -> None:
     async def story(it: Service) -> None:
         await _record(it, WHOLE)
+        await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
+        await it.perform(ADD_GROUP_MEMBER, {"group": "staff", "uid": "1001"})
         said = (await _ask(it, await _token(it, f"openid {scope}"))).json
         assert set(said) == {"sub", *CLAIMS_OF[scope]}
 

@@ -140,6 +140,9 @@ class IntrospectionEndpoint:
         found = self.reader.find_for_any_api(tx, token, read, now)
         if found is None:
             return _INACTIVE, None
+        audience = found.read.audience
+        if audience != self.reader.audience and self.apis.find(tx, audience) is None:
+            return _INACTIVE, None
         return self._tell(caller, found, now, self._subject(tx, caller, found.read.uid)), found
 
     def _tell(
