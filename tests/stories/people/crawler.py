@@ -15,6 +15,7 @@ MOST = 1_500
 """Requests of one crawl, at most: the site is bounded, and the test says so if it is not."""
 
 _LEAKS = re.compile(r"[<>{}'\"\\^`|\s]|%3C|%7B|\bNone\b|\bMacro\b|\bUndefined\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^>]*>")
 _LAST = (
     "/email/confirm",
     "/disable",
@@ -161,6 +162,8 @@ class Crawl:
     changing: tuple[str, ...] = ()
     #: Sentences of pages that are meant to refuse.
     refusals: tuple[str, ...] = ()
+    #: What no page may show.
+    never: tuple[str, ...] = ()
     #: What is typed into fields of these names.
     typed: Mapping[str, str] = field(default_factory=dict[str, str])
     findings: list[str] = field(default_factory=list[str])
@@ -249,6 +252,10 @@ class Crawl:
         is_page = answer.header("content-type").startswith("text/html")
         if not is_page or not address.startswith(self.below):
             return
+        shown = _TAG.sub(" ", answer.body)
+        for text in self.never:
+            if text in shown:
+                self._wrong(page, f"shows {text}")
         html = Html(answer.body)
         self._seen.setdefault(page, set()).update(html.ids)
         for link in html.links:

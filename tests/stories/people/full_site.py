@@ -26,9 +26,12 @@ from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.apis import default_api
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.federation import (
     FederationSettings,
@@ -41,8 +44,16 @@ from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, fresh_reference
 
+CALENDAR = replace(
+    default_api(
+        "https://calendar.example/", "Calendar", {"calendar:read": "see your calendar"}, Scope()
+    ),
+    id="api_calendar",
+    access_token_format=AccessTokenFormat.JWT,
+)
 WORD = "a good long password"
 URL = "http://localhost:8400"
 BOB = Uid(1002)
@@ -156,6 +167,9 @@ async def _people_and_apps(it: Service) -> None:
         assert dave is not None
         tx.users.change(replace(dave, disabled_at=now))
 
+        tx.apis.hold_all()
+        assert tx.apis.add(CALENDAR, canonical(CALENDAR.identifier))
+
     await it.write(work)
 
 
@@ -168,6 +182,14 @@ async def _use(it: Service) -> None:
             assert answer.status == 200, answer.body
             await it.refresh(client, answer.text("refresh_token"))
             it.clock.forward(days(1))
+    scope = f"notes:read {CALENDAR.qualified('calendar:read')}"
+    code = await it.code(PRINTER, scope, apis=(("", 0), (CALENDAR.id, 0)))
+    answer = await it.exchange(PRINTER, code, resource=CALENDAR.identifier)
+    assert answer.status == 200, answer.body
+    unknown = await it.refresh(
+        PRINTER, answer.text("refresh_token"), resource="https://other.example"
+    )
+    assert unknown.text("error") == "invalid_target"
     said = f"client_id={PRINTER}&client_secret={SECRET}&grant_type=password"
     await it.call("POST", f"/oauth/token?{said}&username=bob&password=x")
     it.clock.forward(LAG + 1)

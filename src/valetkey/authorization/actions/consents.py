@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import ConsentGiven
+from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.scope import Scope
 
@@ -27,7 +28,7 @@ def remember_consent(
         claims = before.claims.difference(asked_claims).union(claims)
     consent_id = tx.consents.put(replace(given, scope=scope, claims=claims))
     allowed = tuple(sorted(given.claims))
-    tx.events.add(
-        ConsentGiven(given.uid, given.client_id, str(given.scope), allowed), given.given_at
-    )
+    apis = tuple(api.identifier for api in tx.apis.of_scopes(given.scope))
+    names = str(plain(given.scope))
+    tx.events.add(ConsentGiven(given.uid, given.client_id, names, allowed, apis), given.given_at)
     return consent_id

@@ -1,7 +1,7 @@
 """The records that live at the authorization server, as the resource API shows and changes them."""
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, TypeVar
 
@@ -13,8 +13,10 @@ from valetkey.authorization.actions.users import Accounts, UserRecord, withdraw
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.read import Read
 from valetkey.kernel.moment import Instant
@@ -207,7 +209,8 @@ class Records:
         """What the user lets clients do."""
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
         names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
-        records = [authorization_record(grant, names[grant.client_id]) for grant in grants]
+        apis = tx.apis.of_scopes(scope for grant in grants for scope in grant.scope)
+        records = [authorization_record(grant, names[grant.client_id], apis) for grant in grants]
         return {"records": records}
 
     def read_authorization(
@@ -218,7 +221,8 @@ class Records:
         if found is None or found.grant.uid != read.uid or found.standing.ended(now):
             return _gone()
         name = _client_name(tx, found.grant.client_id)
-        return {"record": authorization_record(found.grant, name)}
+        apis = tx.apis.of_scopes(found.grant.scope)
+        return {"record": authorization_record(found.grant, name, apis)}
 
     def delete_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
@@ -258,13 +262,14 @@ def client_record(client: Client) -> Record:
     }
 
 
-def authorization_record(grant: Grant, client_name: str) -> Record:
-    """What a user let a client do, as the API shows it."""
+def authorization_record(grant: Grant, client_name: str, apis: Sequence[Api]) -> Record:
+    """What a user let a client do, as the API shows it; `apis` include those of its scopes."""
+    owners = {unqualified(name)[0] for name in grant.scope}
     return {
         "id": grant.id,
         "client_id": grant.client_id,
         "client_name": client_name,
-        "scope": str(grant.scope),
+        **scope_record(grant.scope, [api for api in apis if api.id in owners]),
         "created_at": grant.created_at,
         "last_used_at": grant.last_used_at,
         "expires_at": grant.expires_at,

@@ -1,8 +1,9 @@
 """Resource indicators: which API a request names, and what is granted at each (RFC 8707)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -156,10 +157,59 @@ def plain(scope: Scope) -> Scope:
     return Scope(tuple(dict.fromkeys(unqualified(name)[1] for name in scope)))
 
 
-def unqualified(name: str) -> tuple[str, str]:
-    """Return the id of the API and the plain name of a name in a grant; "" is the default API."""
-    before, separator, after = name.partition("#")
-    return (before, after) if separator else ("", name)
+@dataclass(frozen=True, slots=True)
+class ScopeText:
+    """A scope of a grant or a consent as pages show it.
+
+    `stored` is its name there and `name` the one that clients know. `api` is the name of its API,
+    "" for the default API and the account. `sentence` is "" if the API no longer declares it.
+    """
+
+    stored: str
+    name: str
+    api: str
+    sentence: str
+
+
+def described(
+    scope: Iterable[str], apis: Sequence[Api], default: Mapping[str, str]
+) -> Sequence[ScopeText]:
+    """Return the scopes in words, grouped by API: the default API and the account come first.
+
+    `default` are the sentences of these two, `apis` the others in their order. A scope of an API
+    that is not among them is left out: a deleted API allows nothing.
+    """
+    groups: dict[str, list[ScopeText]] = {"": [], **{api.id: [] for api in apis}}
+    known = {api.id: api for api in apis if api.id}
+    for stored in scope:
+        owner, name = unqualified(stored)
+        api = known.get(owner)
+        if api is not None:
+            text = ScopeText(stored, name, api.name, api.scopes.get(name, ""))
+            groups[owner].append(text)
+        elif not owner:
+            groups[""].append(ScopeText(stored, name, "", default.get(name, "")))
+    return [text for group in groups.values() for text in group]
+
+
+def scope_record(scope: Scope, apis: Sequence[Api]) -> Mapping[str, object]:
+    """Return the scope of a grant or a consent for programs.
+
+    `scope` are the names that clients know; `apis` tells which of them are for which API, the
+    default API and APIs that were deleted excepted.
+    """
+    owned = [unqualified(name) for name in scope]
+    return {
+        "scope": str(plain(scope)),
+        "apis": [
+            {
+                "identifier": api.identifier,
+                "name": api.name,
+                "scope": " ".join(name for owner, name in owned if owner == api.id),
+            }
+            for api in apis
+        ],
+    }
 
 
 def at(api: Api, granted: Scope) -> Scope:

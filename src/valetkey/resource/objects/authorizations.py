@@ -23,6 +23,16 @@ OBJECT = ResourceObject(
         "client_id": {"type": "string", "examples": ["notes-printer"]},
         "client_name": {"type": "string", "examples": ["Notes Printer"]},
         "scope": {"type": "string", "examples": ["notes:read"]},
+        "apis": {
+            "type": "array",
+            "description": "Which names of scope are for which API, other than this one.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    name: {"type": "string"} for name in ("identifier", "name", "scope")
+                },
+            },
+        },
         "created_at": {"type": "integer", "description": "Seconds since 1970, UTC."},
         "last_used_at": {"type": ["integer", "null"]},
         "expires_at": {"type": ["integer", "null"]},

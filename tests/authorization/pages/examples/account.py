@@ -66,6 +66,7 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
             PermissionLine("add and delete photos", Used.NOT_SINCE, ago(4_000_000)),
             PermissionLine("see 50% of %s"),
             PermissionLine("know your email address", Used.TOLD),
+            PermissionLine("see your calendar", api="<b>Calendar"),
         ),
         since=ago(9_000_000),
         last_used=ago(200),

@@ -7,6 +7,7 @@ from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.actions.developer.health import Finding, FindingKind, Fix, Severity
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.protocol.resource import ScopeText
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.developer.monitoring.advice import advice_on
 from valetkey.authorization.site.developer.monitoring.failures import (
@@ -110,10 +111,14 @@ def _usage(*, used: bool) -> UsagePage:
     )
 
 
+CALENDAR = ScopeText("api_1#calendar:read", "calendar:read", "<b>Calendar", "see your calendar")
+
+
 def _person(uid: int, name: str = "", email: str = "") -> PersonLine:
     scope = ("openid", "notes:read") if uid % 2 else ("notes:read", "notes:write", "files:read")
     last = When(Instant(NOW - hours(uid % 70)), NOW) if uid % 3 else None
-    return PersonLine(str(uid), scope, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
+    texts = (*(ScopeText(name, name, "", "") for name in scope), CALENDAR)
+    return PersonLine(str(uid), texts, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
 
 
 def _finding(finding: Finding) -> FindingLine:

@@ -12,6 +12,7 @@ from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import is_somebody_else
 from valetkey.authorization.model.event.people import DataExported
+from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -86,7 +87,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
             {
                 "client_id": each.client_id,
                 "app": _name(tx, each.client_id),
-                "scope": str(each.scope),
+                **scope_record(each.scope, tx.apis.of_scopes(each.scope)),
                 "claims": sorted(each.claims),
                 "given_at": _moment(each.given_at),
             }
@@ -139,7 +140,7 @@ def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
         yield {
             "client_id": grant.client_id,
             "app": _name(tx, grant.client_id),
-            "scope": str(grant.scope),
+            **scope_record(grant.scope, tx.apis.of_scopes(grant.scope)),
             "last_used": {
                 use.scope: _moment(use.last_used_at) for use in tx.scope_uses.of_grant(grant.id)
             },

@@ -7,12 +7,13 @@ from valetkey.authorization.model.event.event import ByClient, ByUser
 
 @dataclass(frozen=True, slots=True)
 class ConsentGiven(ByUser):
-    """A user allowed a client this scope and these individually requested claims."""
+    """A user allowed a client this scope, at these APIs, and individually requested claims."""
 
     uid: int
     client_id: str
     scope: str
     claims: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,12 @@ class Api:
         return f"{self.id}#{name}" if self.id else name
 
 
+def unqualified(name: str) -> tuple[str, str]:
+    """Return the id of the API and the plain name of a name in a grant; "" is the default API."""
+    before, separator, after = name.partition("#")
+    return (before, after) if separator else ("", name)
+
+
 def generations(apis: Sequence[Api]) -> tuple[ApiGeneration, ...]:
     """Return what codes and grants keep of their APIs: nothing for the default API alone."""
     if len(apis) == 1 and apis[0].is_default:

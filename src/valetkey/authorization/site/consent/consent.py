@@ -1,5 +1,6 @@
 """/oauth/consent: may the app do this? And the way to another account."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
@@ -24,10 +25,9 @@ from valetkey.authorization.layout.addresses import (
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places
-from valetkey.authorization.protocol.resource import unqualified
+from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.page import (
     Act,
@@ -216,7 +216,11 @@ class ConsentPages:
             csrf=request.csrf,
             app=asking_app(pending.client, pending.asked, signed_in=True),
             person=shown_person(signed_in),
-            scopes=self._lines(pending.asked, required, chosen=not nothing_chosen),
+            scopes=scope_lines(
+                described(pending.asked.scope, pending.asked.apis, self.server.scopes),
+                required,
+                chosen=not nothing_chosen,
+            ),
             claims=tuple(
                 ClaimLine(name, CLAIM_WORDS[name], not nothing_chosen)
                 for name in pending.asked.single_claims
@@ -229,22 +233,6 @@ class ConsentPages:
         status = _NOTHING_CHOSEN if nothing_chosen else 200
         return Show(page, status, returns_to=pending.asked.returns.redirect_uri)
 
-    def _lines(
-        self, asked: AuthorizationRequest, required: Scope, *, chosen: bool
-    ) -> tuple[ScopeLine, ...]:
-        """Return the scopes of the default API and of the account, then those of each other API."""
-        named = {api.id: api for api in asked.apis}
-        lines: list[ScopeLine] = []
-        for name in asked.scope:
-            owner, said = unqualified(name)
-            if owner:
-                api = named[owner]
-                lines.append(ScopeLine(name, api.scopes[said], chosen=chosen, api=api.name))
-            else:
-                lines.append(ScopeLine(name, self.server.scopes[name], name in required, chosen))
-        order = ["", *(api.name for api in asked.apis)]
-        return tuple(sorted(lines, key=lambda line: order.index(line.api)))
-
     def _lasts(self, pending: Pending) -> int:
         policy, client = self.server.policy, pending.client
         once = max(policy.lifetime_of(client, api) for api in pending.asked.apis)
@@ -253,6 +241,16 @@ class ConsentPages:
         if client.may_use(GrantTypeName.REFRESH_TOKEN):
             return policy.refresh_token_lifetime
         return once
+
+
+def scope_lines(
+    texts: Iterable[ScopeText], required: Scope, *, chosen: bool
+) -> tuple[ScopeLine, ...]:
+    """Return the scopes as boxes, those of `required` with a mark in place of the box."""
+    return tuple(
+        ScopeLine(text.stored, text.sentence, text.stored in required, chosen, text.api)
+        for text in texts
+    )
 
 
 def _before(pending: Pending) -> Consent | None:

@@ -22,7 +22,13 @@ from valetkey.authorization.model.device_code import (
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
-from valetkey.authorization.site.consent.consent import Change, ScopeLine, changes_since
+from valetkey.authorization.protocol.resource import described
+from valetkey.authorization.site.consent.consent import (
+    Change,
+    ScopeLine,
+    changes_since,
+    scope_lines,
+)
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -228,9 +234,8 @@ class DevicePages:
             code=_shown(request),
             app=shown_app(client, place, signed_in=True),
             person=shown_person(request.signed_in),
-            scopes=tuple(
-                ScopeLine(name, self.server.scopes[name], name in required, not nothing_chosen)
-                for name in found.scope
+            scopes=scope_lines(
+                described(found.scope, (), self.server.scopes), required, chosen=not nothing_chosen
             ),
             changes=changes_since(before, client),
             asked=When(found.code.created_at, request.now),

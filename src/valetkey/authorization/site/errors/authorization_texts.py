@@ -329,13 +329,28 @@ Retry-After: 1""",
             *rfc(6749, "4.1.2.1"),
         ),
         ErrorCode.INVALID_TARGET: ErrorText(
-            "The resource that a token is wanted for is not one that this server serves.",
+            "The request names an API for which this app cannot get a token.",
             (
-                "The resource parameter is not the address of a registered resource server.",
-                "It is not an absolute address, or has a fragment.",
+                "No API has the value of resource as its identifier, compared byte by byte.",
+                "The API admits only certain apps, and this is not one of them.",
+                "The API was disabled or removed after access to it was granted.",
+                "A token request names several APIs, or one that was not granted.",
             ),
-            (developer("Leave resource out, or give the address of the API as it is documented."),),
-            Example("The shipped resource server", "resource=https%3A%2F%2Fapi.example"),
+            (
+                developer(
+                    "Send the identifier as the API documents it. Without resource, the token is"
+                    " for the first API that was granted."
+                ),
+                operator("List the APIs and the apps that each of them admits.", "api list"),
+            ),
+            Example(
+                "A token for one of the APIs that were granted",
+                """\
+POST /oauth/token
+
+grant_type=refresh_token&refresh_token=…
+    &resource=https%3A%2F%2Fcalendar.example""",
+            ),
             *rfc(8707, "2"),
         ),
     }

@@ -1,9 +1,9 @@
 """Store of APIs (protected resources), their scopes, and which grants are for them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.register.api import Api, ApiGeneration
+from valetkey.authorization.model.register.api import Api, ApiGeneration, unqualified
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.storage.revision import hold_all, touch
 from valetkey.authorization.storage.tokens.endings import EndedGrant
@@ -79,6 +79,12 @@ class Apis:
         """Return the API with this id, enabled or not."""
         found = _APIS.find(self.db, "SELECT * FROM apis WHERE id = :id", id=api_id)
         return None if found is None else self._api(found)
+
+    def of_scopes(self, names: Iterable[str]) -> Sequence[Api]:
+        """Return the APIs of these scopes of grants, in this order, without the default API."""
+        owners = dict.fromkeys(unqualified(name)[0] for name in names)
+        found = [self.find(api_id) for api_id in owners if api_id]
+        return [api for api in found if api is not None]
 
     def find_by_key(self, key: str) -> Api | None:
         """Return the API whose identifier is compared as `key`, enabled or not."""

@@ -9,7 +9,7 @@ from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.addresses import APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.site.account.apps.apps import AppLine, is_possible_id, line_of
+from valetkey.authorization.site.account.apps.apps import AppLine, is_possible_id, lines_of
 from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
@@ -87,7 +87,7 @@ class App:
             return None
         newest = tx.connected.newest_of(uid, client_id, now, _SHOWN)
         return AppPage(
-            app=line_of(self.scopes, app, now),
+            app=lines_of(tx, self.scopes, [app], now)[0],
             description=app.client.description,
             verified=app.client.verified_at is not None,
             self_registered=app.client.self_registered,

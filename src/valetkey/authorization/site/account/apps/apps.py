@@ -17,7 +17,9 @@ from valetkey.authorization.actions.account.connected_apps import (
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.layout.addresses import APPS, END_APP, END_APPS
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.page import (
     Act,
@@ -31,7 +33,7 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.site.presentation import logo_of
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 
@@ -57,6 +59,8 @@ class PermissionLine:
     used: Used = Used.UNKNOWN
     #: With YES and NOT_SINCE.
     when: When | None = None
+    #: The name of the API to which it belongs; "" for the default API and for the account.
+    api: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class Apps:
         ended, apps = request.query.get("ended") or "", await self._apps(request)
         return Show(
             AppsPage(
-                self._lines(apps, request.now),
+                apps,
                 ended=await self._name_of_ended(request, ended, apps),
                 all_ended=ended == "all" and not apps,
             )
@@ -141,12 +145,15 @@ class Apps:
     async def ask_to_end(self, request: SignedInRequest) -> Outcome:
         """Ask before the access of one app ends."""
         uid, now, client_id = request.user.uid, request.now, request.query.get("app") or ""
-        app = None
-        if is_possible_id(client_id):
-            app = await self.store.scan(lambda tx: find_connected(tx, uid, client_id, now))
-        if app is None:
+
+        def read(tx: Transaction) -> AppLine | None:
+            app = find_connected(tx, uid, client_id, now)
+            return None if app is None else lines_of(tx, self.scopes, [app], now)[0]
+
+        line = await self.store.scan(read) if is_possible_id(client_id) else None
+        if line is None:
             raise nothing_there("app")
-        return Show(EndAppPage(END_APP, request.csrf, line_of(self.scopes, app, now)))
+        return Show(EndAppPage(END_APP, request.csrf, line))
 
     async def end(self, request: SignedInRequest) -> Outcome:
         """End it: its grants, their tokens and the consent."""
@@ -169,7 +176,7 @@ class Apps:
         apps = await self._apps(request)
         if not apps:
             return SeeOther(APPS)
-        return Show(EndAppsPage(END_APPS, request.csrf, self._lines(apps, request.now)))
+        return Show(EndAppsPage(END_APPS, request.csrf, apps))
 
     async def end_all(self, request: SignedInRequest) -> Outcome:
         """End it."""
@@ -177,14 +184,16 @@ class Apps:
         await self.store.write(lambda tx: end_apps(tx, uid, now), done_by=request.actor)
         return SeeOther(f"{APPS}?ended=all")
 
-    async def _apps(self, request: SignedInRequest) -> Sequence[ConnectedApp]:
+    async def _apps(self, request: SignedInRequest) -> tuple[AppLine, ...]:
         uid, now = request.user.uid, request.now
-        return await self.store.scan(lambda tx: connected_apps(tx, uid, now))
+        return await self.store.scan(
+            lambda tx: lines_of(tx, self.scopes, connected_apps(tx, uid, now), now)
+        )
 
     async def _name_of_ended(
-        self, request: SignedInRequest, client_id: str, apps: Sequence[ConnectedApp]
+        self, request: SignedInRequest, client_id: str, apps: Sequence[AppLine]
     ) -> str:
-        if not is_possible_id(client_id) or any(app.client.id == client_id for app in apps):
+        if not is_possible_id(client_id) or any(app.client_id == client_id for app in apps):
             return ""
         uid, since = request.user.uid, _lately(request.now)
         if not await self.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
@@ -192,16 +201,31 @@ class Apps:
         client = await self.directory.find(client_id)
         return "" if client is None else client.name or client.id
 
-    def _lines(self, apps: Sequence[ConnectedApp], now: Instant) -> tuple[AppLine, ...]:
-        return tuple(line_of(self.scopes, app, now) for app in apps)
+
+def lines_of(
+    tx: Transaction, scopes: Mapping[str, str], apps: Sequence[ConnectedApp], now: Instant
+) -> tuple[AppLine, ...]:
+    """Return the apps as their users see them; `scopes` are the sentences of the default API."""
+    apis = tx.apis.of_scopes(each.scope for app in apps for each in app.permissions)
+    return tuple(_line(apis, scopes, app, now) for app in apps)
 
 
-def line_of(scopes: Mapping[str, str], app: ConnectedApp, now: Instant) -> AppLine:
-    """The app as its users see it."""
-    lines = [_permission(scopes, app, each, now) for each in app.permissions]
+def _line(
+    apis: Sequence[Api], scopes: Mapping[str, str], app: ConnectedApp, now: Instant
+) -> AppLine:
+    permissions = {each.scope: each for each in app.permissions}
+    lines = [
+        _permission(text, app, permissions[text.stored], now)
+        for text in described(permissions, apis, scopes)
+        if text.sentence
+    ]
     told = [PermissionLine(words, Used.TOLD) for n, words in CLAIM_WORDS.items() if n in app.claims]
+    own = [line for line in lines if not line.api]
     # Two scopes may have the same sentence: the first is shown.
-    first = {line.sentence: line for line in reversed([*filter(None, lines), *told])}
+    first = {
+        (line.api, line.sentence): line
+        for line in reversed([*own, *told, *(line for line in lines if line.api)])
+    }
     return AppLine(
         client_id=app.client.id,
         name=app.name,
@@ -215,18 +239,16 @@ def line_of(scopes: Mapping[str, str], app: ConnectedApp, now: Instant) -> AppLi
 
 
 def _permission(
-    scopes: Mapping[str, str], app: ConnectedApp, permission: Permission, now: Instant
-) -> PermissionLine | None:
-    sentence = scopes.get(permission.scope)
-    if sentence is None:
-        return None
+    text: ScopeText, app: ConnectedApp, permission: Permission, now: Instant
+) -> PermissionLine:
+    sentence = text.sentence
     used, since = permission.used_at, permission.watched_since
     if permission.scope in IDENTITY_SCOPES:
         return PermissionLine(sentence, Used.TOLD)
     if used is not None:
         return PermissionLine(sentence, Used.YES, When(used, now))
     if since is None or app.last_used_at is None:
-        return PermissionLine(sentence)
+        return PermissionLine(sentence, api=text.api)
     if since <= app.since:
         return PermissionLine(sentence, Used.NEVER)
     return PermissionLine(sentence, Used.NOT_SINCE, When(since, now))

@@ -99,8 +99,17 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "Keep what is long in the session of your app, and only its key in state.",
         ),
         "resource.unknown": Advice(
-            "Whether tokens of this server are for the API that resource names.",
-            "Leave resource out, or send the address that was expected.",
+            "Whether resource names an API for which this app may have tokens.",
+            "Send one of the identifiers that were expected, byte by byte. An API can admit"
+            " certain apps only.",
+        ),
+        "resource.several": Advice(
+            "How many APIs the request names.",
+            "An access token is for one API: send resource once to the token endpoint.",
+        ),
+        "resource.ended": Advice(
+            "Whether an API for which access was granted still admits this app.",
+            "The API was disabled or removed. Ask its operator. " + _AGAIN,
         ),
         "interaction.denied": Advice(
             "The decision of the user.",

@@ -1,19 +1,25 @@
 """/developer/apps/{client_id}/people: the users who connected with an app."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.actions.developer.people import ConnectedPerson, people_of
+from valetkey.authorization.actions.developer.people import (
+    ConnectedPerson,
+    ConnectedUsers,
+    people_of,
+)
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.failures import unknown_place
 from valetkey.authorization.site.developer.monitoring.usage import ACTIVE_DAYS
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.authorization.storage.register.usage import day_of
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
@@ -31,7 +37,7 @@ class PersonLine:
     """One user as the app knows them; `name` and `email` where it may read those."""
 
     subject: str
-    scope: tuple[str, ...]
+    scope: tuple[ScopeText, ...]
     since: When
     #: None where the app has no access now and only need not ask again.
     last_used: When | None
@@ -78,12 +84,13 @@ class People:
         before = request.query.get("before")
         place = _NEWEST if before is None else self._parse(client.id, before)
         subjects, since = Subjects(self.keyring.fingerprint_key), day_of(now) - ACTIVE_DAYS + 1
-        crowd, active = await self.store.scan(
-            lambda tx: (
-                people_of(tx, client, subjects, place, SHOWN + 1, now),
-                tx.usage.active_since(client.id, since),
-            )
-        )
+
+        def read(tx: Transaction) -> tuple[ConnectedUsers, Sequence[Api], int]:
+            crowd = people_of(tx, client, subjects, place, SHOWN + 1, now)
+            apis = tx.apis.of_scopes(name for each in crowd.people for name in each.scope)
+            return crowd, apis, tx.usage.active_since(client.id, since)
+
+        crowd, apis, active = await self.store.scan(read)
         shown = crowd.people[:SHOWN]
         older = ""
         if len(crowd.people) > SHOWN:
@@ -93,7 +100,7 @@ class People:
         return Show(
             PeoplePage(
                 head,
-                tuple(_line(each, now) for each in shown),
+                tuple(_line(each, apis, now) for each in shown),
                 crowd.total,
                 active,
                 pairwise=client.openid.is_pairwise,
@@ -110,10 +117,10 @@ class People:
         return Instant(int(match[1])), int(match[2])
 
 
-def _line(person: ConnectedPerson, now: Instant) -> PersonLine:
+def _line(person: ConnectedPerson, apis: Sequence[Api], now: Instant) -> PersonLine:
     return PersonLine(
         person.subject,
-        tuple(person.scope),
+        tuple(described(person.scope, apis, {})),
         When(person.since, now),
         None if person.last_used_at is None else When(person.last_used_at, now),
         person.name,
