@@ -51,7 +51,7 @@ def test_ad_01_where_there_is_an_owner_only_broken_glass_makes_another_link(
     tmp_path: Path,
 ) -> None:
     make_ada(tmp_path)
-    assert user(tmp_path, "role", "ada", "owner").out == "ada has the role of owner\n"
+    assert user(tmp_path, "role", "ada", "owner").out == "The role of ada is changed.\n"
     ran = valetkey("owner", here=tmp_path)
     assert ran.code == 2
     assert "--break-glass" in ran.err
@@ -68,13 +68,14 @@ def test_roles_are_given_shown_and_taken(tmp_path: Path) -> None:
     assert user(tmp_path, "role", "ada", "support", "--json").json == {
         "uid": 1001,
         "role": "support",
+        "changed": True,
     }
-    assert user(tmp_path, "role", "ada", "support").out.endswith("already\n")
+    assert user(tmp_path, "role", "ada", "support").out == "No changes.\n"
     (ada,) = user(tmp_path, "roles", "--json").json
     assert (ada["role"], ada["protected"]) == ("support", False)
     assert "support" in user(tmp_path, "roles").out
     assert "support" in user(tmp_path, "show", "ada").out
-    assert user(tmp_path, "role", "ada", "none").out == "ada has no role\n"
+    assert user(tmp_path, "role", "ada", "none").out == "The role of ada is changed.\n"
     assert user(tmp_path, "role", "ada", "king").code == 2
 
 
@@ -91,7 +92,7 @@ def test_the_last_owner_stays_an_owner_and_stays_on(tmp_path: Path) -> None:
 
 def test_somebody_is_signed_out_everywhere(tmp_path: Path) -> None:
     make_ada(tmp_path)
-    assert user(tmp_path, "sign-out", "ada").out == "ada is signed out; 0 sessions ended\n"
+    assert user(tmp_path, "sign-out", "ada").out == "ada is signed out. Sessions ended: 0\n"
     said = user(tmp_path, "sign-out", "1001", "--json").json
     assert said == {"uid": 1001, "sessions": 0}
     assert user(tmp_path, "sign-out", "bob").code == 2

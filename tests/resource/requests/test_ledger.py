@@ -15,9 +15,9 @@ from valetkey.resource.requests.ledger import SharedCounters
 _COUNT = """
 import sys
 from pathlib import Path
-from valetkey.resource.requests.ledger import SharedLedger
+from valetkey.resource.requests.ledger import SharedCounters
 
-ledger = SharedLedger(Path(sys.argv[1]))
+ledger = SharedCounters(Path(sys.argv[1]))
 for _ in range(2_000):
     ledger.change("ada", lambda number: number + 1)
 """

@@ -195,7 +195,7 @@ APIS = (
         event=ApiRegistered,
         commands=(
             Command(
-                example="valetkey api declare --identifier https://mcp.example.com/mcp"
+                example="--identifier https://mcp.example.com/mcp"
                 """ --name Calendar --scopes '{"calendar:read": "see your calendar"}'""",
                 options=_OPTIONS,
             ),

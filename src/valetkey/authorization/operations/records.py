@@ -28,7 +28,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Whether anything changed; false where it was so already."""
+    """Whether anything changed."""
 
     changed: bool
 

@@ -140,7 +140,8 @@ class Events(Struct, frozen=True):
             " 'user.changed', 'user.disabled', 'user.enabled',"
             " 'user.removed', 'removal.planned', 'removal.cancelled', 'data.exported',"
             " 'role.changed', 'owner_link.redeemed', 'developer.admitted', 'developer.dismissed',"
-            " 'team_member.added', 'team_member.changed', 'team_member.removed')))"
+            " 'team_member.added', 'team_member.changed', 'team_member.removed',"
+            " 'group_member.added', 'group_member.removed')))"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
             before=before,

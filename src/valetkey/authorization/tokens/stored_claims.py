@@ -20,6 +20,11 @@ def stored_claims(tx: Transaction, uid: Uid, names: Collection[str]) -> Mapping[
     return {GROUPS: list(tx.groups.names_of(uid))} if GROUPS in names else _NOTHING
 
 
+def has_stored(names: Collection[str]) -> bool:
+    """Return whether one of the named claims is not in the user's record."""
+    return GROUPS in names
+
+
 def with_stored_claims(tx: Transaction, identity: Identity) -> Identity:
     """Return the identity with the stored claims that its ID token carries."""
     found = stored_claims(tx, identity.user.uid, identity.claim_names)

@@ -8,6 +8,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (
+    GROUPS,
     OPENID,
     ClaimsRequest,
     claims_of_scope,
@@ -53,15 +54,26 @@ class UserInfo:
         return said | {**told.stored}
 
     def takes_one_statement(self, read: Read | None) -> bool:
-        """Return whether `tell` sends a single statement for this content of a JWT."""
-        return read is not None and read.grant_id is not None
+        """Return whether an incomplete `tell` sends a single statement for this content of a JWT.
 
-    def tell(self, tx: Transaction, token: str, read: Read | None, now: Instant) -> UserInfoGrant:
+        False if its scope alone says that the answer would be incomplete.
+        """
+        return read is not None and read.grant_id is not None and GROUPS not in read.scope
+
+    def tell(
+        self,
+        tx: Transaction,
+        token: str,
+        read: Read | None,
+        now: Instant,
+        *,
+        complete: bool = True,
+    ) -> UserInfoGrant:
         """Determine what the token's scope and its grant's `claims` parameter request.
 
         `read` is the content of a JWT. Refused with `invalid_token` unless everything the token
         depends on is live, and with `insufficient_scope` for a token without `openid` or a client's
-        own token.
+        own token. Unless `complete`, without the claims of other tables (`has_stored`).
         """
         found = self.reader.find_live(tx, token, read, now)
         if found is None or require_live(found.standing, now) is not None:
@@ -89,7 +101,7 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
-        stored = stored_claims(tx, user.uid, names)
+        stored = stored_claims(tx, user.uid, names) if complete else {}
         return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at, stored)
 
 

@@ -287,7 +287,7 @@ def _tell_people(variant: _Variant, about: _About, value: object) -> None:
     command, members = variant.command, flat(value)
     named = {name: cell(name, each) for name, each in (about.named | about.body | members).items()}
     if isinstance(value, Done) and not value.changed:
-        say.line(command.unchanged.format(**named) or "Nothing changed: it was so already.")
+        say.line(command.unchanged.format(**named) or "No changes.")
         return
     done = command.done.format(**named) or (variant.button.done if variant.button else "")
     has_more = bool(members) and not command.done and not isinstance(value, Done)

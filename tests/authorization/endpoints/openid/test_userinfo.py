@@ -37,7 +37,7 @@ WHOLE = StandardClaims(
 
 async def _token(it: Service, scope: str = "openid", client_id: str = "app") -> str:
     if client_id not in it.clients:
-        await it.client(client_id, scopes=(*IDENTITY, "notes:read"))
+        await it.client(client_id, scopes=(*IDENTITY, "groups", "notes:read"))
     return (await it.tokens(client_id, scope)).text("access_token")
 
 

@@ -141,8 +141,10 @@ class IntrospectionEndpoint:
         if found is None:
             return _INACTIVE, None
         audience = found.read.audience
-        if audience != self.reader.audience and self.apis.find(tx, audience) is None:
-            return _INACTIVE, None
+        if audience != self.reader.audience:
+            api = self.apis.find(tx, audience)
+            if api is None or api.identifier != audience:
+                return _INACTIVE, None
         return self._tell(caller, found, now, self._subject(tx, caller, found.read.uid)), found
 
     def _tell(

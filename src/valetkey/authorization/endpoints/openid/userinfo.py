@@ -9,6 +9,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import Signs
 from valetkey.authorization.tokens.read import Remembered
+from valetkey.authorization.tokens.stored_claims import has_stored
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Pairs, Request, Response, json_response
@@ -51,8 +52,13 @@ class UserInfoEndpoint:
         if known is not None and known.holds(now):
             return known
         read = await self.userinfo.reader.read_by_value(token, now)
-        ask = self.store.read_one if self.userinfo.takes_one_statement(read) else self.store.read
-        told = await ask(lambda tx: self.userinfo.tell(tx, token, read, now))
+        told = None
+        if self.userinfo.takes_one_statement(read):
+            told = await self.store.read_one(
+                lambda tx: self.userinfo.tell(tx, token, read, now, complete=False)
+            )
+        if told is None or has_stored(told.names):
+            told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
         self.known.keep(token, mark, told)
         return told
 

@@ -100,6 +100,8 @@ _TOLD = {
         "team_member.added",
         "team_member.changed",
         "team_member.removed",
+        "group_member.added",
+        "group_member.removed",
     ),
 }
 

@@ -57,7 +57,11 @@ class Groups:
 
     def has_groups(self, group: Group) -> bool:
         """Return whether other groups are in this one."""
-        row = self.db.row("SELECT 1 FROM user_groups WHERE parent_id = :id LIMIT 1", id=group.id)
+        # The index has only groups that are in another one.
+        row = self.db.row(
+            "SELECT 1 FROM user_groups WHERE parent_id = :id AND parent_id <> '' LIMIT 1",
+            id=group.id,
+        )
         return row is not None
 
     def delete(self, group: Group, now: Instant) -> bool:
