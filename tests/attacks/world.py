@@ -14,7 +14,12 @@ import requests
 
 from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.settings import AuthorizationSettings, PasswordSettings, Settings
+from valetkey.config.settings import (
+    AuthorizationSettings,
+    PasswordSettings,
+    Settings,
+    TokenSettings,
+)
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.testing.person import Page, Person
@@ -265,9 +270,17 @@ def raw_jwt(header: object, claims: object, signature: bytes = b"") -> str:
 
 
 @contextmanager
-def world(directory: Path, database: str = "", *, resource: bool = True) -> Generator[World]:
+def world(
+    directory: Path,
+    database: str = "",
+    *,
+    resource: bool = True,
+    algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,),
+) -> Generator[World]:
     """A world with everyone in it; passwords cost what the floor costs."""
-    settings = Settings(passwords=PasswordSettings(queue=100))
+    settings = Settings(
+        passwords=PasswordSettings(queue=100), tokens=TokenSettings(signing_algorithms=algorithms)
+    )
     if database:
         settings = replace(settings, authorization=AuthorizationSettings(database=database))
     with Servers(directory, settings=settings, with_resource=resource) as servers:

@@ -202,7 +202,8 @@ class TokenSettings:
         tuple[Algorithm, ...], rules.choices(Algorithm, Algorithm.ES256)
     ] = tuple(Algorithm)
     """Algorithms for which signing keys are kept. ID tokens use RS256 unless a client chooses
-    another one, or ES256 if RS256 is not in the list. Access tokens always use ES256."""
+    another one, or ES256 if RS256 is not in the list. Access tokens use ES256 unless their API
+    chooses another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Person
 
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 CALENDAR = ApiMetadata(
     identifier="https://mcp.example.com/mcp",
     name="Calendar",
@@ -37,6 +39,12 @@ FILES = ApiMetadata(
     clients=("web1", "spa1"),
     shares_scopes=True,
 )
+SIGNS_RSA = ApiMetadata(
+    identifier="https://rsa.example.com",
+    name="Rsa",
+    scopes={"rsa:read": "see your keys"},
+    signing_algorithm=Algorithm.RS256.value,
+)
 
 
 class Apis:
@@ -44,14 +52,8 @@ class Apis:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.ids = {each.identifier: self.declare(each) for each in (CALENDAR, FILES)}
-        bot = ClientMetadata("bot1", grant_types=("client_credentials",), scopes=("calendar:sync",))
-        registrar, now = self.registrar.credentials, world.servers.clock.now()
-        secret = Secret(secret_of("bot1"))
-        made = world.servers.write(
-            lambda tx: registrar.register(tx, bot, now, client_id="bot1", secret=secret)
-        )
-        assert not isinstance(made, tuple), made
+        self.ids = {each.identifier: self.declare(each) for each in (CALENDAR, FILES, SIGNS_RSA)}
+        self.client("bot1", ("client_credentials",), ("calendar:sync",))
 
     @property
     def registrar(self) -> ApiRegistrar:
@@ -75,6 +77,16 @@ class Apis:
 
         assert self.world.servers.write(work) == ()
         return api_id
+
+    def client(self, client_id: str, grant_types: tuple[str, ...], scopes: tuple[str, ...]) -> None:
+        """Register a client that may have machine scopes of these APIs."""
+        wanted = ClientMetadata(client_id, grant_types=grant_types, scopes=scopes)
+        registrar, now = self.registrar.credentials, self.world.servers.clock.now()
+        secret = Secret(secret_of(client_id))
+        made = self.world.servers.write(
+            lambda tx: registrar.register(tx, wanted, now, client_id=client_id, secret=secret)
+        )
+        assert not isinstance(made, tuple), made
 
     def change(self, identifier: str, **said: object) -> None:
         registrar, now = self.registrar, self.world.servers.clock.now()
@@ -131,8 +143,12 @@ class Apis:
 
 @pytest.fixture(scope="module")
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
-    with begin(tmp_path_factory.mktemp("apis")) as world:
+    with begin(tmp_path_factory.mktemp("apis"), algorithms=tuple(Algorithm)[:2]) as world:
         yield Apis(world)
+
+
+def _header(token: str) -> dict[str, object]:
+    return _claims("." + token)
 
 
 def _claims(token: str) -> dict[str, object]:
@@ -284,6 +300,31 @@ def test_rs_09_client_credentials_have_registered_machine_scopes_only(apis: Apis
         apis.world.token("bot1", grant_type="client_credentials", scope="calendar:sync"),
         "invalid_scope",
     )
+
+
+def test_rs_09_machine_scopes_are_not_for_users_of_a_device(apis: Apis) -> None:
+    apis.client("tv-bot", (DEVICE_CODE, "client_credentials"), ("calendar:sync", "notes:read"))
+    at = {"path": "/oauth/device-authorization"}
+    _refused(apis.world.token("tv-bot", **at, scope="calendar:sync"), "invalid_scope")
+    begun = apis.world.token("tv-bot", **at).json
+    person = Person(apis.world.auth)
+    page = person.open(begun["verification_uri_complete"])
+    page = person.sign_in(page, "alice", PASSWORD)
+    page = person.submit(page, "allow", boxes=("yes", "notes:read", "calendar:sync"))
+    assert "Device connected" in page.text
+    polled = {"grant_type": DEVICE_CODE, "device_code": begun["device_code"]}
+    answer = apis.world.token("tv-bot", **polled)
+    answer.ok()
+    assert answer.json["scope"] == "notes:read"
+
+
+def test_rs_signature_of_the_apis_choice_is_read_and_revoked(apis: Apis) -> None:
+    token = apis.tokens((SIGNS_RSA.identifier,), "rsa:read")
+    assert _header(token["access_token"])["alg"] == SIGNS_RSA.signing_algorithm
+    assert apis.inspect(token["access_token"], SIGNS_RSA.identifier)["scope"] == "rsa:read"
+    assert apis.world.introspect(token["refresh_token"])["scope"] == "rsa:read"
+    apis.world.token(path="/oauth/revoke", token=token["access_token"]).ok()
+    assert apis.inspect(token["access_token"], SIGNS_RSA.identifier) == {"active": False}
 
 
 def test_rs_10_openid_scopes_come_along_but_userinfo_takes_the_default_api_only(apis: Apis) -> None:

@@ -169,3 +169,11 @@ def test_tx_disabling_either_client_ends_the_token(world: World, how: str, ended
     world.call(token).ok()
     run_operation(world.servers.settings, DISABLE, client_id=f"{ended}-{how}-{ended}")
     wait_until(lambda: world.call(token).status == 401)
+    # Here at once: the next client in a chain must not go on with it.
+    world.client(
+        f"next-{back}",
+        grant_types=(EXCHANGE,),
+        redirect_uris=(),
+        exchanges_tokens_of=(back,),
+    )
+    _exchange(world, token, f"next-{back}").refused(400, "invalid_request")

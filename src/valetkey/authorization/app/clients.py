@@ -102,6 +102,7 @@ def client_routes(
         store=foundation.store,
         door=door,
         policy=policy_of(foundation.settings, foundation.own_scope),
+        api=apis.default,
         settings=foundation.settings.device,
         fingerprints=key,
         runtime=foundation.runtime,

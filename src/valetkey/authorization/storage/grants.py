@@ -98,9 +98,12 @@ class Grants(Struct, frozen=True):
         )
 
     def find_of_token(
-        self, grant_id: str, token_id: str, issued_at: Instant
+        self, grant_id: str, token_id: str, client_id: str, issued_at: Instant
     ) -> tuple[StandingGrant, User] | None:
-        """Return the grant of a JWT and its user; it is not live if the token was revoked."""
+        """Return the grant of a JWT and its user; not live if the token or its client was revoked.
+
+        `client_id` is the token's: an exchanged token belongs to a grant of another client.
+        """
         return _GRANTS_OF_TOKENS.find(
             self.db,
             "SELECT * FROM grants JOIN clients ON clients.id = grants.client_id"
@@ -108,6 +111,7 @@ class Grants(Struct, frozen=True):
             " LEFT JOIN sessions ON sessions.id = grants.session_id WHERE grants.id = :id",
             id=grant_id,
             token_id=token_id,
+            client_id=client_id,
             issued_at=issued_at,
         )
 
@@ -272,7 +276,7 @@ _GRANTS_OF_TOKENS = Record(
     revoked=Column(
         sql="EXISTS (SELECT 1 FROM revocations WHERE kind = 'token' AND subject = :token_id)"
         " OR EXISTS (SELECT 1 FROM revocations WHERE kind = 'client'"
-        " AND subject = grants.client_id AND revocations.revoked_at >= :issued_at)"
+        " AND subject IN (grants.client_id, :client_id) AND revocations.revoked_at >= :issued_at)"
         " OR EXISTS (SELECT 1 FROM revocations WHERE kind = 'all' AND subject = 'all'"
         " AND revocations.revoked_at >= :issued_at)"
     ),

@@ -16,6 +16,7 @@ from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel import metrics
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.jose.access_token import AccessToken
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -184,6 +185,8 @@ class AccessTokenReader:
             issuer=self.issuer,
             audience=None,
             now=now,
+            # Those of declared APIs; the key says which of them made the signature.
+            algorithms=tuple(Algorithm),
         )
 
     def find_by_reference(self, tx: Transaction, token: str) -> Read | None:
@@ -240,7 +243,7 @@ def _found_by_value(tx: Transaction, read: Read) -> Found:
         client = tx.clients.find(read.client_id)
         disabled = client is None or client.disabled_at is not None
         return Found(read, Liveness(client_disabled=disabled, token_revoked=revoked))
-    found = tx.grants.find_of_token(read.grant_id, read.token_id, read.issued_at)
+    found = tx.grants.find_of_token(read.grant_id, read.token_id, read.client_id, read.issued_at)
     # A grant that was deleted has ended.
     if found is None:
         return Found(read, Liveness(grant_revoked=True))

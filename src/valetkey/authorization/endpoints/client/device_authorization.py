@@ -21,9 +21,11 @@ from valetkey.authorization.model.device_code import (
 )
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.event.grants import DeviceCodeIssued
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
+from valetkey.authorization.protocol.resource import grantable
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.issue import TokenPolicy
@@ -45,12 +47,13 @@ _DRAWS = 3
 
 @dataclass(frozen=True, slots=True)
 class DeviceAuthorizationEndpoint:
-    """Issues device codes to clients that have the grant type."""
+    """Issues device codes to clients that have the grant type, for the default API `api`."""
 
     issuer: str
     store: Store
     door: ClientRequestAuthentication
     policy: TokenPolicy
+    api: Api
     settings: DeviceSettings
     fingerprints: FingerprintKey
     runtime: Runtime
@@ -83,7 +86,7 @@ class DeviceAuthorizationEndpoint:
         return json_response(body, 200, (*NOT_STORED, *ANY_ORIGIN))
 
     def _scope(self, asked: ClientRequest, client: Client) -> Scope:
-        allowed = client.scope - self.policy.own_scope
+        allowed = grantable(client, (self.api,)) - self.policy.own_scope
         wanted = Scope.parse(asked.parameters.get("scope") or "")
         if OPENID in wanted:
             # OpenID Connect Core section 3.1.2.1: unknown names are ignored.

@@ -20,6 +20,7 @@ from valetkey.authorization.grant_types.family import fingerprint_of, parse_refr
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import (
@@ -197,7 +198,7 @@ class IntrospectionEndpoint:
         # No token_type: that member says how an access token is presented.
         return {
             "active": True,
-            "scope": str(grant.scope),
+            "scope": str(plain(grant.scope)),
             "client_id": grant.client_id,
             "sub": self._subject(tx, caller, grant.uid) or str(grant.uid),
             "iss": self.issuer,

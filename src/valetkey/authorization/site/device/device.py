@@ -22,7 +22,7 @@ from valetkey.authorization.model.device_code import (
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
-from valetkey.authorization.protocol.resource import described
+from valetkey.authorization.protocol.resource import described, grantable
 from valetkey.authorization.site.consent.consent import (
     Change,
     ScopeLine,
@@ -114,15 +114,11 @@ class DeviceDecidedPage:
 
 @dataclass(frozen=True, slots=True)
 class _Entered:
-    """A valid code that a user entered, and the client that waits for the decision."""
+    """A valid code that a user entered, the client that waits, and what it can be allowed."""
 
     code: DeviceCode
     client: Client
-
-    @property
-    def scope(self) -> Scope:
-        """What can be allowed: the client's registered scope may have shrunk since."""
-        return self.code.scope & self.client.scope
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +287,8 @@ class DevicePages:
         if found is None or client is None or not _waits(found, client, request):
             return None
         _give_back(tx, taken)
-        return _Entered(found, client)
+        # The client's registered scope may have shrunk since.
+        return _Entered(found, client, found.scope & grantable(client, (self.server.apis.default,)))
 
     def _deny(self, found: _Entered, request: SignedInRequest, tx: Transaction) -> None:
         if not tx.device_codes.deny(found.code.fingerprint, request.now):
