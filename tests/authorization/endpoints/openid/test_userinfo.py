@@ -16,7 +16,7 @@ from valetkey.authorization.operations.groups import (
 from valetkey.authorization.protocol.claims import CLAIMS_OF
 from valetkey.authorization.storage.transaction import Transaction
 
-IDENTITY = ("openid", *CLAIMS_OF)
+IDENTITY = ("openid", "profile", "email", "address", "phone")
 WHOLE = StandardClaims(
     given_name="Ada",
     family_name="Lovelace",
