@@ -30,6 +30,8 @@ _HEARD_WITHIN = CEILING
 CODES = 8
 FAMILIES = 2
 OWN = 2
+_SCOPE = "account:read authorizations:read authorizations:write"
+_MORE = " notes:read"
 
 
 def administrator(here: Path) -> str:
@@ -95,18 +97,24 @@ class Outcome:
 class Round:
     """One user and one app, signed in, allowed and with codes and grants to race with."""
 
-    def __init__(self, servers: Serving, here: Path, admin: str, name: str, uid: int) -> None:
-        """Prepare everything that the race needs."""
+    def __init__(
+        self, servers: Serving, here: Path, admin: str, name: str, uid: int, *, of_api: bool = False
+    ) -> None:
+        """Prepare everything that the race needs; with `of_api` for an API of this round."""
         self.servers, self.name, self.uid, self.client = servers, name, uid, f"app-{name}"
         self._admin = {"authorization": f"Bearer {admin}"}
-        self._credential = (here / "valetkey" / "resource-server.credential").read_text().strip()
+        credential = (here / "valetkey" / "resource-server.credential").read_text().strip()
+        self._credential, self._scope, self._more = ("resource-server", credential), _SCOPE, _MORE
+        self._resource = ""
+        self.api = self._declare() if of_api else ""
         self.browser = Person(servers.auth)
         page = self.browser.open(self._authorize())
         page = self.browser.allow(self.browser.sign_in(page, name, PASSWORD))
         codes = [page.told["code"], *(self._code() for _ in range(CODES + FAMILIES - 1))]
         self.families = [self.redeem(codes.pop()).json() for _ in range(FAMILIES)]
+        assert self.is_active(self.families[0]["access_token"])
         self.codes = codes
-        self.asking = self.browser.open(self._authorize(more=" notes:read"))
+        self.asking = self.browser.open(self._authorize(more=self._more))
         self.entering = Person(servers.auth)
         self.entrance = self.entering.open(f"{servers.auth}/oauth/sign-in")
         self.portal = self.browser.open(f"{servers.auth}/developer/apps/{self.client}/secrets")
@@ -174,7 +182,7 @@ class Round:
         return (
             f"{self.servers.auth}/oauth/authorize?response_type=code&client_id={self.client}"
             f"&redirect_uri={CALLBACK}&code_challenge={CHALLENGE}&code_challenge_method=S256"
-            f"&scope=account:read authorizations:read authorizations:write{more}"
+            f"{self._resource}&scope={self._scope}{more}"
         ).replace(" ", "%20")
 
     def _code(self) -> str:
@@ -202,10 +210,26 @@ class Round:
         """The app's own token."""
         return self.ask(grant_type="client_credentials")
 
-    def admin(self, method: str, path: str) -> requests.Response:
+    def admin(self, method: str, path: str, **said: object) -> requests.Response:
         """A call of the admin API."""
         url = f"{self.servers.auth}/admin/api/v1{path}"
-        return requests.request(method, url, headers=self._admin, timeout=_PATIENCE)
+        return requests.request(
+            method, url, headers=self._admin, json=said or None, timeout=_PATIENCE
+        )
+
+    def _declare(self) -> str:
+        """Declare an API for which codes and grants are asked from now on; its id."""
+        identifier = f"https://{self.name}.example"
+        scopes = {f"{self.name}:{verb}": f"{verb} your calendar" for verb in ("read", "write")}
+        said = {"identifier": identifier, "name": self.name, "scopes": scopes}
+        api = self.admin("POST", "/apis", **said).json()["api_id"]
+        secret = self.admin("POST", f"/apis/{api}/secrets", others_live=None).json()[
+            "client_secret"
+        ]
+        self._credential = (api, secret)
+        self._scope, self._more = f"{self.name}:read", f" {self.name}:write"
+        self._resource = f"&resource={identifier}"
+        return str(api)
 
     def press(self, address: str, button: str) -> None:
         """Open a page of ours in the main browser and press a button."""
@@ -218,14 +242,16 @@ class Round:
         answer = requests.post(
             f"{self.servers.auth}/oauth/introspect",
             {"token": token},
-            auth=("resource-server", self._credential),
+            auth=self._credential,
             timeout=_PATIENCE,
         )
         active: bool = answer.json()["active"]
         return active
 
     def opens(self, token: str, record: str) -> bool:
-        """Whether our own API takes it."""
+        """Whether our own API takes it; a token for another is none of its business."""
+        if self.api:
+            return False
         answer = requests.get(
             f"{self.servers.api}/v2/{record}",
             headers={"authorization": f"Bearer {token}"},

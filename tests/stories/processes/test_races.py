@@ -53,6 +53,10 @@ def _disable_client(it: Round) -> None:
     _ok(it.admin("POST", f"/clients/{it.client}/disable"))
 
 
+def _disable_api(it: Round) -> None:
+    _ok(it.admin("POST", f"/apis/{it.api}/disable"))
+
+
 def _end_access(it: Round) -> None:
     _ok(it.admin("DELETE", f"/users/{it.uid}/apps/{it.client}"))
 
@@ -116,6 +120,14 @@ def _after_disabling_client(it: Round, got: Outcome) -> list[str]:
     return [*left, *it.survivors(dead), *it.survivors(got.of("own"), "client"), *_codes(it, got)]
 
 
+def _after_disabling_api(it: Round, got: Outcome) -> list[str]:
+    dead = got.of("code", "family 0", "family 1")
+    assert all(it.refresh(each).status_code != requests.codes.ok for each in dead)
+    # The API's credential, which introspects, is disabled with it.
+    _ok(it.admin("POST", f"/apis/{it.api}/enable"))
+    return [*it.survivors(dead), *_codes(it, got)]
+
+
 def _after_ending_access(it: Round, got: Outcome) -> list[str]:
     dead = got.of("code", "family 0", "family 1")
     left = it.survivors(dead)
@@ -170,6 +182,7 @@ def _listed(it: Round) -> list[str]:
 ENDINGS: Mapping[str, tuple[Callable[[Round], None], Callable[[Round, Outcome], list[str]]]] = {
     "disable-user": (_disable_user, _after_disabling_user),
     "disable-client": (_disable_client, _after_disabling_client),
+    "disable-api": (_disable_api, _after_disabling_api),
     "end-access": (_end_access, _after_ending_access),
     "sign-out": (_sign_out, _after_signing_out),
     "delete-account": (_delete_account, _after_deleting),
@@ -190,7 +203,8 @@ def test_whatever_is_issued_while_it_ends_has_ended(database: str, tmp_path: Pat
             uids = {name: 2000 + len(names) * number + at for at, name in enumerate(names)}
             register(tmp_path, uids, f"remove-member-{number}")
             for name, ending in names.items():
-                it = Round(servers, tmp_path, admin, name, uids[name])
+                of_api = ending == "disable-api"
+                it = Round(servers, tmp_path, admin, name, uids[name], of_api=of_api)
                 act, judge = ENDINGS[ending]
                 got = it.race(act)
                 counts.update(kind for kind, _ in got.tokens)
