@@ -26,7 +26,7 @@ from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.model.register.client import AccessTokenFormat, GrantTypeName
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
@@ -59,6 +59,7 @@ URL = "http://localhost:8400"
 BOB = Uid(1002)
 GITHUB = "https://github.com"
 PRINTER = "printer"
+DEVICE_CODE = GrantTypeName.DEVICE_CODE.value
 
 _PROVIDER = ProviderSettings("github", "GitHub", ProviderKind.GITHUB, GITHUB, "client-1")
 _FAMILIES = ("client.unknown", "live.consent", "refresh_token.x", "interaction.x", "something.x")
@@ -145,7 +146,7 @@ async def _fill(it: Service) -> bytes:
 async def _people_and_apps(it: Service) -> None:
     for uid, name in ((ADA, "ada"), (BOB, "bob"), (Uid(1003), "carol"), (Uid(1004), "dave")):
         await _proven(it, uid, name)
-    old = ("authorization_code", "refresh_token", "implicit", "password")
+    old = ("authorization_code", "refresh_token", "implicit", "password", DEVICE_CODE)
     scopes = (*USER_SCOPES, "openid")
     await it.client(PRINTER, profile="classic", grant_types=old, scopes=scopes)
     await it.client("idle", profile="classic")

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tests.authorization.endpoints.world import CALLBACK, SECRET, Service
+from tests.authorization.endpoints.world import CALLBACK, SECRET, Service, basic
 from tests.stories.people.crawler import Crawl, pages_of
 from tests.stories.people.full_site import (
     CALENDAR,
@@ -53,6 +53,8 @@ REFUSALS = (
     "redirect_uri is not registered for this app",
     "client_id names no app that is registered here",
     "Link expired",
+    "This code is not valid",
+    "Dieser Code ist nicht",
     "abgelaufen",
 )
 """Sentences of pages that are meant to refuse."""
@@ -68,6 +70,7 @@ BY_PROGRAMS = {
     ("/oauth/start", "GET"): "another site links to it",
     ("/account", "GET"): "people type it",
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
+    ("/device/{user_code}/qr.svg", "GET"): "a device shows it",
     ("/developer/failures", "GET"): "people who got a reference open it by hand",
 }
 """What no page of ours links to, and who does."""
@@ -91,6 +94,9 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
         elif who == "user, asked by an app":
             await give(it, None)
             starts, found.below = (f"{REQUEST}&prompt=consent",), "/oauth"
+        elif who == "user, asked by a device":
+            await give(it, None)
+            starts, found.below = await _device_codes(it), "/device"
         elif who == "holder of the link":
             await give(it, None)
             starts, found.below = (await _owner_link(it),), "/admin/owner"
@@ -111,6 +117,13 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
         return found
 
 
+async def _device_codes(it: Service) -> tuple[str, ...]:
+    """Where a user enters the code of a device, and the pages of two: one to allow, one to deny."""
+    form, secret = {"client_id": PRINTER}, basic(PRINTER, SECRET)
+    begun = [await it.post("/oauth/device-authorization", form, secret) for _ in "12"]
+    return ("/device", *(f"/device/{each.text('user_code')}" for each in begun))
+
+
 async def _owner_link(it: Service) -> str:
     link, key = fresh_link(SYSTEM.random), it.foundation.keyring.fingerprint_key
     await it.write(lambda tx: issue_link(tx, link, key, it.clock.now))
@@ -123,6 +136,7 @@ CRAWLS = (
     ("holder of the link", False),
     ("holder of the link", True),
     ("user, asked by an app", True),
+    ("user, asked by a device", True),
     ("user", False),
     ("user", True),
     ("owner", False),

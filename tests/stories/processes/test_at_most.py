@@ -40,7 +40,7 @@ from valetkey.testing.person import Page, Person
 
 T = TypeVar("T")
 _PATIENCE = CEILING
-_PERMISSIONS = ("read", "clients", "keys", "people", "reset")
+_PERMISSIONS = ("read", "clients", "keys", "people", "reset", "settings", "roles")
 _TOKENS = 50
 _WAITING = 20
 _APPS = 5
