@@ -93,6 +93,15 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
             assert any(each["apis"] == apis for each in file["grants"])
             assert f"{CALENDAR.id}#" not in json.dumps(file)
 
+            await it.client("reader")
+            token = (await it.tokens("reader", "authorizations:read")).text("access_token")
+            records = (await it.ask(token, "authorizations", "list")).json["records"]
+            assert isinstance(records, list)
+            assert ("notes:read calendar:read", apis) in [
+                (each["scope"], each["apis"]) for each in records
+            ]
+            assert f"{CALENDAR.id}#" not in json.dumps(records)
+
             refused = await authorize(here, "https://other.example/")
             assert "error=invalid_target" in refused.location
             failures = f"/developer/apps/{PRINTER}/failures"
