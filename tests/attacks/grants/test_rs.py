@@ -339,6 +339,22 @@ def test_rs_10_openid_scopes_come_along_but_userinfo_takes_the_default_api_only(
     assert userinfo.status == 401
 
 
+def test_rs_08_consent_to_say_who_one_is_gives_no_token_for_another_api(apis: Apis) -> None:
+    world, person = apis.world, Person(apis.world.auth)
+    world.client("who1", grant_types=("authorization_code", "implicit"), scopes=("openid",))
+    asked = {"scope": "openid", "resource": CALENDAR.identifier, "prompt": "none"}
+    page = world.ask(person, "who1", scope="openid")
+    assert "code" in person.allow(person.sign_in(page, "alice", PASSWORD)).told
+    code = world.ask(person, "who1", **asked).told["code"]
+    answer = world.exchange(code, "who1")
+    answer.ok()
+    front = world.ask(person, "who1", **asked, response_type="id_token token", nonce="n1").told
+    for token in (answer.json["access_token"], front["access_token"]):
+        assert (_claims(token)["aud"], _claims(token)["scope"]) == (world.api, "openid")
+    code = world.ask(person, "who1", **asked).told["code"]
+    _refused(world.exchange(code, "who1", resource=CALENDAR.identifier), "invalid_target")
+
+
 def test_rs_11_disabling_ends_everything_and_enabling_brings_nothing_back(apis: Apis) -> None:
     both = (CALENDAR.identifier, FILES.identifier)
     alone = apis.tokens((CALENDAR.identifier,), "calendar:read")

@@ -10,9 +10,9 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     RESOURCE,
-    at,
     canonical,
     choose,
+    issuable,
     joined,
     several_targets,
 )
@@ -157,4 +157,4 @@ def target_among(
     `invalid_target` for others and for those that ended meanwhile.
     """
     live = request.apis.granted(tx, apis, request.client)
-    return choose(request.resources, [api for api in live if not api.id or at(api, granted)])
+    return choose(request.resources, issuable(live, granted, request.apis.default))

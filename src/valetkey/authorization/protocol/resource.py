@@ -19,6 +19,7 @@ MOST = 10
 LONGEST = 500
 """Maximum number of characters in an identifier."""
 
+_IDENTITY = Scope(tuple(IDENTITY_SCOPES))
 _SEPARATOR = " "
 _NO_SPACE = "\N{REPLACEMENT CHARACTER}"
 _SHOWN = 10
@@ -225,6 +226,22 @@ def at(api: Api, granted: Scope) -> Scope:
         if (owner == api.id and said in api.scopes) or (not owner and name in IDENTITY_SCOPES):
             names.append(said)
     return Scope(tuple(names))
+
+
+def issuable(live: Sequence[Api], granted: Scope, default: Api) -> Sequence[Api]:
+    """Return those of a grant's APIs for which there is a token: something was granted there.
+
+    Scopes about the user come along, and are enough only where an API declares no scope. Users who
+    granted nothing else get a client a token for the default API, which userinfo takes.
+    """
+    found = [
+        api
+        for api in live
+        if api.is_default or (at(api, granted) - _IDENTITY if api.scopes else at(api, granted))
+    ]
+    if live and not found and at(default, granted):
+        return [default]
+    return found
 
 
 def still(granted: Scope, client: Client) -> Scope:

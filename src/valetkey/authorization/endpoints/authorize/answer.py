@@ -42,7 +42,7 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     what_is_known,
 )
-from valetkey.authorization.protocol.resource import RESOURCE, at, split
+from valetkey.authorization.protocol.resource import RESOURCE, at, issuable, split
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -342,7 +342,7 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: I
 def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Granted:
     """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
-    api = next((each for each in yes.asked.apis if at(each, yes.scope)), yes.asked.apis[0])
+    api = next(iter(issuable(yes.asked.apis, yes.scope, server.apis.default)), yes.asked.apis[0])
     scope, policy = at(api, yes.scope), server.policy
     lifetime = min(policy.lifetime_of(client, api), policy.implicit_token_lifetime)
     grant = Grant(
