@@ -140,7 +140,7 @@ def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
     others = [api for api in apis if not api.is_default]
     if not others:
         return scope
-    default = next((api.scopes for api in apis if api.is_default), {})
+    default = {name for api in apis if api.is_default for name in api.scopes}
     names: list[str] = []
     for name in scope:
         at = [api.qualified(name) for api in others if name in api.scopes]

@@ -101,7 +101,7 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
-        stored = stored_claims(tx, user.uid, names) if complete else {}
+        stored = stored_claims(tx, user.uid, names if complete else ())
         return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at, stored)
 
 

@@ -259,9 +259,7 @@ def _question(variant: _Variant, about: _About) -> str:
 
 def _tell(variant: _Variant, about: _About, value: object, generated: str, *, json: bool) -> None:
     """Print what the operation gave; `generated` is the password that was made, or ""."""
-    items: Sequence[object] | None = getattr(value, "items", None)
-    if isinstance(value, list):
-        items = cast("list[object]", value)
+    items = _items(value)
     if items is not None:
         found = [flat(each) for each in items]
         if json:
@@ -276,6 +274,13 @@ def _tell(variant: _Variant, about: _About, value: object, generated: str, *, js
         if generated:
             say.line(f"password: {generated}")
             say.note("The password is shown only now.")
+
+
+def _items(value: object) -> Sequence[object] | None:
+    """Return the records of a list, or of a page of one; None if the value is no list."""
+    if isinstance(value, list):
+        return cast("list[object]", value)
+    return cast("Sequence[object] | None", getattr(value, "items", None))
 
 
 def _members(variant: _Variant, about: _About, value: object) -> dict[str, object]:

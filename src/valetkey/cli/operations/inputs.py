@@ -186,7 +186,8 @@ def _bare(kind: inspect.Type) -> tuple[inspect.Type, bool, str]:
     """Return the type without null, whether null is allowed, and its description."""
     text = ""
     if isinstance(kind, inspect.Metadata):
-        text = str((kind.extra_json_schema or {}).get("description", ""))
+        extra = cast("Mapping[str, object] | None", getattr(kind, "extra_json_schema", None))
+        text = str((extra or {}).get("description", ""))
         kind = kind.type
     if not isinstance(kind, inspect.UnionType):
         return kind, False, text

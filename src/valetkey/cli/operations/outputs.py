@@ -39,8 +39,8 @@ def tell_record(members: Members) -> None:
         if isinstance(value, Mapping):
             inner = cast("Members", value)
             pairs += [(each, cell(each, inner[each])) for each in inner if inner[each] != ""]
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            tables[name] = cast("list[Members]", value)
+        elif (rows := _table(value)) is not None:
+            tables[name] = rows
         elif text := cell(name, value):
             pairs.append((name, text))
     if pairs:
@@ -49,6 +49,14 @@ def tell_record(members: Members) -> None:
         say.line()
         say.line(say.strong(name))
         tell_list(rows, (), "")
+
+
+def _table(value: object) -> list[Members] | None:
+    """Return the value as rows if it is a list of records with any in it."""
+    if not isinstance(value, list):
+        return None
+    items = cast("list[object]", value)
+    return cast("list[Members]", items) if items and isinstance(items[0], Mapping) else None
 
 
 def cell(name: str, value: object) -> str:

@@ -51,8 +51,11 @@ class Connected:
             client_id=client_id,
             now=now,
         )
-        since, used, unbound = row or (None, None, 0)
-        return None if since is None else Access(since, used, unbound > 0)
+        # Aggregates of no rows are null.
+        if row is None or row[0] is None:
+            return None
+        since, used, unbound = row
+        return Access(since, used, unbound > 0)
 
     def scopes_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
         """Return at most `limit` different scopes of the grants of one client."""
