@@ -1,0 +1,133 @@
+"""A server with several APIs, and a client that asks for them."""
+
+import asyncio
+from dataclasses import replace
+from urllib.parse import urlencode
+
+from tests.attacks.world import CALLBACK, PASSWORD, World, secret_of
+from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
+from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.secret import Secret
+from valetkey.testing.person import Person
+
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+CALENDAR = ApiMetadata(
+    identifier="https://mcp.example.com/mcp",
+    name="Calendar",
+    scopes={"calendar:read": "see your calendar", "shared": "share"},
+    machine_scopes=("calendar:sync",),
+    access_token_lifetime=600,
+    shares_scopes=True,
+)
+FILES = ApiMetadata(
+    identifier="https://files.example.com",
+    name="Files",
+    scopes={"files:read": "see your files", "shared": "share"},
+    access_token_format="reference",
+    clients=("web1", "spa1"),
+    shares_scopes=True,
+)
+SIGNS_RSA = ApiMetadata(
+    identifier="https://rsa.example.com",
+    name="Rsa",
+    scopes={"rsa:read": "see your keys"},
+    signing_algorithm=Algorithm.RS256.value,
+)
+
+
+class Apis:
+    """The world with two more APIs, each with a credential."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ids = {each.identifier: self.declare(each) for each in (CALENDAR, FILES, SIGNS_RSA)}
+        self.client("bot1", ("client_credentials",), ("calendar:sync",))
+
+    @property
+    def registrar(self) -> ApiRegistrar:
+        servers = self.world.servers
+        foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+        asyncio.run(foundation.store.engine.close())
+        return foundation.api_registrar("cli")
+
+    def declare(self, metadata: ApiMetadata) -> str:
+        registrar, now = self.registrar, self.world.servers.clock.now()
+        api_id = f"api_{metadata.name}"
+
+        def work(tx: Transaction) -> object:
+            made = registrar.register(tx, metadata, now, api_id=api_id)
+            if isinstance(made, tuple):
+                return made
+            credential = tx.clients.find(api_id)
+            assert credential is not None
+            secret = Secret(secret_of(api_id))
+            return registrar.credentials.issue_secret(tx, credential, secret, now, others_live=None)
+
+        assert self.world.servers.write(work) == ()
+        return api_id
+
+    def client(self, client_id: str, grant_types: tuple[str, ...], scopes: tuple[str, ...]) -> None:
+        """Register a client that may have machine scopes of these APIs."""
+        wanted = ClientMetadata(client_id, grant_types=grant_types, scopes=scopes)
+        registrar, now = self.registrar.credentials, self.world.servers.clock.now()
+        secret = Secret(secret_of(client_id))
+        made = self.world.servers.write(
+            lambda tx: registrar.register(tx, wanted, now, client_id=client_id, secret=secret)
+        )
+        assert not isinstance(made, tuple), made
+
+    def change(self, identifier: str, **said: object) -> None:
+        registrar, now = self.registrar, self.world.servers.clock.now()
+
+        def work(tx: Transaction) -> object:
+            api = tx.apis.find_to_change(self.ids[identifier])
+            assert api is not None
+            wanted = replace(metadata_of(api), **said)  # type: ignore[arg-type]
+            return registrar.change(tx, api, wanted, now)
+
+        assert isinstance(self.world.servers.write(work), Api)
+
+    def switch(self, identifier: str, *, on: bool) -> None:
+        registrar, now = self.registrar, self.world.servers.clock.now()
+
+        def work(tx: Transaction) -> bool:
+            api = tx.apis.find_to_change(self.ids[identifier])
+            assert api is not None
+            return (registrar.enable if on else registrar.disable)(tx, api, now)
+
+        assert self.world.servers.write(work)
+
+    def ask(self, resources: tuple[str, ...], scope: str, **said: str) -> str:
+        """A code for these APIs, allowed by alice; or the error, or the text of the page."""
+        query = urlencode(
+            [
+                ("response_type", said.get("response_type", "code")),
+                ("client_id", said.get("client_id", "web1")),
+                ("redirect_uri", CALLBACK),
+                ("state", "xyz"),
+                ("nonce", said.get("nonce", "")),
+                *([("scope", scope)] if scope else []),
+                *(("resource", each) for each in resources),
+            ]
+        )
+        person = Person(self.world.auth)
+        page = person.open(f"{self.world.auth}/oauth/authorize?{query}")
+        if not page.location:
+            page = person.sign_in(page, "alice", PASSWORD)
+        if not page.location:
+            page = person.allow(page)
+        told = page.told
+        return told.get("code") or told.get("access_token") or told.get("error") or page.text
+
+    def tokens(self, resources: tuple[str, ...], scope: str, **said: str) -> dict[str, str]:
+        answer = self.world.exchange(self.ask(resources, scope), **said)
+        answer.ok()
+        return answer.json
+
+    def inspect(self, token: str, identifier: str) -> dict[str, object]:
+        """What the API with this identifier hears of a token."""
+        return dict(self.world.introspect(token, self.ids[identifier]))
