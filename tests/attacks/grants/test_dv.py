@@ -13,6 +13,7 @@ from tests.conftest import ENGINES
 from tests.support import postgres
 from tests.support.operations import run_operation
 from valetkey.authorization.model.device_code import ALPHABET
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -32,10 +33,11 @@ def server(
         url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
         folder = tmp_path_factory.mktemp("dv")
         found = stack.enter_context(begin(folder, url, resource=False))
-        for name in ("tv1", "tv2"):
+        for name, groups in (("tv1", ()), ("tv2", ()), ("staff-tv", ("staff",))):
             found.servers.register_client(
                 ClientMetadata(
                     name,
+                    openid=OpenIdRegistration(required_groups=groups),
                     type="public",
                     grant_types=(DEVICE_CODE, "refresh_token"),
                     scopes=("openid", "notes:read", "notes:write"),
@@ -296,6 +298,14 @@ def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: World) -> None
         refused = alice.submit(page, "allow", headers={"origin": "https://evil.example"})
         assert refused.status == 403
     assert "Device connected" in _allow(alice, page).text
+
+
+def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: World) -> None:
+    begun, alice = _begin(dv, "staff-tv"), Person(dv.auth)
+    page = _allow(alice, _enter(dv, alice, begun["user_code"]))
+    assert page.status == 403
+    assert "none of the groups" in page.text
+    _poll(dv, begun, "staff-tv").refused(400, "authorization_pending")
 
 
 def test_dv_07_a_link_asks_like_a_typed_code(dv: World) -> None:

@@ -49,7 +49,7 @@ def test_apps_are_verified_and_deleted(tmp_path: Path) -> None:
     )
     assert made.code == 0, made.err
     assert "is verified" in valetkey("client", "verify", "printer", here=tmp_path).out
-    assert "already" in valetkey("client", "verify", "printer", here=tmp_path).out
+    assert "verified already" in valetkey("client", "verify", "printer", here=tmp_path).out
     assert "not verified" in valetkey("client", "verify", "printer", "--off", here=tmp_path).out
     assert valetkey("client", "delete", "printer", "--yes", here=tmp_path).code == 0
     assert valetkey("client", "delete", "printer", "--yes", here=tmp_path).code == 2
@@ -74,4 +74,4 @@ def test_the_access_of_an_app_is_ended(tmp_path: Path) -> None:
     )
     assert made.code == 0, made.err
     ran = valetkey("user", "end-app", "ada", "printer", here=tmp_path)
-    assert "already" in ran.out, ran.err
+    assert "No changes" in ran.out, ran.err

@@ -74,7 +74,7 @@ def test_an_invited_app_registers_and_is_adopted(tmp_path: Path) -> None:
         assert _changes_itself(site, record, "https://app.example/second") == 200
         adopted = registration(tmp_path, "adopt", record["client_id"])
         assert adopted.code == 0, adopted.err
-        assert "already" in registration(tmp_path, "adopt", record["client_id"]).out
+        assert "No changes" in registration(tmp_path, "adopt", record["client_id"]).out
         own = {"Authorization": f"Bearer {record['registration_access_token']}"}
         uri = record["registration_client_uri"]
         assert requests.get(uri, headers=own, timeout=60).status_code == 401

@@ -308,6 +308,8 @@ class DevicePages:
         client = tx.clients.find(found.client.id)
         if client is None or not _waits(found.code, client, request) or not scope <= client.scope:
             raise Refused(_TOO_LATE)
+        if not tx.groups.admits(uid, client.openid.required_groups):
+            raise Refused(_NOT_ADMITTED)
         present = find_still_present(tx, request.session.id, client.id, self.server.sessions, now)
         if present is None or not _told(tx, present, client, scope, request):
             raise Refused(_SIGNED_OUT)
@@ -380,6 +382,9 @@ _TOO_LATE = Refusal(
     ErrorCode.CONFLICT,
     "the code has expired or was used meanwhile; start again on the device",
     "device.too_late",
+)
+_NOT_ADMITTED = Refusal(
+    ErrorCode.FORBIDDEN, "you are in none of the groups that may use this app", "device.groups"
 )
 _SIGNED_OUT = Refusal(
     ErrorCode.CONFLICT,
