@@ -6,7 +6,6 @@ search itself.
 """
 
 import json
-import socket
 import sqlite3
 from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator
@@ -24,7 +23,7 @@ import requests
 from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
 from tests.stories.canary import REGISTER, Canaries, files, processes, tables
-from tests.stories.processes.serving import CALLBACK, Serving, serving
+from tests.stories.processes.serving import CALLBACK, Serving, free_addresses, serving
 from tests.support.wait import CEILING
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -105,17 +104,10 @@ def _challenge(verifier: str) -> str:
     return to_base64url(sha256(verifier.encode()).digest())
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 @contextmanager
 def _story(here: Path, database: str, *, planted: str = "") -> Generator[Story]:
     story = Story()
-    auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    auth, api = free_addresses()
     (here / "valetkey.toml").write_text(
         f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\ndatabase = "{database}"\n'
         f'workers = 2\n[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'

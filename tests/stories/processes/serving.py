@@ -127,7 +127,7 @@ def configure(
     config = here / "valetkey.toml"
     if config.exists():
         return config
-    auth, api = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    auth, api = free_addresses()
     tokens = "" if every_algorithm else '[tokens]\nsigning_algorithms = ["ES256"]\n'
     config.write_text(
         f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
@@ -196,14 +196,16 @@ def _comm(pid: int) -> str:
         return ""
 
 
-def _free_port() -> int:
+def free_addresses() -> tuple[str, str]:
+    """Return two addresses on loopback, with different ports that nobody uses."""
     # Below the ports that the system gives to outgoing connections: a server that was killed
     # must find its own port free again.
     while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", port))
-            return port
+        one, two = random.sample(range(10_000, 32_000), 2)
+        with socket.socket() as first, socket.socket() as second, contextlib.suppress(OSError):
+            first.bind(("127.0.0.1", one))
+            second.bind(("127.0.0.1", two))
+            return f"127.0.0.1:{one}", f"127.0.0.1:{two}"
 
 
 def _answers(url: str) -> bool:
