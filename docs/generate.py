@@ -19,8 +19,7 @@ from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.fields import FieldRule, Kind
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
-from valetkey.authorization.site.errors.text import Remedy
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS, Remedy
 from valetkey.cli.main import valetkey
 from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections

@@ -86,7 +86,7 @@ def _refusals() -> Iterator[Found]:
 
 def _sentences() -> Iterator[Found]:
     """Texts that the code keeps as values."""
-    errors = "authorization/site/errors/texts.py"
+    errors = "authorization/site/errors/errors.toml"
     for code in ErrorCode:
         text = TEXTS[code]
         for sentence in (text.meaning, *text.causes, *(r.advice for r in text.remedies)):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.site.errors.text import ErrorText
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS, ErrorText
 from valetkey.kernel.refusal import ErrorCode
 
 every_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
@@ -14,7 +13,7 @@ def test_no_code_is_without_a_text() -> None:
 
 
 @every_text
-def test_says_what_leads_to_it_who_mends_it_and_shows_an_example(text: ErrorText) -> None:
+def test_each_text_has_causes_remedies_and_an_example(text: ErrorText) -> None:
     assert text.causes
     assert text.remedies
     assert text.example.caption
@@ -23,7 +22,7 @@ def test_says_what_leads_to_it_who_mends_it_and_shows_an_example(text: ErrorText
 
 
 @every_text
-def test_speaks_to_each_reader_once_in_whole_sentences(text: ErrorText) -> None:
+def test_each_reader_gets_one_remedy_in_whole_sentences(text: ErrorText) -> None:
     readers = [remedy.reader for remedy in text.remedies]
     sentences = [text.meaning, *text.causes, *(remedy.advice for remedy in text.remedies)]
 

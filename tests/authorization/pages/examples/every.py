@@ -32,7 +32,7 @@ from valetkey.authorization.site.errors.explanation import (
     explanation_of,
 )
 from valetkey.authorization.site.errors.refuse import ProblemPage
-from valetkey.authorization.site.errors.text import Reader
+from valetkey.authorization.site.errors.texts import Reader
 from valetkey.authorization.site.home import HomePage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.authorization.site.sign_out.sign_out import SignedOutPage, SignOutPage

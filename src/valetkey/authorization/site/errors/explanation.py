@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.developer.failures import plain_reference
-from valetkey.authorization.site.errors.text import ErrorText
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS, ErrorText
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 

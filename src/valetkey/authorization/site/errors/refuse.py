@@ -8,8 +8,7 @@ from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import spoken, viewer_of
-from valetkey.authorization.site.errors.text import Reader
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS, Reader
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.elsewhere import WRONG_HOST

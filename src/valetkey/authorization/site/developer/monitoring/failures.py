@@ -25,8 +25,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.advice import Advice, advice_on
-from valetkey.authorization.site.errors.text import ErrorText
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.texts import TEXTS, ErrorText
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
