@@ -37,7 +37,7 @@ OWNERS = {
     "pytest": ("testing/*.py",),
     "segno": ("authorization/layout/qr_code.py",),
     "structlog": ("web/log.py",),
-    "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/wording.py"),
+    "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/response_format.py"),
     "uvloop": ("web/listen.py",),
 }
 IMPORTED_AS = {"pillow": "PIL"}

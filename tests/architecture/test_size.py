@@ -14,6 +14,9 @@ CROWDED = {
     "tests/cli/commands",
     "docs/decisions",  # one page for each, never taken back
 }
+TABLES = {
+    "src/valetkey/authorization/site/errors/errors.toml",  # one entry for each error code
+}
 GENERATED = "docs/reference/"
 PICTURES = "docs/screenshots"
 WRITTEN_BY_HAND = (".py", ".html", ".css", ".js", ".mjs", ".sql", ".md", ".toml")
@@ -25,6 +28,7 @@ def test_no_file_is_longer_than_four_hundred_lines() -> None:
         for path, text in texts()
         if path.endswith(WRITTEN_BY_HAND)
         and not path.startswith(GENERATED)
+        and path not in TABLES
         and len(text.splitlines()) > MOST_LINES
     }
     assert not long

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.wait import CEILING, until_found
 from valetkey.fetch.resolve import Lookups, resolve_by_system
-from valetkey.fetch.turns import AT_ONCE_SITE
+from valetkey.fetch.slots import AT_ONCE_SITE
 
 
 @dataclass

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from valetkey.fetch.address import Address, Network, is_in, may_be_reached, read_address
 from valetkey.fetch.resolve import Lookups, Resolve, resolve_by_system
-from valetkey.fetch.turns import Turns
+from valetkey.fetch.slots import RequestSlots
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import lazily
@@ -94,7 +94,7 @@ class OutboundHttp:
         self._lookups = Lookups(resolve)
         self._tls: ssl.SSLContext | None = None
         self._reading = asyncio.Lock()
-        self._turns = Turns()
+        self._turns = RequestSlots()
         self._under_way: dict[tuple[str, tuple[str, ...]], asyncio.Task[Fetched]] = {}
         self._failed: dict[str, tuple[Instant, str]] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from valetkey.fetch.turns import AT_ONCE, AT_ONCE_SITE, site_of
+from valetkey.fetch.slots import AT_ONCE, AT_ONCE_SITE, site_of
 
 # A separate pool: a lookup whose name server does not respond occupies a thread for half a minute
 # and must not delay other work of this process. Its threads start when needed.

@@ -37,9 +37,9 @@ from valetkey.resource.requests.paging import Pages
 from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
-from valetkey.resource.storage.kept import KEY_SET, PAGE_KEY, Kept
 from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
+from valetkey.resource.storage.values import KEY_SET, PAGE_KEY, StoredValues
 from valetkey.sdk import (
     Credential,
     Issuer,
@@ -72,7 +72,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
     try:
         await open_known(settings, settings.resource, engine, _SCHEMA, runtime)
         fresh = to_base64url(runtime.random(32))
-        await engine.write(lambda db: Kept(db).put_first(PAGE_KEY, fresh))
+        await engine.write(lambda db: StoredValues(db).put_first(PAGE_KEY, fresh))
         for kind in objects_of(settings):
             await bring_up_to_date(engine, kind.name, kind.orders)
     finally:
@@ -210,7 +210,7 @@ def _hosts(settings: Settings) -> frozenset[str]:
 
 
 def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memory]:
-    kept = Kept(db)
+    kept = StoredValues(db)
     key = from_base64url(kept.find(PAGE_KEY))
     if not key:
         message = "the resource server's database was not prepared"
@@ -218,8 +218,10 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
     return key, Memory(
         keys=kept.find(KEY_SET).encode(),
         revocations=kept.revocations(now),
-        keep_keys=forgiving(engine, lambda db, document: Kept(db).put(KEY_SET, document.decode())),
-        keep_revocations=forgiving(engine, lambda db, page: Kept(db).learn(page)),
+        keep_keys=forgiving(
+            engine, lambda db, document: StoredValues(db).put(KEY_SET, document.decode())
+        ),
+        keep_revocations=forgiving(engine, lambda db, page: StoredValues(db).learn(page)),
     )
 
 

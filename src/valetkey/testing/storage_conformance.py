@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.storage.grants import Reach, Rotation
+from valetkey.authorization.storage.grants import ClientUsage, Rotation
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
@@ -138,7 +138,7 @@ class StorageConformance:
         memory.write(lambda tx: tx.grants.revoke("gr_1", NOW, "tested"))
         of_user = memory.read(lambda tx: tx.grants.live_of_user(_ADA, NOW, 9))
         assert list(of_user) == [grant("gr_2")]
-        assert memory.read(lambda tx: tx.grants.reach("printer", NOW)) == Reach(1, 1)
+        assert memory.read(lambda tx: tx.grants.reach("printer", NOW)) == ClientUsage(1, 1)
         assert memory.write(lambda tx: tx.grants.sweep(Instant(NOW + 600), 10)) == 2
 
     def test_a_token_by_reference_stands_on_its_grant(self, memory: Memory) -> None:

@@ -14,12 +14,12 @@ from uvicorn.server import ServerState
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.waiting import HALF_CLOSED
 from valetkey.web import log
-from valetkey.web.connection.exchange import Exchange, Left
+from valetkey.web.connection.exchange import Disconnected, Exchange
 from valetkey.web.connection.flow_control import FlowControl
 from valetkey.web.connection.gate import Gate
 from valetkey.web.connection.reader import HELD, Reader
 from valetkey.web.connection.refusal import COME_AGAIN, Unreadable, busy, refusal
-from valetkey.web.connection.wording import Wording
+from valetkey.web.connection.response_format import ResponseFormatter
 from valetkey.web.router import App
 from valetkey.web.security_headers import head
 
@@ -43,7 +43,7 @@ class HttpProtocol(asyncio.Protocol):
         self._gate = gate
         self._limits = gate.limits
         self._state = state
-        self._wording = Wording(state)
+        self._wording = ResponseFormatter(state)
         self._reader = Reader(self, app, gate.limits)
         self._parsing = False
         self.tls = False
@@ -294,23 +294,23 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on(exchange, last)
 
     def begin(self, exchange: Exchange, top: bytes) -> None:
-        """Write the head of a response of unknown length. Raises Left."""
+        """Write the head of a response of unknown length. Raises Disconnected."""
         if exchange is not self._current:
-            raise Left
+            raise Disconnected
         exchange.streaming = True
         # A stream may last for hours and costs little while idle.
         self._uncount(exchange)
         if self._over:
             self._cut(exchange)
-            raise Left
+            raise Disconnected
         # The end of a response to HTTP/1.0 is the end of the connection.
         exchange.keep_alive = keep = not self._is_last(exchange)
         self._transport.write(self._wording.start(top, chunked=not exchange.old, last=not keep))
 
     async def pour(self, exchange: Exchange, piece: bytes) -> None:
-        """Write a piece of the body, and wait until the client has room for more. Raises Left."""
+        """Write a piece of the body when the client has room for it. Raises Disconnected."""
         if exchange is not self._current:
-            raise Left
+            raise Disconnected
         if piece:
             self._transport.write(piece if exchange.old else b"%x\r\n%b\r\n" % (len(piece), piece))
         if self._stuck:

@@ -13,7 +13,7 @@ from tests.authorization.endpoints.visitor.world import run as run_world
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
-from valetkey.authorization.actions.account.identities import Newcomers
+from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.app.foundation import SCHEMA, lay_foundation
 from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.model.account.user import Uid, User
@@ -49,7 +49,7 @@ def test_every_door_refuses_names_that_read_like_somebody_else(tmp_path: Path) -
         program = await caller(it)
         await it.password("a good long password")
         ada = await signed_in(it, "a good long password")
-        here, newcomers = browser(it), Newcomers(it.foundation.accounts(), "Valetkey")
+        here, newcomers = browser(it), FederatedAccounts(it.foundation.accounts(), "Valetkey")
         profile = await ada.get("/account/profile")
         for name in _REFUSED:
             made = {"username": name, "email": "x@example.com"}

@@ -8,10 +8,10 @@ import pytest
 
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.kind import AppKind, new_app
-from valetkey.authorization.actions.developer.portal import Barrier, Portal
+from valetkey.authorization.actions.developer.portal import Portal, RegistrationBarrier
 from valetkey.authorization.actions.developer.secrets import (
     AppSecrets,
-    Obstacle,
+    NoNewSecret,
     Overlap,
     state_of,
 )
@@ -90,7 +90,7 @@ def test_nobody_has_more_apps_than_allowed_however_fast_they_are(memory: Memory)
         )
     )
     assert sum(isinstance(each, Client) for each in told) == 3
-    assert told.count(Barrier.FULL) == THREADS - 3
+    assert told.count(RegistrationBarrier.FULL) == THREADS - 3
     assert len(memory.read(lambda tx: tx.members.of(_ADELE.uid))) == 3
 
 
@@ -104,7 +104,7 @@ def test_of_all_who_make_a_secret_one_does(memory: Memory) -> None:
         )
     )
     assert told.count(None) == 1
-    assert told.count(Obstacle.OTHERS) == THREADS - 1
+    assert told.count(NoNewSecret.OTHERS) == THREADS - 1
     assert len(memory.read(lambda tx: tx.secrets.live(client.id, NOW))) == 2
     (known, _) = memory.read(lambda tx: tx.secrets.live(client.id, NOW))
     ended = memory.contend(lambda tx, _: keeper.end(tx, client.id, _ADELE.uid, known.id, NOW))

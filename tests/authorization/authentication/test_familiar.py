@@ -7,7 +7,7 @@ import pytest
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import World, run
-from valetkey.authorization.authentication.familiar import Familiar
+from valetkey.authorization.authentication.familiar_browser import FamiliarBrowser
 from valetkey.authorization.model.account.user import Uid
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.runtime import SYSTEM
@@ -82,17 +82,17 @@ def test_it_is_familiar_to_its_own_accounts_alone(sqlite_url: str) -> None:
 def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:
     cookie = ""
     for uid in range(1, 8):
-        cookie = Familiar(cookie, KEY).with_account(Uid(uid), SYSTEM.random)
-    known = [uid for uid in range(1, 8) if Familiar(cookie, KEY).mark(Uid(uid))]
+        cookie = FamiliarBrowser(cookie, KEY).with_account(Uid(uid), SYSTEM.random)
+    known = [uid for uid in range(1, 8) if FamiliarBrowser(cookie, KEY).mark(Uid(uid))]
     assert known == [3, 4, 5, 6, 7]
-    again = Familiar(cookie, KEY).with_account(Uid(5), SYSTEM.random)
+    again = FamiliarBrowser(cookie, KEY).with_account(Uid(5), SYSTEM.random)
     assert len(again) == len(cookie)
-    assert not Familiar(cookie, FingerprintKey(b"x" * 32)).mark(Uid(5))
+    assert not FamiliarBrowser(cookie, FingerprintKey(b"x" * 32)).mark(Uid(5))
     other_name = "A" * 22 + cookie[22:]
-    assert not Familiar(other_name, KEY).mark(Uid(5))
+    assert not FamiliarBrowser(other_name, KEY).mark(Uid(5))
 
 
 @pytest.mark.parametrize("text", ["", "x", "." * 60, "A" * 22, "A" * 22 + "." + "é" * 43])
 def test_what_is_no_such_cookie_is_a_strangers(text: str) -> None:
-    assert Familiar(text, KEY).mark(Uid(1)) == ""
-    assert Familiar(text, KEY).with_account(Uid(1), SYSTEM.random).count(".") == 1
+    assert FamiliarBrowser(text, KEY).mark(Uid(1)) == ""
+    assert FamiliarBrowser(text, KEY).with_account(Uid(1), SYSTEM.random).count(".") == 1

@@ -18,7 +18,7 @@ from valetkey.authorization.app.foundation import Foundation, lay_foundation, pr
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.email.delivery import BATCH, PAUSES, MailDelivery
 from valetkey.authorization.email.outbox import ASKED_LIMIT
-from valetkey.authorization.email.smtp import MailServer, Unsent
+from valetkey.authorization.email.smtp import MailServer, NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, LIFETIME, Email, EmailKind
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
@@ -354,7 +354,7 @@ def test_a_server_with_tls_and_a_password_is_spoken_to_as_it_wants(tmp_path: Pat
             if how.get("password_file"):
                 await MailServer.of(it.foundation.settings).check()
             else:
-                with pytest.raises(Unsent, match="sign-in refused with 535"):
+                with pytest.raises(NotDelivered, match="sign-in refused with 535"):
                     await MailServer.of(it.foundation.settings).check()
 
     with mail_server(
@@ -371,7 +371,7 @@ def test_a_server_without_starttls_gets_nothing(tmp_path: Path) -> None:
         await it.post()
         await it.deliver()
         assert receiver.took == []
-        with pytest.raises(Unsent, match="lacks what is needed"):
+        with pytest.raises(NotDelivered, match="lacks what is needed"):
             await MailServer.of(it.foundation.settings).check()
 
     run(tmp_path, story, tls=MailTls.STARTTLS)
@@ -382,7 +382,7 @@ def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(tmp_path: Pa
 
     async def story(port: int) -> None:
         async with town(tmp_path, mail_settings(port, tls=MailTls.STARTTLS)) as it:
-            with pytest.raises(Unsent, match="TLS is not right"):
+            with pytest.raises(NotDelivered, match="TLS is not right"):
                 await MailServer.of(it.foundation.settings).check()
 
     with mail_server(tls_context=context) as receiver:
@@ -392,7 +392,7 @@ def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(tmp_path: Pa
 def test_nobody_listening_is_told_as_such(tmp_path: Path) -> None:
     async def story() -> None:
         async with town(tmp_path, mail_settings(1)) as it:
-            with pytest.raises(Unsent, match="no connection"):
+            with pytest.raises(NotDelivered, match="no connection"):
                 await MailServer.of(it.foundation.settings).send(EmailMessage())
 
     asyncio.run(story())

@@ -17,8 +17,8 @@ from valetkey.authorization.authentication.factors.device import (
     recognise,
     remember_device,
 )
-from valetkey.authorization.authentication.factors.passkey import NewPasskey, Proved
-from valetkey.authorization.authentication.factors.proof import Factors, Looked, Shown
+from valetkey.authorization.authentication.factors.passkey import NewPasskey, VerifiedAssertion
+from valetkey.authorization.authentication.factors.proof import Factors, Shown, VerifiedPasskey
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -52,8 +52,10 @@ async def second_factors(it: Service, told: set[str]) -> None:
         assert stored is not None
         passkey = tx.credentials.find_passkey("two")
         assert passkey is not None
-        proved = Proved((), 3, fell=True, once=_once("three", now))
-        factors.prove(tx, ada, Shown(credential="x"), Looked(passkey, proved), "", "page", now)
+        proved = VerifiedAssertion((), 3, fell=True, once=_once("three", now))
+        factors.prove(
+            tx, ada, Shown(credential="x"), VerifiedPasskey(passkey, proved), "", "page", now
+        )
         factors.prove(tx, ada, Shown(recovery=codes.codes[0]), None, "", "page", now)
         assert remove_passkey(tx, ada, "cr_one", now)
         assert remove_authenticator(tx, ada, now)

@@ -9,7 +9,7 @@ from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.email.smtp import Unsent
+from valetkey.authorization.email.smtp import NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
@@ -25,7 +25,7 @@ _SETTINGS = MailSettings(host="mail.example", from_address="no-reply@auth.exampl
 async def letters(it: Service) -> None:
     """The post takes one letter, and refuses another for good."""
     outbox = MailOutbox(_SETTINGS, it.foundation.keyring, SYSTEM.random)
-    answers = [None, Unsent("recipient 550", for_good=True)]
+    answers = [None, NotDelivered("recipient 550", for_good=True)]
 
     async def send(message: EmailMessage) -> None:
         if failure := answers.pop():

@@ -10,8 +10,8 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.storage.kept import KEY_SET, Kept
 from valetkey.resource.storage.upkeep import Upkeep, forgiving
+from valetkey.resource.storage.values import KEY_SET, StoredValues
 
 _SCHEMA = "valetkey.resource.storage.schema"
 
@@ -50,12 +50,12 @@ def test_a_database_that_is_away_is_no_fault_and_is_told(tmp_path: Path) -> None
         def put(db: Connection, value: str) -> None:
             if not value:
                 raise DatabaseUnavailable
-            Kept(db).put(KEY_SET, value)
+            StoredValues(db).put(KEY_SET, value)
 
         keep = forgiving(engine, put)
         assert await keep("x")
         assert not await keep("")
-        assert await engine.read(lambda db: Kept(db).find(KEY_SET)) == "x"
+        assert await engine.read(lambda db: StoredValues(db).find(KEY_SET)) == "x"
         await engine.close()
 
     asyncio.run(story())

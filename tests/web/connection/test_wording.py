@@ -2,13 +2,13 @@
 
 from uvicorn.server import ServerState
 
-from valetkey.web.connection.wording import Wording
+from valetkey.web.connection.response_format import ResponseFormatter
 
 
-def wording() -> tuple[Wording, ServerState]:
+def wording() -> tuple[ResponseFormatter, ServerState]:
     state = ServerState()
     state.default_headers = [(b"date", b"now")]
-    return Wording(state), state
+    return ResponseFormatter(state), state
 
 
 def test_an_answer_says_how_long_it_is() -> None:

@@ -30,7 +30,7 @@ from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInf
 from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
 from valetkey.authorization.endpoints.registration.manage import ManageEndpoint
 from valetkey.authorization.endpoints.registration.register import RegisterEndpoint
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
@@ -204,7 +204,7 @@ def resource_server_routes(
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes for resource servers."""
-    gate = ResourceServerGate(door, apis)
+    gate = ResourceServerAuthentication(door, apis)
     feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(
         store=foundation.store,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.actions.account.email_change import EmailChange
-from valetkey.authorization.actions.account.identities import Newcomers
+from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.actions.account.password_change import PasswordChange
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
@@ -71,7 +71,7 @@ from valetkey.authorization.site.developer.try_it.try_it import TryIt
 from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.errors.explanation import ErrorPages
 from valetkey.authorization.site.federation.arrived import Newcomer
-from valetkey.authorization.site.federation.begin import Departure
+from valetkey.authorization.site.federation.begin import ProviderRedirect
 from valetkey.authorization.site.federation.callback import Return
 from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.federation.federation import Federation
@@ -162,7 +162,7 @@ class Site:
             UpstreamSignIns(
                 keyring.fingerprint_key, keyring.sealer, self.foundation.runtime.random
             ),
-            Newcomers(self.foundation.accounts(), settings.brand.name),
+            FederatedAccounts(self.foundation.accounts(), settings.brand.name),
             sign_up=settings.accounts.sign_up is SignUpMode.OPEN,
         )
 
@@ -196,7 +196,7 @@ def visitor_pages(site: Site) -> tuple[AnyPage, ...]:
     leave = LeavePages(server.cookies, site.sign_out)
     owner = OwnerLinks(server, accounts, site.passwords_at("account"))
     upstream = (
-        *Departure(federation).pages(),
+        *ProviderRedirect(federation).pages(),
         *Return(federation).pages(),
         *Newcomer(federation).pages(),
     )

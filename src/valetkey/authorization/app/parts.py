@@ -14,7 +14,7 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.id_token import IdTokens
@@ -104,7 +104,7 @@ def make_logo_fetcher(foundation: Foundation, offload: Offload) -> LogoFetcher:
 
 
 def make_mail_delivery(
-    foundation: Foundation, brands: BrandBook
+    foundation: Foundation, brands: CurrentBrand
 ) -> tuple[Callable[[], Coroutine[object, object, None]], ...]:
     """Build the background jobs that send email; none if email is disabled."""
     outbox = foundation.outbox

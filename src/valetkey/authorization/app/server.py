@@ -6,7 +6,7 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
@@ -40,7 +40,7 @@ def make_server(
         sessions=settings.sessions,
         policy=policy_of(settings, foundation.own_scope),
         code_lifetime=settings.tokens.authorization_code_lifetime,
-        brands=BrandBook(brand),
+        brands=CurrentBrand(brand),
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.asked_of_people,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from valetkey.authorization.authentication.cookies import Cookies
-from valetkey.authorization.authentication.familiar import Familiar
+from valetkey.authorization.authentication.familiar_browser import FamiliarBrowser
 from valetkey.authorization.authentication.session import Present, SignedIn, find_present
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
 from valetkey.authorization.storage.transaction import Store
@@ -36,9 +36,9 @@ class Browsers:
         """The names and attributes of this server's cookies."""
         return Cookies(self.issuer.startswith("https://"), self.keyring.fingerprint_key)
 
-    def familiar(self, request: Request) -> Familiar:
+    def familiar(self, request: Request) -> FamiliarBrowser:
         """Return the accounts that this browser signed in to before."""
-        return Familiar(self.cookies.familiar.read(request), self.keyring.fingerprint_key)
+        return FamiliarBrowser(self.cookies.familiar.read(request), self.keyring.fingerprint_key)
 
     def browser(self, request: Request) -> tuple[str, Pairs]:
         """Return the cookie of this browser, and the header that sets it if it has none yet."""

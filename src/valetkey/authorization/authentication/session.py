@@ -19,7 +19,7 @@ from valetkey.authorization.model.event.sessions import (
 )
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.storage.sign_in.presences import Presence
+from valetkey.authorization.storage.sign_in.presences import SessionAndUser
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -322,7 +322,9 @@ def close_session(tx: Transaction, session: Session, now: Instant, because: str)
     return True
 
 
-def _living(presence: Presence | None, settings: SessionSettings, now: Instant) -> Present | None:
+def _living(
+    presence: SessionAndUser | None, settings: SessionSettings, now: Instant
+) -> Present | None:
     if presence is None or presence.user.disabled_at is not None:
         return None
     session = presence.session

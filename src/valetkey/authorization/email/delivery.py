@@ -7,7 +7,7 @@ from email.message import EmailMessage
 
 from valetkey.authorization.email.message import message_of
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.email.smtp import Unsent
+from valetkey.authorization.email.smtp import NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, Email, QueuedEmail
 from valetkey.authorization.model.event.mail import MailDispatched, MailGivenUp
@@ -25,7 +25,7 @@ BATCH = 4
 _LOOK_EVERY = 1.0
 
 Send = Callable[[EmailMessage], Awaitable[None]]
-"""Hands a message to the mail server; raises Unsent."""
+"""Hands a message to the mail server; raises NotDelivered."""
 
 BrandNow = Callable[[], Brand]
 """Returns the brand as it is now."""
@@ -72,7 +72,7 @@ class MailDelivery:
             return
         try:
             await self._send(mail, email)
-        except Unsent as failure:
+        except NotDelivered as failure:
             log.info("mail.unsent", kind=mail.kind, attempts=mail.attempts, reason=failure.reason)
             if failure.for_good:
                 await self._give_up(mail, failure.reason)
@@ -94,7 +94,7 @@ class MailDelivery:
                 at=mail.created_at,
             )
         except ValueError as error:
-            raise Unsent("address", for_good=True) from error
+            raise NotDelivered("address", for_good=True) from error
         await self.send(message)
 
     async def _again(self, mail: QueuedEmail, because: str) -> None:

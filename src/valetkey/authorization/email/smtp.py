@@ -28,7 +28,7 @@ _WHOLE = 60.0
 _PERMANENT = range(500, 600)
 
 
-class Unsent(Exception):
+class NotDelivered(Exception):
     """The mail server did not accept the email; `reason` is a word for the log.
 
     `for_good` says that a retry is useless.
@@ -66,7 +66,7 @@ class MailServer:
         return MailServer(settings, password, tls)
 
     async def send(self, message: EmailMessage) -> None:
-        """Send to the address in the To header. Raises Unsent."""
+        """Send to the address in the To header. Raises NotDelivered."""
         sender = self.settings.mail.from_address
         try:
             async with asyncio.timeout(_WHOLE):
@@ -78,19 +78,21 @@ class MailServer:
         except aiosmtplib.SMTPRecipientsRefused as error:
             codes = [refused.code for refused in error.recipients]
             for_good = all(code in _PERMANENT for code in codes)
-            raise Unsent(f"recipient {codes[0]}", for_good=for_good) from error
+            raise NotDelivered(f"recipient {codes[0]}", for_good=for_good) from error
         except aiosmtplib.SMTPDataError as error:
-            raise Unsent(f"message {error.code}", for_good=error.code in _PERMANENT) from error
+            raise NotDelivered(
+                f"message {error.code}", for_good=error.code in _PERMANENT
+            ) from error
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
-            raise Unsent(why(error)) from error
+            raise NotDelivered(why(error)) from error
 
     async def check(self) -> None:
-        """Connect, sign in and disconnect, without sending. Raises Unsent."""
+        """Connect, sign in and disconnect, without sending. Raises NotDelivered."""
         try:
             async with asyncio.timeout(_WHOLE):
                 await _leave(await self._connect())
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
-            raise Unsent(why(error)) from error
+            raise NotDelivered(why(error)) from error
 
     async def _connect(self) -> "aiosmtplib.SMTP":
         mail = self.settings.mail

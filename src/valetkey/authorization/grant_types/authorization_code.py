@@ -25,7 +25,7 @@ from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, still
-from valetkey.authorization.storage.sign_in.presences import Presence
+from valetkey.authorization.storage.sign_in.presences import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -163,7 +163,7 @@ def still_allowed(
     tx: Transaction,
     code: CodePayload,
     request: TokenRequest,
-    presence: Presence | None,
+    presence: SessionAndUser | None,
     user: User | None,
 ) -> Refusal | None:
     """Refuse a code whose client, user, session or consent ended since the user allowed it."""

@@ -32,7 +32,7 @@ from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import at, still
-from valetkey.authorization.storage.grants import Rotation, StandingGrant
+from valetkey.authorization.storage.grants import GrantWithState, Rotation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -61,7 +61,7 @@ class _Presented(Struct, frozen=True):
 
     text: str
     fingerprint: Fingerprint
-    found: StandingGrant
+    found: GrantWithState
     user: User
 
 
@@ -191,7 +191,7 @@ def _not_current(
     )
 
 
-def _was_previous(found: StandingGrant, fingerprint: Fingerprint) -> bool:
+def _was_previous(found: GrantWithState, fingerprint: Fingerprint) -> bool:
     return found.previous is not None and same(found.previous.fingerprint, fingerprint)
 
 

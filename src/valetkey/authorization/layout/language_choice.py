@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language import (
     ENGLISH,
     LANGUAGES,
@@ -97,7 +97,7 @@ def kept_wish(request: Request, languages: Sequence[Language], *, secure: bool) 
 class LanguageEndpoint:
     """The switch at the foot of every page. It changes nothing but a cookie, so it has no token."""
 
-    brands: BrandBook
+    brands: CurrentBrand
     issuer: str
 
     async def post(self, request: Request) -> Response:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.actions.admin.clients import Held
+from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, ClientType
@@ -226,7 +226,7 @@ def shown(client: Client, now: Instant) -> msgspec.Struct:
     return ClientShown(**record)
 
 
-def read(held: Held, record: msgspec.Struct) -> msgspec.Struct:
+def read(held: ClientWithUses, record: msgspec.Struct) -> msgspec.Struct:
     """Return a client's record with what hangs on it, a `ClientRead`."""
     use = ClientUse(
         [MemberShown(one.uid, one.role.value) for one in held.team],

@@ -27,7 +27,7 @@ LONGEST_STATE = 2_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class Unreturned(StrEnum):
+class NotRedirected(StrEnum):
     """Why a signed-out user is not sent back to the app, although it asked for that."""
 
     HINT = "hint"
@@ -75,7 +75,7 @@ class LogoutDecision:
 
     client: Client | None = None
     returns_to: str = ""
-    unreturned: Unreturned | None = None
+    unreturned: NotRedirected | None = None
 
 
 def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) -> LogoutDecision:
@@ -86,18 +86,18 @@ def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) ->
     """
     wants = bool(asked.post_logout_redirect_uri)
     if len(asked.named_clients) > 1:
-        return LogoutDecision(None, "", Unreturned.APP if wants else None)
+        return LogoutDecision(None, "", NotRedirected.APP if wants else None)
     if asked.id_token_hint and not hint_is_good:
         # Do not trust the other parameters of a request with a foreign token.
-        return LogoutDecision(client, "", Unreturned.HINT if wants else None)
+        return LogoutDecision(client, "", NotRedirected.HINT if wants else None)
     if client is None:
-        return LogoutDecision(None, "", Unreturned.UNKNOWN_APP if wants else None)
+        return LogoutDecision(None, "", NotRedirected.UNKNOWN_APP if wants else None)
     if not wants:
         return LogoutDecision(client)
     if asked.post_logout_redirect_uri not in client.openid.post_logout_redirect_uris:
-        return LogoutDecision(client, "", Unreturned.ADDRESS)
+        return LogoutDecision(client, "", NotRedirected.ADDRESS)
     if len(asked.state) > LONGEST_STATE or _CONTROL.search(asked.state):
-        return LogoutDecision(client, "", Unreturned.STATE)
+        return LogoutDecision(client, "", NotRedirected.STATE)
     state = (("state", asked.state),) if asked.state else ()
     return LogoutDecision(client, append_query(asked.post_logout_redirect_uri, state))
 

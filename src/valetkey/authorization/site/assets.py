@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, assets
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.storage.transaction import Store
 from valetkey.fetch.image import MEDIA_TYPE
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -26,7 +26,7 @@ _IMAGE = (
 class AssetEndpoint:
     """The stylesheet, the icon, the scripts, and what a theme brings."""
 
-    book: BrandBook
+    book: CurrentBrand
     store: Store
 
     async def get(self, request: Request) -> Response:
@@ -61,7 +61,7 @@ class LogoEndpoint:
         return Response(200, image, _IMAGE)
 
 
-def _current(book: BrandBook, path: str) -> Asset | None:
+def _current(book: CurrentBrand, path: str) -> Asset | None:
     name, _, digest = path.rpartition("-")
     if not digest:
         return None

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import kept_wish
 from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.render import (
@@ -30,7 +30,7 @@ class Renderer:
     `secure` cookies are those of a server on https.
     """
 
-    brands: BrandBook
+    brands: CurrentBrand
     portal: PortalSettings
     secure: bool
     configuration: Configuration = UNNAMED

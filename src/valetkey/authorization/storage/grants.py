@@ -39,7 +39,7 @@ class Previous(Struct, frozen=True):
     rotated_at: Instant
 
 
-class StandingGrant(Struct, frozen=True):
+class GrantWithState(Struct, frozen=True):
     """A grant and the state of everything it depends on."""
 
     grant: Grant
@@ -48,7 +48,7 @@ class StandingGrant(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ClientUsage:
     """For how many users a client may act."""
 
     people: int
@@ -76,7 +76,7 @@ class Grants(Struct, frozen=True):
             Apis(self.db).grant(grant.id, apis)
         return issued
 
-    def find(self, grant_id: str) -> StandingGrant | None:
+    def find(self, grant_id: str) -> GrantWithState | None:
         """Return the grant with the state of its client, user and session, in one query."""
         return _STANDING_GRANTS.find(
             self.db,
@@ -86,7 +86,7 @@ class Grants(Struct, frozen=True):
             id=grant_id,
         )
 
-    def find_with_user(self, grant_id: str) -> tuple[StandingGrant, User] | None:
+    def find_with_user(self, grant_id: str) -> tuple[GrantWithState, User] | None:
         """Return the grant as `find`, and its user, locked as by `Users.hold`, for a refresh."""
         self.db.share("SELECT uid FROM grants WHERE id = :id", id=grant_id)
         return _GRANTS_WITH_USERS.find(
@@ -99,7 +99,7 @@ class Grants(Struct, frozen=True):
 
     def find_of_token(
         self, grant_id: str, token_id: str, client_id: str, issued_at: Instant
-    ) -> tuple[StandingGrant, User] | None:
+    ) -> tuple[GrantWithState, User] | None:
         """Return the grant of a JWT and its user; not live if the token or its client was revoked.
 
         `client_id` is the token's: an exchanged token belongs to a grant of another client.
@@ -131,7 +131,7 @@ class Grants(Struct, frozen=True):
         )
         return found[::-1]
 
-    def reach(self, client_id: str, now: Instant) -> Reach:
+    def reach(self, client_id: str, now: Instant) -> ClientUsage:
         """Return for how many users the client may act, and by how many grants."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"
@@ -143,7 +143,7 @@ class Grants(Struct, frozen=True):
             client_id=client_id,
             now=now,
         )
-        return Reach(0, 0) if row is None else Reach(*row)
+        return ClientUsage(0, 0) if row is None else ClientUsage(*row)
 
     def rotate(self, rotation: Rotation, now: Instant) -> bool:
         """Replace the current refresh token by its successor; exactly one caller gets True."""
@@ -248,7 +248,7 @@ LIVENESS = Record(
 """Of a grant, in a statement that joins its client, its user and its session."""
 
 _STANDING_GRANTS = Record(
-    StandingGrant,
+    GrantWithState,
     grant=GRANTS,
     standing=LIVENESS,
     previous=Record(
@@ -257,14 +257,14 @@ _STANDING_GRANTS = Record(
 )
 
 
-def _pair(found: StandingGrant, user: User) -> tuple[StandingGrant, User]:
+def _pair(found: GrantWithState, user: User) -> tuple[GrantWithState, User]:
     return found, user
 
 
-def _of_token(found: StandingGrant, user: User, revoked: bool) -> tuple[StandingGrant, User]:
+def _of_token(found: GrantWithState, user: User, revoked: bool) -> tuple[GrantWithState, User]:
     if revoked:
         standing = replace(found.standing, token_revoked=True)
-        found = StandingGrant(found.grant, standing, found.previous)
+        found = GrantWithState(found.grant, standing, found.previous)
     return found, user
 
 

@@ -37,7 +37,7 @@ from valetkey.authorization.storage.sign_in.credentials import Credentials
 from valetkey.authorization.storage.sign_in.devices import RememberedDevices
 from valetkey.authorization.storage.sign_in.identities import Identities
 from valetkey.authorization.storage.sign_in.participants import Participants
-from valetkey.authorization.storage.sign_in.presences import Presences
+from valetkey.authorization.storage.sign_in.presences import SignedInRows
 from valetkey.authorization.storage.sign_in.sessions import Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
@@ -139,9 +139,9 @@ class Transaction(Struct, frozen=True):
         return Sessions(self.db)
 
     @property
-    def presences(self) -> Presences:
+    def presences(self) -> SignedInRows:
         """Sessions with their user and consent, in one query."""
-        return Presences(self.db)
+        return SignedInRows(self.db)
 
     @property
     def administrations(self) -> Administrations:

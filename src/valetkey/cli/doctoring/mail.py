@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from valetkey.authorization.email.smtp import MailServer, Unsent
+from valetkey.authorization.email.smtp import MailServer, NotDelivered
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
 from valetkey.config.sections.accounts import SignUp
 from valetkey.config.settings import Settings
@@ -26,7 +26,7 @@ async def mail(settings: Settings) -> AsyncIterator[Finding]:
         await MailServer.of(settings).check()
     except Mistake as mistake:
         yield bad("mail", str(mistake))
-    except Unsent as failure:
+    except NotDelivered as failure:
         yield bad(
             "mail",
             f"{where}: {failure.reason}",

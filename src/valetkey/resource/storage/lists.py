@@ -8,8 +8,8 @@ import msgspec
 
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.record import Column, Record
-from valetkey.resource.storage.kept import Kept
 from valetkey.resource.storage.objects import STORED, ListPosition, Owner, Stored
+from valetkey.resource.storage.values import StoredValues
 
 CREATED = "created_at"
 CHANGED = "changed_at"
@@ -245,12 +245,12 @@ async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
     """Rebuild the entries of a kind whose lists were declared differently before."""
     declared = " ".join(list_name(*names) for names in orders.names)
     name = f"lists:{kind}"
-    if await engine.read(lambda db: Kept(db).find(name)) == declared:
+    if await engine.read(lambda db: StoredValues(db).find(name)) == declared:
         return
     after: str | None = ""
     while after is not None:
         after = await engine.write(_entering(kind, orders, after))
-    await engine.write(lambda db: Kept(db).put(name, declared))
+    await engine.write(lambda db: StoredValues(db).put(name, declared))
 
 
 def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], str | None]:

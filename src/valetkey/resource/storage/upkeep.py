@@ -11,7 +11,7 @@ from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Ov
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.runtime import Runtime
 from valetkey.resource.storage.events import Events
-from valetkey.resource.storage.kept import Sweep
+from valetkey.resource.storage.values import Sweep
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ class Answering(Protocol):
         ...
 
 
-class Left(Exception):
+class Disconnected(Exception):
     """The client disconnected or the server stops: the next piece cannot be delivered."""
 
 
@@ -47,11 +47,11 @@ class Wire(Protocol):
         ...
 
     def begin(self, exchange: "Exchange", top: bytes) -> None:
-        """Write the head of a streamed response. Raises Left."""
+        """Write the head of a streamed response. Raises Disconnected."""
         ...
 
     async def pour(self, exchange: "Exchange", piece: bytes) -> None:
-        """Write a piece, and wait until the client has room. Raises Left."""
+        """Write a piece, and wait until the client has room. Raises Disconnected."""
         ...
 
     def end(self, exchange: "Exchange") -> None:
@@ -150,7 +150,7 @@ class Exchange:
         CALLER.set(self)
         try:
             await app.answer(self)
-        except Left:
+        except Disconnected:
             pass  # the client left, or the server stops
         except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
             log.error("application.failed", failure)
@@ -190,7 +190,7 @@ class Exchange:
         self._connection.answered(self, top, length_of(response), body)
 
     async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
-        """Write a streamed response piece by piece. Raises Left if the client is gone."""
+        """Write a streamed response piece by piece. Raises Disconnected if the client is gone."""
         connection = self._connection
         connection.begin(self, head(response.status, response.headers, hsts=hsts))
         await connection.pour(self, response.body)

@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.actor import CLI, DoneBy
 from valetkey.authorization.model.server.brand import BrandField
@@ -139,7 +139,7 @@ def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
 ) -> None:
     async def story() -> None:
         ours, theirs = await _opened(database_url), await _opened(database_url)
-        book = BrandBook(Brand(name="Acme"))
+        book = CurrentBrand(Brand(name="Acme"))
         before = book.current
         style = next(iter(book.asset(p) for p in book._files if "style" in p))
         follows = asyncio.create_task(book.keep(ours))

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.authorization.endpoints.world import SCOPES, Service, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.endpoints.client.metadata import CoalescedRefresh
+from valetkey.authorization.endpoints.client.metadata import SharedRefresh
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
@@ -153,7 +153,7 @@ def test_many_who_wait_share_a_look_that_began_after_they_came() -> None:
     ended: list[int] = []
 
     async def story() -> None:
-        together = CoalescedRefresh()
+        together = SharedRefresh()
         gate = asyncio.Event()
 
         async def look() -> None:
@@ -178,7 +178,7 @@ def test_many_who_wait_share_a_look_that_began_after_they_came() -> None:
 
 def test_a_look_that_fails_fails_for_all_who_waited_and_for_nobody_else() -> None:
     async def story() -> list[object]:
-        together = CoalescedRefresh()
+        together = SharedRefresh()
 
         async def fails() -> None:
             raise LookupError

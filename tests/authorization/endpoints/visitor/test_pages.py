@@ -6,7 +6,7 @@ import pytest
 
 from tests.authorization.endpoints.visitor.world import ISSUER, World, run
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -58,7 +58,7 @@ def test_what_the_pages_refer_to_is_served_for_ever(sqlite_url: str) -> None:
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
     decisions = DecisionQueue(SYSTEM.random)
-    refuse = RefuseWithPage(decisions, BrandBook(Brand()), ISSUER)
+    refuse = RefuseWithPage(decisions, CurrentBrand(Brand()), ISSUER)
     refusal = Refusal(code, "it <b>was</b> wrong", "a.check", "expected", "received")
     response = refuse(Request("GET", "/oauth/authorize"), refusal)
     assert response.status == code.status
@@ -73,7 +73,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
 
 def test_an_address_that_is_not_ours_is_not_written_down() -> None:
     decisions = DecisionQueue(SYSTEM.random)
-    refuse = RefuseWithPage(decisions, BrandBook(Brand()), ISSUER)
+    refuse = RefuseWithPage(decisions, CurrentBrand(Brand()), ISSUER)
     for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):
         refuse(Request("GET", path), Refusal(ErrorCode.NOT_FOUND, "nothing here"))
     assert {decision.endpoint for decision in decisions.drain()} == {""}

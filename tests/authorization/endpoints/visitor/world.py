@@ -24,7 +24,7 @@ from valetkey.authorization.endpoints.authorize.request_object import RequestObj
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.register.client import (
@@ -189,7 +189,7 @@ async def world(
     runtime = Runtime(now=lambda: clock.now, random=SYSTEM.random)
     store = Store(engine, runtime.random)
     keyring = Keyring.fresh(runtime.random)
-    brands = BrandBook(Brand())
+    brands = CurrentBrand(Brand())
     decisions = DecisionQueue(runtime.random)
     settings = PasswordSettings()
     offload = Offload(2, 32)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.cli.demo.walking.story import Story
+from valetkey.cli.demo.walking.story import Transcript
 from valetkey.cli.demo.wire import Unanswered
 
 
@@ -21,7 +21,7 @@ def stop() -> None:
 def test_a_wrong_answer_ends_its_chapter_and_not_the_story(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    story = Story(stay, verbose=True)
+    story = Transcript(stay, verbose=True)
     reached: list[str] = []
     with story.chapter("One", "First.", "S1"):
         story.check("status", 500, 200)
@@ -39,26 +39,26 @@ def test_a_wrong_answer_ends_its_chapter_and_not_the_story(
     assert "✓ as it should be" in said
 
 
-def unanswered(story: Story) -> None:
+def unanswered(story: Transcript) -> None:
     with story.chapter("One", "First.", "S1"):
         raise Unanswered("nobody answered")
 
 
 def test_no_answer_is_a_wrong_answer() -> None:
-    story = Story(stay, quiet=True)
+    story = Transcript(stay, quiet=True)
     unanswered(story)
     assert [wrong.received for wrong in story.wrongs] == ["nobody answered"]
 
 
 def test_no_answer_while_everything_stops_ends_the_story() -> None:
-    story = Story(stop, quiet=True)
+    story = Transcript(stop, quiet=True)
     with pytest.raises(Stop):
         unanswered(story)
     assert story.wrongs == []
 
 
 def test_a_quiet_story_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    story = Story(stay, quiet=True)
+    story = Transcript(stay, quiet=True)
     with story.chapter("One", "First.", "S1"):
         story.right("good")
     assert capsys.readouterr().out == ""

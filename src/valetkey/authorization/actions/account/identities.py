@@ -60,7 +60,7 @@ def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bo
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomers:
+class FederatedAccounts:
     """Makes accounts for people whom another server vouches for."""
 
     accounts: Accounts

@@ -28,7 +28,7 @@ Faults = tuple[MetadataError, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClientWithUses:
     """What a client has, and who loses something when it goes."""
 
     client: Client
@@ -46,12 +46,12 @@ def search(
     return tx.client_search.page(wanted, before, limit)
 
 
-def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> Held:
+def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:
     """Everything about one. Raises Refused (forbidden, not found)."""
     require(tx, actor, Permission.READ)
     client = _find(tx, client_id, to_change=False)
     reach = tx.grants.reach(client.id, now)
-    return Held(
+    return ClientWithUses(
         client,
         tuple(tx.members.team(client.id)),
         reach.authorizations,

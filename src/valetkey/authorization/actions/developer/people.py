@@ -14,7 +14,7 @@ from valetkey.kernel.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectedPerson:
+class ConnectedUser:
     """One of them. `subject` is the `sub` by which the app knows them.
 
     `name` and `email` are "" unless they allowed the app to read them: a developer sees nothing
@@ -35,7 +35,7 @@ class ConnectedUsers:
     """A page of them, and how many there are altogether."""
 
     total: int
-    people: Sequence[ConnectedPerson]
+    people: Sequence[ConnectedUser]
 
 
 def people_of(
@@ -62,13 +62,13 @@ def _person(
     subjects: Subjects,
     consent: Consent,
     now: Instant,
-) -> ConnectedPerson | None:
+) -> ConnectedUser | None:
     user = tx.users.find(consent.uid)
     if user is None:
         return None
     allowed = frozenset((*claims_of_scope(consent.scope), *consent.claims))
     said = user_claims(user, allowed)
-    return ConnectedPerson(
+    return ConnectedUser(
         uid=user.uid,
         subject=subjects.of(user, client),
         scope=consent.scope,

@@ -42,7 +42,7 @@ _CHOSEN_GRANTS = frozenset(
 """Grant types that the form of an app can choose."""
 
 
-class Barrier(StrEnum):
+class RegistrationBarrier(StrEnum):
     """Why somebody may not register an app, or not one more."""
 
     NOBODY = "nobody"
@@ -81,17 +81,17 @@ class Portal:
             kinds.append(AppKind.MACHINE)
         return tuple(kinds)
 
-    def barrier(self, tx: Transaction, user: User) -> Barrier | None:
+    def barrier(self, tx: Transaction, user: User) -> RegistrationBarrier | None:
         """What keeps this person from registering one more app; None if nothing does."""
         who = self.settings.who
         if who is Registrants.NOBODY or not self.kinds:
-            return Barrier.NOBODY
+            return RegistrationBarrier.NOBODY
         if who is Registrants.VERIFIED and user.email_verified_at is None:
-            return Barrier.UNVERIFIED
+            return RegistrationBarrier.UNVERIFIED
         if who is Registrants.INVITED and not tx.members.is_developer(user.uid):
-            return Barrier.UNINVITED
+            return RegistrationBarrier.UNINVITED
         if len(owned_apps(tx, user.uid)) >= self.settings.apps_per_person:
-            return Barrier.FULL
+            return RegistrationBarrier.FULL
         return None
 
     def edited(
@@ -128,7 +128,7 @@ class Portal:
         *,
         client_id: str,
         secret: Secret | None,
-    ) -> Client | Faults | Barrier:
+    ) -> Client | Faults | RegistrationBarrier:
         """The new app, owned by this person; or why not, and nothing is written."""
         # First what makes everybody wait who registers: nobody counts what another is adding.
         tx.clients.touch()

@@ -31,7 +31,7 @@ class Overlap(StrEnum):
         return lengths.get(self)
 
 
-class Obstacle(StrEnum):
+class NoNewSecret(StrEnum):
     """Why there is no new secret."""
 
     GONE = "gone"  # no such app, or no member of its team any more
@@ -56,22 +56,22 @@ class AppSecrets:
         *,
         seen: str,
         overlap: Overlap,
-    ) -> Obstacle | None:
+    ) -> NoNewSecret | None:
         """One more; the old one ends after `overlap`. `seen` is the `state` that the person saw."""
         tx.clients.touch()
         tx.users.hold(uid)
         client, user = tx.clients.find_held(client_id), tx.users.find(uid)
         if client is None or tx.members.find(client_id, uid) is None:
-            return Obstacle.GONE
+            return NoNewSecret.GONE
         if user is None or user.disabled_at is not None:
-            return Obstacle.GONE
+            return NoNewSecret.GONE
         live = tx.secrets.live(client_id, now)
         if state_of(live) != seen:
-            return Obstacle.OTHERS
+            return NoNewSecret.OTHERS
         if len(live) >= MOST_SECRETS:
-            return Obstacle.FULL
+            return NoNewSecret.FULL
         if self.registrar.issue_secret(tx, client, secret, now, others_live=overlap.lifetime):
-            return Obstacle.NONE
+            return NoNewSecret.NONE
         keep_ending(tx, client_id, secret, now, beside=live)
         return None
 

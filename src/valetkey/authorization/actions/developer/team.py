@@ -34,7 +34,7 @@ MOST_MEMBERS = 50
 _LONGEST = 254
 
 
-class Trouble(StrEnum):
+class TeamError(StrEnum):
     """Why nothing was done."""
 
     GONE = "gone"  # no such app or person, or not the visitor's to do
@@ -73,7 +73,7 @@ class Teams:
         now: Instant,
         *,
         language: str = "en",
-    ) -> Trouble | None:
+    ) -> TeamError | None:
         """Ask somebody in, by user name or e-mail address, `uid:1002`, `name:ada` or `email:…`.
 
         What is told is the same whether there is such a person or not.
@@ -83,25 +83,25 @@ class Teams:
         team = tx.members.team_to_change(client_id)
         client = tx.clients.find(client_id)
         if client is None or not _is_owner(inviter, team):
-            return Trouble.GONE
+            return TeamError.GONE
         if not 0 < len(invited) <= _LONGEST or not invited.isprintable():
-            return Trouble.NOBODY
+            return TeamError.NOBODY
         if fold(invited).isdigit():
-            return Trouble.NUMBER
+            return TeamError.NUMBER
         kind, _, rest = invited.partition(":")
         is_said = bool(rest) and kind in {"uid", "name", "email"}
         address = rest if is_said and kind == "email" else "" if is_said else invited
         is_address = "@" in address
         if kind == "email" and is_said and not is_address:
-            return Trouble.NOBODY
+            return TeamError.NOBODY
         user = next(iter(users_meant(tx, invited)), None)
         if user is not None and any(one.uid == user.uid for one in team):
-            return Trouble.MEMBER
+            return TeamError.MEMBER
         waiting = tx.team_invitations.to(client_id, now)
         if any(fold(one.invited) == fold(invited) for one in waiting):
-            return Trouble.TWICE
+            return TeamError.TWICE
         if len(waiting) >= MOST_WAITING or len(team) + len(waiting) >= MOST_MEMBERS:
-            return Trouble.FULL
+            return TeamError.FULL
         # An address that nobody proved may be somebody else's: there the email is the proof.
         bound = user if user is not None and (not is_address or user.email_verified_at) else None
         to = address if is_address else user.email if user is not None else ""
@@ -192,13 +192,13 @@ class Teams:
 
     def change(
         self, tx: Transaction, client_id: str, by: Uid, uid: Uid, role: TeamRole, now: Instant
-    ) -> Trouble | None:
+    ) -> TeamError | None:
         """Give somebody in the team another role; the last owner stays one."""
         team = tx.members.team_to_change(client_id)
         if not _owns(team, by) or not any(one.uid == uid for one in team):
-            return Trouble.GONE
+            return TeamError.GONE
         if role is not TeamRole.OWNER and _is_last_owner(team, uid):
-            return Trouble.LAST_OWNER
+            return TeamError.LAST_OWNER
         if tx.members.give(client_id, uid, role):
             tx.events.add(TeamMemberChanged(client_id, uid, role.value), now)
             if role is not TeamRole.OWNER:
@@ -207,15 +207,15 @@ class Teams:
 
     def remove(
         self, tx: Transaction, client_id: str, by: Uid, uid: Uid, now: Instant
-    ) -> Trouble | None:
+    ) -> TeamError | None:
         """Take somebody out of the team; oneself may always go, but for the last owner."""
         team = tx.members.team_to_change(client_id)
         if by != uid and not _owns(team, by):
-            return Trouble.GONE
+            return TeamError.GONE
         if _is_last_owner(team, uid):
-            return Trouble.LAST_OWNER
+            return TeamError.LAST_OWNER
         if not tx.members.remove(client_id, uid):
-            return Trouble.GONE
+            return TeamError.GONE
         tx.events.add(TeamMemberRemoved(client_id, uid), now)
         end_issued_in_team(tx, client_id, uid, now)
         user = tx.users.find(uid)

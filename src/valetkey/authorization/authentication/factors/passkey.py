@@ -99,7 +99,7 @@ class NewPasskey:
 
 
 @dataclass(frozen=True, slots=True)
-class Proved:
+class VerifiedAssertion:
     """A verified assertion: its method, its counter, and the challenge to redeem once."""
 
     methods: tuple[str, ...]
@@ -193,7 +193,7 @@ class Passkeys:
         now: Instant,
         *,
         uid: int = _NOBODY,
-    ) -> Proved | None:
+    ) -> VerifiedAssertion | None:
         """Verify a response to `ask` for this passkey; None unless all of it is valid."""
         once = self._once(answer, purpose, uid, browser, now)
         handle = answer.response.get("userHandle", "")
@@ -212,7 +212,7 @@ class Passkeys:
         # Zero from a device without a counter; otherwise each use increases it.
         fell = bool(passkey.counter or data.counter) and data.counter <= passkey.counter
         methods = (key.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
-        return Proved(methods, data.counter, fell, once)
+        return VerifiedAssertion(methods, data.counter, fell, once)
 
     def _server(self) -> "fido2_server.Fido2Server":
         own = origin(self.issuer)

@@ -5,7 +5,11 @@ from dataclasses import dataclass, replace
 
 from valetkey.authorization.authentication.factors import recovery_code, totp
 from valetkey.authorization.authentication.factors.attempts import count_attempt
-from valetkey.authorization.authentication.factors.passkey import Passkeys, Proved, read_answer
+from valetkey.authorization.authentication.factors.passkey import (
+    Passkeys,
+    VerifiedAssertion,
+    read_answer,
+)
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.factors import (
@@ -32,11 +36,11 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class VerifiedPasskey:
     """A passkey and its verified assertion; neither is used up yet."""
 
     passkey: Passkey
-    proved: Proved
+    proved: VerifiedAssertion
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Unproved:
+class VerificationFailed:
     """A failed verification; or nothing was verified, because the user must `wait` (seconds)."""
 
     wait: int = 0
@@ -72,7 +76,7 @@ class Factors:
 
     async def look(
         self, store: Store, text: str, purpose: str, browser: str, now: Instant, uid: int = 0
-    ) -> Looked | None:
+    ) -> VerifiedPasskey | None:
         """Return the passkey of a valid assertion; None for anything else.
 
         `uid` is the expected user, 0 for any.
@@ -85,20 +89,22 @@ class Factors:
         if passkey is None or (uid and passkey.uid != uid):
             return None
         proved = self.passkeys.judge(answer, passkey, purpose, browser, now, uid=uid)
-        return None if proved is None else Looked(passkey, proved)
+        return None if proved is None else VerifiedPasskey(passkey, proved)
 
-    def prove_by_passkey(self, tx: Transaction, looked: Looked, now: Instant) -> Proof | Unproved:
+    def prove_by_passkey(
+        self, tx: Transaction, looked: VerifiedPasskey, now: Instant
+    ) -> Proof | VerificationFailed:
         """Use up a verified assertion. Exactly one concurrent caller succeeds."""
         passkey, proved = looked.passkey, looked.proved
         if not tx.vouchers.issue(proved.once):
-            return Unproved()
+            return VerificationFailed()
         if proved.fell:
             accepted = not self.settings.refuse_fallen_counters
             tx.events.add(PasskeyCounterFallen(passkey.uid, passkey.id, accepted), now)
             if not accepted:
-                return Unproved()
+                return VerificationFailed()
         if not tx.credentials.use_passkey(passkey, proved.counter, now):
-            return Unproved()
+            return VerificationFailed()
         return Proof(proved.methods)
 
     def prove(
@@ -106,11 +112,11 @@ class Factors:
         tx: Transaction,
         user: User,
         shown: Shown,
-        looked: Looked | None,
+        looked: VerifiedPasskey | None,
         familiar: str,
         door: str,
         now: Instant,
-    ) -> Proof | Unproved:
+    ) -> Proof | VerificationFailed:
         """Verify and use up what this user submitted; failures are recorded.
 
         Codes are counted before they are verified, so that parallel attempts count too. A signature
@@ -118,35 +124,39 @@ class Factors:
         """
         if shown.credential:
             right = looked is not None and looked.passkey.uid == user.uid
-            found = self.prove_by_passkey(tx, looked, now) if looked and right else Unproved()
+            found = (
+                self.prove_by_passkey(tx, looked, now) if looked and right else VerificationFailed()
+            )
         else:
             attempt = count_attempt(tx, self.keyring.fingerprint_key, user.uid, familiar, now)
             if attempt.wait:
-                return Unproved(attempt.wait)
+                return VerificationFailed(attempt.wait)
             found = self._by_code(tx, user.uid, shown, now)
             if isinstance(found, Proof):
                 attempt.give_back(tx)
-        if isinstance(found, Unproved):
+        if isinstance(found, VerificationFailed):
             tx.events.add(SecondFactorFailed(user.uid, door), now)
         return found
 
-    def _by_code(self, tx: Transaction, uid: Uid, shown: Shown, now: Instant) -> Proof | Unproved:
+    def _by_code(
+        self, tx: Transaction, uid: Uid, shown: Shown, now: Instant
+    ) -> Proof | VerificationFailed:
         if shown.recovery:
             return self._by_recovery_code(tx, uid, shown.recovery, now)
         authenticator = tx.credentials.authenticator_of(uid)
         key = None if authenticator is None else self.open(authenticator)
         step = None if key is None else totp.step_of(key, shown.code, now)
         if authenticator is None or step is None:
-            return Unproved()
+            return VerificationFailed()
         spent = tx.credentials.spend_step(authenticator.id, step, now)
-        return Proof(_BY_CODE) if spent else Unproved()
+        return Proof(_BY_CODE) if spent else VerificationFailed()
 
     def _by_recovery_code(
         self, tx: Transaction, uid: Uid, typed: str, now: Instant
-    ) -> Proof | Unproved:
+    ) -> Proof | VerificationFailed:
         print_ = recovery_code.fingerprint(self.keyring.fingerprint_key, uid, typed)
         if print_ is None or not tx.credentials.spend_recovery_code(uid, print_):
-            return Unproved()
+            return VerificationFailed()
         left = tx.credentials.recovery_codes_of(uid).left
         tx.events.add(RecoveryCodeUsed(uid, left), now)
         return Proof(_BY_CODE, left)

@@ -8,8 +8,8 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.contexts import FormPostPage
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import (
     content_security_policy,
     render,
@@ -44,7 +44,7 @@ class Server(Browsers):
     apis: ApiDirectory
     policy: TokenPolicy
     code_lifetime: Lifetime
-    brands: BrandBook
+    brands: CurrentBrand
     decisions: DecisionQueue
     scopes: Mapping[str, str]
     requests: RequestObjects

@@ -67,7 +67,7 @@ class MetadataEndpoint:
         )
 
 
-class CoalescedRefresh:
+class SharedRefresh:
     """Coalesces concurrent refreshes: each caller is served by one that began after it arrived.
 
     So no caller gets a result older than its request, and at most two refreshes are running or
@@ -104,7 +104,7 @@ class KeysEndpoint:
     """The public keys: next, current and retiring."""
 
     keys: SigningKeyRing
-    together: CoalescedRefresh = field(default_factory=CoalescedRefresh, repr=False, compare=False)
+    together: SharedRefresh = field(default_factory=SharedRefresh, repr=False, compare=False)
 
     async def __call__(self, request: Request) -> Response:
         """Return the key set; it may be cached for five minutes."""

@@ -16,7 +16,7 @@ from valetkey.web.form import Form
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceServerGate:
+class ResourceServerAuthentication:
     """Admits only the resource server, or also the credentials of declared APIs."""
 
     door: ClientRequestAuthentication

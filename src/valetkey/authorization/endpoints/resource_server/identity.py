@@ -11,7 +11,7 @@ import msgspec
 
 from valetkey.authorization.actions.records import Records, Rejected, Wanted
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -30,7 +30,7 @@ class IdentityEndpoint:
     """`account`, `client` and `authorizations`, for the resource server only."""
 
     store: Store
-    gate: ResourceServerGate
+    gate: ResourceServerAuthentication
     reader: AccessTokenReader
     records: Records
     refuse: ClientRefusal

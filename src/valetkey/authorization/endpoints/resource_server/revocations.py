@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
 from valetkey.authorization.endpoints.resource_server.revocation_stream import (
     EVENT_STREAM,
     Page,
@@ -40,7 +40,7 @@ class RevocationsEndpoint:
     def __init__(
         self,
         store: Store,
-        gate: ResourceServerGate,
+        gate: ResourceServerAuthentication,
         refuse: ClientRefusal,
         now: Callable[[], Instant],
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerGate
+from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
 from valetkey.authorization.storage.register.scope_uses import ScopeUse
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days
@@ -44,7 +44,7 @@ class UsesEndpoint:
     """Reports of use, from the resource server only."""
 
     store: Store
-    gate: ResourceServerGate
+    gate: ResourceServerAuthentication
     refuse: ClientRefusal
 
     async def __call__(self, request: Request) -> Response:

@@ -196,7 +196,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class ActivityEntry:
     """An event with the app and the session that it names."""
 
     event: EventRecord
@@ -226,7 +226,7 @@ def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list
 
 def read_activity(
     tx: Transaction, uid: Uid, at: Instant, place: str, limit: int, kind: Kind | None = None
-) -> Sequence[Happened]:
+) -> Sequence[ActivityEntry]:
     """At most `limit` listed events before that position, newest first."""
     events = tx.events.of_person(uid, at, place, limit, kind)
     said = {each.id: msgspec.json.decode(each.data, type=_Said) for each in events}
@@ -236,7 +236,7 @@ def read_activity(
     ids = {each.session_id for each in said.values()} - {""}
     sessions = {each: tx.sessions.find_by_id(each) for each in ids}
     return [
-        Happened(
+        ActivityEntry(
             event,
             said[event.id],
             names.get(event.client_id or "", ""),

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.site.page import (
     Act,
     Download,
@@ -46,7 +46,7 @@ class Data:
 
     store: Store
     browsers: Browsers
-    brands: BrandBook
+    brands: CurrentBrand
     audience: str
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:

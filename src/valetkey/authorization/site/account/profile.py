@@ -17,7 +17,7 @@ from valetkey.authorization.actions.account.profile import (
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import (
     Act,
@@ -70,7 +70,7 @@ class Profile:
 
     store: Store
     browsers: Browsers
-    brands: BrandBook
+    brands: CurrentBrand
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.actions.clients import MOST_SECRETS
 from valetkey.authorization.actions.developer.secrets import (
     AppSecrets,
-    Obstacle,
+    NoNewSecret,
     Overlap,
     seen_in_url,
     state_of,
@@ -136,7 +136,7 @@ class Secrets:
             ),
             done_by=request.actor,
         )
-        if obstacle in {Obstacle.GONE, Obstacle.NONE}:
+        if obstacle in {NoNewSecret.GONE, NoNewSecret.NONE}:
             raise nothing_there("app")
         if obstacle is not None:
             return await self._list(request, trouble=obstacle.value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
-from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, Trouble
+from valetkey.authorization.actions.developer.team import FreshInvitation, TeamError, Teams
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
@@ -191,9 +191,9 @@ class Team:
         return _done(request, "changed")
 
     async def _refused(
-        self, request: AppRequest, trouble: Trouble, gone: str, *, typed: str = ""
+        self, request: AppRequest, trouble: TeamError, gone: str, *, typed: str = ""
     ) -> Show:
-        if trouble is Trouble.GONE:
+        if trouble is TeamError.GONE:
             raise nothing_there(gone)
         return await self._list(request, trouble=trouble.value, typed=typed)
 

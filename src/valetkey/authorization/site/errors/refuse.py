@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import spoken, viewer_of
 from valetkey.authorization.site.errors.texts import TEXTS, Reader
@@ -55,7 +55,7 @@ class RefuseWithPage:
     """Refuse for routes that people visit. `keeps_path` is as in ClientRefusal."""
 
     decisions: DecisionQueue
-    brands: BrandBook
+    brands: CurrentBrand
     issuer: str
     keeps_path: bool = True
 

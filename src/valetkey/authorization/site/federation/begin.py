@@ -43,7 +43,7 @@ _ERRANDS = {each.value: each for each in UpstreamPurpose}
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class ProviderRedirect:
     """Send users to a provider that authenticates them."""
 
     federation: Federation

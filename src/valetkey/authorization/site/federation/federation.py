@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from valetkey.authorization.actions.account.identities import Newcomers
+from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.authentication.federation.provider import Provider
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import (
@@ -45,7 +45,7 @@ class Federation:
     notices: Notices
     providers: Providers
     trips: UpstreamSignIns
-    newcomers: Newcomers
+    newcomers: FederatedAccounts
     sign_up: bool
 
     def provider(self, request: Request) -> Provider:

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from valetkey.authorization.email.message import Paragraph, Written, write
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.layout.brand_book import BrandBook
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.site.page import (
     AnyPage,
@@ -63,7 +63,7 @@ class Mailbox:
     """Emails that anybody can read: the settings allow it on loopback only."""
 
     store: Store
-    brands: BrandBook
+    brands: CurrentBrand
     outbox: MailOutbox
 
     def pages(self) -> tuple[AnyPage, ...]:

@@ -8,7 +8,7 @@ from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.brand_book import BrandBook
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
@@ -85,7 +85,7 @@ class ResetPassword:
     """Ask for a link, and choose a new password on the page behind it."""
 
     reset: PasswordReset
-    brands: BrandBook
+    brands: CurrentBrand
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The pages of this feature."""

@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.factors.device import (
 )
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
-from valetkey.authorization.authentication.familiar import LIFETIME as FAMILIAR
+from valetkey.authorization.authentication.familiar_browser import LIFETIME as FAMILIAR
 from valetkey.authorization.authentication.session import NewSession, sign_in
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.pending import (

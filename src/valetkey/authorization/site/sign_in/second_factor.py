@@ -3,7 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from valetkey.authorization.authentication.factors.proof import Looked, Shown, Unproved
+from valetkey.authorization.authentication.factors.proof import (
+    Shown,
+    VerificationFailed,
+    VerifiedPasskey,
+)
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
@@ -105,7 +109,7 @@ class SecondFactor:
         shown = Shown(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
-        looked: Looked | None = None
+        looked: VerifiedPasskey | None = None
         if shown.credential:
             looked = await flow.factors.look(
                 flow.server.store, shown.credential, PURPOSE, step.browser, now, uid
@@ -114,12 +118,12 @@ class SecondFactor:
         familiar = flow.server.familiar(came).mark(uid)
         remembers = form.get("remember") == "yes"
 
-        def verify_factor(tx: Transaction) -> Admitted | Unproved | None:
+        def verify_factor(tx: Transaction) -> Admitted | VerificationFailed | None:
             user = flow.still(tx, step)
             if user is None:
                 return None
             proof = flow.factors.prove(tx, user, shown, looked, familiar, "page", now)
-            if isinstance(proof, Unproved):
+            if isinstance(proof, VerificationFailed):
                 return proof
             if proof.left is not None:
                 flow.notices.recovery_code_used(tx, user, proof.left, now)
@@ -130,7 +134,7 @@ class SecondFactor:
         met = await flow.server.store.write(verify_factor)
         if met is None:
             return flow.again(target)
-        if isinstance(met, Unproved):
+        if isinstance(met, VerificationFailed):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return self._page(request, wrong, met.wait)
         return flow.goes_on(came, target, fresh, met)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.factors.proof import Unproved
+from valetkey.authorization.authentication.factors.proof import VerificationFailed
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
@@ -155,7 +155,7 @@ class SignIn:
             if user is None or user.disabled_at is not None:
                 return None
             proof = flow.factors.prove_by_passkey(tx, found, now)
-            if isinstance(proof, Unproved):
+            if isinstance(proof, VerificationFailed):
                 tx.events.add(SignInFailed(user.uid, "passkey"), now)
                 return None
             return flow.enter(tx, came, fresh, user, proof.methods)

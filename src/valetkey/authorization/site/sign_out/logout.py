@@ -8,14 +8,14 @@ from valetkey.authorization.protocol.logout import (
     PARAMETERS,
     LogoutDecision,
     LogoutRequest,
-    Unreturned,
+    NotRedirected,
     judge,
 )
 from valetkey.authorization.site.page import Act, AnyPage, Page, Visit
 from valetkey.authorization.site.sign_out.sign_out import (
     LeavePages,
-    LeavingRequest,
-    WayOut,
+    SignOutRequest,
+    SignOutTarget,
     leaving,
 )
 from valetkey.kernel.moment import Instant
@@ -28,11 +28,11 @@ LOGOUT = "/oauth/logout"
 
 _LONGEST = 7_000
 _WRONG = {
-    Unreturned.HINT: "id_token_hint is not an ID token that this server issued to this app",
-    Unreturned.APP: "id_token_hint and client_id name different apps",
-    Unreturned.UNKNOWN_APP: "no registered app is named by id_token_hint or client_id",
-    Unreturned.ADDRESS: "post_logout_redirect_uri is not one that the app registered",
-    Unreturned.STATE: "state is too long or holds control characters",
+    NotRedirected.HINT: "id_token_hint is not an ID token that this server issued to this app",
+    NotRedirected.APP: "id_token_hint and client_id name different apps",
+    NotRedirected.UNKNOWN_APP: "no registered app is named by id_token_hint or client_id",
+    NotRedirected.ADDRESS: "post_logout_redirect_uri is not one that the app registered",
+    NotRedirected.STATE: "state is too long or holds control characters",
 }
 
 
@@ -49,7 +49,7 @@ class Logout:
         act = Act(show, opaque=PARAMETERS, foreign=True)
         return (Page(LOGOUT, self._asked, show, act, head=False),)
 
-    async def _asked(self, visit: Visit) -> LeavingRequest:
+    async def _asked(self, visit: Visit) -> SignOutRequest:
         """Judge the request of the app; without a user, `show` redirects back to it.
 
         Browsers do not send our cookies with a form of another site, so a visitor without a session
@@ -64,13 +64,13 @@ class Logout:
             raise Interrupt(see_other(url if len(url) <= _LONGEST else LOGOUT))
         return await leaving(visit, await self._way(form, visit.request.at))
 
-    async def _way(self, form: Form, now: Instant) -> WayOut:
+    async def _way(self, form: Form, now: Instant) -> SignOutTarget:
         said = {name: form.get(name) or "" for name in PARAMETERS}
         decision = await self._judge(LogoutRequest.of(said), now)
         client, reason = decision.client, decision.unreturned
         name = "" if client is None else client.name or client.id
         if reason is None:
-            return WayOut(name, decision.returns_to)
+            return SignOutTarget(name, decision.returns_to)
         refusal = Refusal(
             ErrorCode.INVALID_REQUEST,
             _WRONG[reason],
@@ -84,7 +84,7 @@ class Logout:
             at=now,
             client_id=None if client is None else client.id,
         )
-        return WayOut(name, "", reason.value, reference)
+        return SignOutTarget(name, "", reason.value, reference)
 
     async def _judge(self, asked: LogoutRequest, now: Instant) -> LogoutDecision:
         client = await self._only_client(asked)

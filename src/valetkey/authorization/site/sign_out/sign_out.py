@@ -50,8 +50,9 @@ class SignedOutPage:
     """Say that one is signed out.
 
     `returns_to` is where the person goes from here, by themselves after a moment. `unreturned`
-    says why they go nowhere although an app asked for that (a value of `Unreturned`), `reference`
-    names the record which says more. `frames` are addresses of apps, told by being shown.
+    says why they go nowhere although an app asked for that (a value of `NotRedirected`),
+    `reference` names the record which says more. `frames` are the addresses of apps that are told
+    by being shown.
     """
 
     template: ClassVar[str] = "sign_out/signed_out.html"
@@ -70,7 +71,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class WayOut:
+class SignOutTarget:
     """Where the button leads: who asks for it, and the address or page it ends at.
 
     `returns_to` is "" for our own page, `unreturned` then says why it is ours although the app
@@ -97,22 +98,22 @@ class WayOut:
         return tuple(value for _, value in self.fields)
 
     @staticmethod
-    def of(form: Form) -> "WayOut":
+    def of(form: Form) -> "SignOutTarget":
         """What the form took along, to be believed once its token was checked."""
         values = (form.get(name) or "" for name in ("returns_to", "unreturned", "reference"))
-        return WayOut("", *values)
+        return SignOutTarget("", *values)
 
 
-NOWHERE = WayOut()
+NOWHERE = SignOutTarget()
 """Somebody came by themselves and stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeavingRequest(VisitorRequest):
+class SignOutRequest(VisitorRequest):
     """A request to sign out: the session in this browser, if there is one, and the way out."""
 
     session: Session | None
-    way: WayOut
+    way: SignOutTarget
     person: SignedInPerson | None = None
 
 
@@ -128,7 +129,7 @@ class LeavePages:
         end = Act(self.end, requires=_pressed)
         return (Page(SIGN_OUT, self._alone, self.show, end, head=False),)
 
-    async def show(self, request: LeavingRequest) -> Outcome:
+    async def show(self, request: SignOutRequest) -> Outcome:
         """Ask; without a session, show or redirect to the end of the way."""
         session, way = request.session, request.way
         if session is None:
@@ -146,7 +147,7 @@ class LeavePages:
         )
         return Show(page, returns_to=way.returns_to)
 
-    async def end(self, request: LeavingRequest) -> Outcome:
+    async def end(self, request: SignOutRequest) -> Outcome:
         """End the session, the grants that were to end with it, and the cookies; tell the apps."""
         session, way, forget = request.session, request.way, self.cookies.end()
         frames = () if session is None else await self.sign_out.end(session, request.now)
@@ -154,34 +155,34 @@ class LeavePages:
             return _signed_out(way, frames, forget)
         return SeeOther(way.returns_to or SIGN_OUT, forget)
 
-    async def _alone(self, visit: Visit) -> LeavingRequest:
+    async def _alone(self, visit: Visit) -> SignOutRequest:
         return await leaving(visit, NOWHERE)
 
 
-async def leaving(visit: Visit, way: WayOut) -> LeavingRequest:
+async def leaving(visit: Visit, way: SignOutTarget) -> SignOutRequest:
     """Find the session that the visitor may end, and prepare the form that ends it."""
     browsers, request = visit.browsers, visit.request
     found = await browsers.signed_in(request)
     session = found.session if found else await _unended(visit)
     if session is None:
-        return LeavingRequest(request, session=None, way=way)
+        return SignOutRequest(request, session=None, way=way)
     it = visitor_request(visit, None, PURPOSE, session.id, *way.values)
     person = shown_person(found) if found else None
-    return LeavingRequest(
+    return SignOutRequest(
         request, it.browser, it.csrf, it.headers, session=session, way=way, person=person
     )
 
 
-async def _pressed(visit: Visit) -> LeavingRequest:
+async def _pressed(visit: Visit) -> SignOutRequest:
     """Require that the form came from a page of this server, in this browser."""
     form = visit.form() or Form({})
-    way, session = WayOut.of(form), await _unended(visit)
+    way, session = SignOutTarget.of(form), await _unended(visit)
     # Who pressed twice has no session any more and still goes where the first press led.
     about = session.id if session is not None else form.get("session") or ""
     if not about:
         raise Interrupt(see_other(SIGN_OUT, *visit.browsers.cookies.end()))
     it = visitor_request(visit, form, PURPOSE, about, *way.values)
-    return LeavingRequest(
+    return SignOutRequest(
         it.request, it.browser, it.csrf, it.headers, form, session=session, way=way
     )
 
@@ -195,7 +196,7 @@ async def _unended(visit: Visit) -> Session | None:
     return await browsers.store.read(lambda tx: find_unended(tx, cookie, key, now))
 
 
-def _signed_out(way: WayOut, frames: Sequence[str], headers: Pairs) -> Show:
+def _signed_out(way: SignOutTarget, frames: Sequence[str], headers: Pairs) -> Show:
     page = SignedOutPage(way.returns_to, way.unreturned, way.reference, tuple(frames))
     if frames and way.returns_to:
         # The header, for it needs no script: frames have so long to load.

@@ -13,7 +13,7 @@ from valetkey.database.record import Column, Record
 from valetkey.kernel.secret import Fingerprint
 
 
-class Presence(Struct, frozen=True):
+class SessionAndUser(Struct, frozen=True):
     """A session, ended or not, and its user, disabled or not.
 
     `consent` is the user's for the requested client, `told` whether that client was told of the
@@ -26,12 +26,12 @@ class Presence(Struct, frozen=True):
     told: bool
 
 
-class Presences(Struct, frozen=True):
+class SignedInRows(Struct, frozen=True):
     """One statement instead of four: every authorization request runs it twice."""
 
     db: Connection
 
-    def find(self, fingerprint: Fingerprint, client_id: str) -> Presence | None:
+    def find(self, fingerprint: Fingerprint, client_id: str) -> SessionAndUser | None:
         """Return the presence of a cookie. A `client_id` of "" asks about no client."""
         return _PRESENCES.find(
             self.db,
@@ -46,7 +46,7 @@ class Presences(Struct, frozen=True):
             client_id=client_id,
         )
 
-    def find_by_id(self, session_id: str, client_id: str) -> Presence | None:
+    def find_by_id(self, session_id: str, client_id: str) -> SessionAndUser | None:
         """Return the presence of a session's public id."""
         return _PRESENCES.find(
             self.db,
@@ -63,7 +63,7 @@ class Presences(Struct, frozen=True):
 
 
 _PRESENCES = Record(
-    Presence,
+    SessionAndUser,
     session=SESSIONS,
     user=USERS,
     consent=CONSENTS,

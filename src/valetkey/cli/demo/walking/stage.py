@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from valetkey.cli.demo.site import PRINTER, Site
 from valetkey.cli.demo.walking.browser import Browser
-from valetkey.cli.demo.walking.story import Story
+from valetkey.cli.demo.walking.story import Transcript
 from valetkey.cli.demo.wire import Exchange, Reply, Wire, bearer
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
@@ -25,7 +25,7 @@ class Stage:
     """
 
     site: Site
-    story: Story
+    story: Transcript
     wire: Wire
     ada: Browser
     notes: int

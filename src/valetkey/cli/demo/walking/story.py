@@ -54,7 +54,7 @@ class WrongAnswer(Exception):
 
 
 @dataclass(slots=True)
-class Story:
+class Transcript:
     """Tells as it goes, unless it is `quiet`; remembers everything.
 
     It tells one line of each chapter and what was wrong, and with `verbose` every exchange.

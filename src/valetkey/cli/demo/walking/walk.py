@@ -18,7 +18,7 @@ from valetkey.cli.demo.walking.chapters import (
     trusted,
 )
 from valetkey.cli.demo.walking.stage import Stage
-from valetkey.cli.demo.walking.story import Story
+from valetkey.cli.demo.walking.story import Transcript
 from valetkey.cli.demo.wire import Exchange, Wire
 from valetkey.cli.say import Exit
 
@@ -57,7 +57,7 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
         if running.stopping.is_set():
             raise Stopped
 
-    story, wire = Story(unanswered, quiet=as_json, verbose=verbose), Wire(saw)
+    story, wire = Transcript(unanswered, quiet=as_json, verbose=verbose), Wire(saw)
     ada = Browser(running.site.auth_url, wire)
     stage = Stage(running.site, story, wire, ada, notes.seed(running.site).count)
     if not as_json:
@@ -94,7 +94,7 @@ def _begin(stage: Stage, *, verbose: bool) -> None:
         say.line()
 
 
-def _end(story: Story, exchanges: int, seconds: float) -> None:
+def _end(story: Transcript, exchanges: int, seconds: float) -> None:
     say.line()
     if not story.wrongs:
         right = say.coloured("Every answer was right:", "green")

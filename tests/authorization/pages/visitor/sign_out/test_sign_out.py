@@ -6,7 +6,7 @@ from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.protocol.logout import Unreturned
+from valetkey.authorization.protocol.logout import NotRedirected
 from valetkey.authorization.site.sign_out.sign_out import SignedOutPage
 
 
@@ -51,8 +51,8 @@ def test_frames_tell_the_apps_and_a_link_leads_back() -> None:
     assert link["href"] == "https://app.example/bye?state=1&more=2"
 
 
-@pytest.mark.parametrize("reason", list(Unreturned))
-def test_says_why_one_is_not_taken_back(reason: Unreturned) -> None:
+@pytest.mark.parametrize("reason", list(NotRedirected))
+def test_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
     page = SignedOutPage("", reason.value, "VK-7F3K-9QXM-2RTD")
     reading = Reading(render(page, brand=Brand()))
     text = reading.the("main").text

@@ -6,7 +6,12 @@ from typing import ClassVar
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.factors.proof import Factors, Looked, Shown, Unproved
+from valetkey.authorization.authentication.factors.proof import (
+    Factors,
+    Shown,
+    VerificationFailed,
+    VerifiedPasskey,
+)
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.layout.addresses import HOME
 from valetkey.authorization.layout.contexts import SignedInPerson
@@ -116,7 +121,7 @@ class Confirm:
         if shown == Shown():
             # A password, however fresh, is not enough where there is a second factor.
             return await self._form(request, "password" if "password" in form else "code")
-        looked: Looked | None = None
+        looked: VerifiedPasskey | None = None
         if shown.credential:
             bound = self.browsers.cookies.browser_print(request.browser) or ""
             looked = await self.factors.look(
@@ -125,16 +130,16 @@ class Confirm:
         recent = RecentProof.of(self.browsers, request)
         familiar = self.browsers.familiar(request.request).mark(user.uid)
 
-        def judge(tx: Transaction) -> bool | Unproved:
+        def judge(tx: Transaction) -> bool | VerificationFailed:
             proof = self.factors.prove(tx, user, shown, looked, familiar, "confirm", now)
-            if isinstance(proof, Unproved):
+            if isinstance(proof, VerificationFailed):
                 return proof
             if proof.left is not None:
                 self.notices.recovery_code_used(tx, user, proof.left, now)
             return recent.note(tx, proof.methods)
 
         noted = await self.store.write(judge, done_by=request.actor)
-        if isinstance(noted, Unproved):
+        if isinstance(noted, VerificationFailed):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return await self._form(request, wrong, noted.wait)
         return _go_on(request, recent, noted=noted)

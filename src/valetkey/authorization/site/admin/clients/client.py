@@ -6,7 +6,7 @@ from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
 from valetkey.authorization.actions.admin import clients
-from valetkey.authorization.actions.admin.clients import Held, no_such_client
+from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such_client
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
@@ -193,10 +193,10 @@ class ClientPages:
         )
         return Show(page, _BAD_REQUEST if fault else 200)
 
-    async def _look(self, request: AdminRequest) -> tuple[Held, dict[int, str]]:
+    async def _look(self, request: AdminRequest) -> tuple[ClientWithUses, dict[int, str]]:
         client_id, actor, now = _named(request), request.actor, request.now
 
-        def look(tx: Transaction) -> tuple[Held, dict[int, str]]:
+        def look(tx: Transaction) -> tuple[ClientWithUses, dict[int, str]]:
             held = clients.look(tx, actor, client_id, now)
             users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
             return held, {uid: user.username for uid, user in users if user is not None}
@@ -228,7 +228,9 @@ def _working(client: Client, now: Instant) -> list[SecretLine]:
     ]
 
 
-def _page(held: Held, names: dict[int, str], request: AdminRequest, done: str) -> ClientPage:
+def _page(
+    held: ClientWithUses, names: dict[int, str], request: AdminRequest, done: str
+) -> ClientPage:
     client, now = held.client, request.now
     may = request.powers.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
     offers = _BUTTONS.offers(client, request.powers, client_address(client.id))

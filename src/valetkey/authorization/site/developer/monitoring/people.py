@@ -7,7 +7,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.actions.developer.people import (
-    ConnectedPerson,
+    ConnectedUser,
     ConnectedUsers,
     people_of,
 )
@@ -117,7 +117,7 @@ class People:
         return Instant(int(match[1])), int(match[2])
 
 
-def _line(person: ConnectedPerson, apis: Sequence[Api], now: Instant) -> PersonLine:
+def _line(person: ConnectedUser, apis: Sequence[Api], now: Instant) -> PersonLine:
     return PersonLine(
         person.subject,
         tuple(described(person.scope, apis, {})),

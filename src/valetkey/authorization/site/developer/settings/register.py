@@ -8,7 +8,11 @@ from typing import ClassVar
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
-from valetkey.authorization.actions.developer.portal import Barrier, Portal, fresh_client_id
+from valetkey.authorization.actions.developer.portal import (
+    Portal,
+    RegistrationBarrier,
+    fresh_client_id,
+)
 from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -123,7 +127,7 @@ class RegisterApp:
         if app.proof in BY_SECRET:
             secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
 
-        def register(tx: Transaction) -> OwnApp | Faults | Barrier | None:
+        def register(tx: Transaction) -> OwnApp | Faults | RegistrationBarrier | None:
             if find_own(tx, client_id, user.uid) is not None:
                 return None
             made = self.portal.register(tx, user, app, now, client_id=client_id, secret=secret)
@@ -133,7 +137,7 @@ class RegisterApp:
         if made is None:
             # The same form again: a reload, or a second press. The secret was shown.
             return SeeOther(AppHead(client_id, "").at())
-        if isinstance(made, Barrier):
+        if isinstance(made, RegistrationBarrier):
             return self._choose(made)
         if isinstance(made, tuple):
             shown = self.forms.shown(app, kind_of(app), faults=made)
@@ -141,7 +145,7 @@ class RegisterApp:
         shown_once = "" if secret is None else secret.reveal()
         return Show(RegisteredPage(head_of(made), self.issuer, shown_once))
 
-    def _choose(self, barrier: Barrier | None) -> Show:
+    def _choose(self, barrier: RegistrationBarrier | None) -> Show:
         return Show(
             ChooseKindPage(
                 tuple(kind.value for kind in self.portal.kinds),

@@ -17,7 +17,7 @@ _REMEMBERED = 100
 """Files of looks that are over: pages that are open still ask for theirs."""
 
 
-class BrandBook:
+class CurrentBrand:
     """What every page asks. It reads the database when something changed there, never for a page.
 
     A change counts within two seconds in every process, and in the one that made it as soon as it

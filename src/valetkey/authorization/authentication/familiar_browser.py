@@ -21,7 +21,7 @@ _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}(?:\.[A-Za-z0-9_-]{43}){1,5}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Familiar:
+class FamiliarBrowser:
     """The cookie of one browser, "" for none: a random name, and a mark for each account."""
 
     cookie: str

@@ -18,7 +18,7 @@ AT_ONCE_THERE = 6
 """Maximum per host and port."""
 
 
-class Turns:
+class RequestSlots:
     """Slots for requests; waiting for a busy host or site takes no global slot."""
 
     def __init__(self) -> None:

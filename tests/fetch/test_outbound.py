@@ -10,7 +10,7 @@ import pytest
 from tests.fetch.canary import Clock, answer, certificate, door, listening
 from tests.support.wait import CEILING, until
 from valetkey.fetch.outbound import LARGEST, REMEMBERED, Fetched, OutboundHttp, Unfetchable
-from valetkey.fetch.turns import AT_ONCE_SITE, AT_ONCE_THERE
+from valetkey.fetch.slots import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 

@@ -15,7 +15,7 @@ PAGE_KEY = "page_key"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredValues:
     """Single values by name, and the revocations that still matter."""
 
     db: Connection

@@ -1,8 +1,8 @@
-"""Turns: what counts as one site."""
+"""RequestSlots: what counts as one site."""
 
 import pytest
 
-from valetkey.fetch.turns import site_of
+from valetkey.fetch.slots import site_of
 
 
 @pytest.mark.parametrize(

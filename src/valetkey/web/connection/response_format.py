@@ -3,7 +3,7 @@
 from uvicorn.server import ServerState
 
 
-class Wording:
+class ResponseFormatter:
     """Formats responses as HTTP/1.1 (RFC 9112)."""
 
     __slots__ = ("_line", "_pairs", "_state")
