@@ -91,6 +91,23 @@ def own_server() -> Generator[Path]:
             stop(folder / "data")
 
 
+@contextmanager
+def standby(primary: Path, name: str) -> Generator[Path]:
+    """The folder of a streaming standby called `name` of the server in the folder `primary`."""
+    with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as made:
+        folder = Path(made)
+        if (user := unprivileged()) is not None:
+            shutil.chown(folder, user)
+        source = f"host={primary} user={USER} application_name={name}"
+        where = str(folder / "data")
+        _run("pg_basebackup", "-d", source, "-D", where, "-R", "-X", "stream", "-c", "fast")
+        start(folder / "data", folder)
+        try:
+            yield folder
+        finally:
+            stop(folder / "data")
+
+
 def url(folder: Path, name: str) -> str:
     """How to reach database `name` of the server that lives in `folder`."""
     return f"postgresql://{USER}@/{name}?host={folder}"

@@ -16,8 +16,8 @@ from tests.cli.site import configure_ports, serving
 from tests.support.wait import wait_until
 
 
-def certify(here: Path) -> None:
-    """A certificate for 127.0.0.1 in `here`, good for a few days around now."""
+def certify(here: Path, days: float = 3) -> None:
+    """A certificate for 127.0.0.1 in `here`, good from two days ago for so many more."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
     today = dt.datetime.now(dt.UTC)
@@ -28,8 +28,8 @@ def certify(here: Path) -> None:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(today - dt.timedelta(days=1))
-        .not_valid_after(today + dt.timedelta(days=3))
+        .not_valid_before(today - dt.timedelta(days=2))
+        .not_valid_after(today + dt.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([address]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -69,6 +69,18 @@ def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
         # The resource server met the other one's certificate when it asked for keys.
         assert '"path":"/oauth/jwks","status":200' in site.log.read_text(encoding="utf-8")
         _renew(tmp_path, site.authorization.rpartition(":")[2])
+        certify(tmp_path, days=-1)
+        wait_until(lambda: "certificate has expired" in _doctor_on_certificates(tmp_path))
+
+
+def _doctor_on_certificates(here: Path) -> set[str]:
+    ran = valetkey("doctor", "--json", here=here)
+    found = ran.json["findings"]
+    return {
+        each["found"]
+        for each in found
+        if each["about"] == "authorization certificate" and each["level"] == "bad"
+    }
 
 
 def _renew(here: Path, port: str) -> None:

@@ -10,7 +10,7 @@ import click
 
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
-from valetkey.cli.doctoring.databases import clocks, databases
+from valetkey.cli.doctoring.databases import clocks, databases, replication
 from valetkey.cli.doctoring.finding import Finding, Level, bad, good, mind
 from valetkey.cli.doctoring.machine import machine
 from valetkey.cli.doctoring.mail import mail
@@ -77,7 +77,7 @@ async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncItera
         return
     for finding in _configuration(settings):
         yield finding
-    for examination in (machine, databases, clocks, register, reach, mail):
+    for examination in (machine, databases, replication, clocks, register, reach, mail):
         async for finding in examination(settings):
             yield finding
     async for finding in canary_in(settings, logs):

@@ -1,4 +1,4 @@
-"""Check the machine: disk space, open files, modes of files with secrets, replication."""
+"""Check the machine: disk space, open files, modes of files with secrets."""
 
 import shutil
 import stat
@@ -7,17 +7,13 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
-from valetkey.cli.register.store import open_database
 from valetkey.cli.serving.worker import DESCRIPTORS
 from valetkey.config.agreement import servers
 from valetkey.config.paths import credential_path, database_file
 from valetkey.config.settings import Settings
-from valetkey.database.engine import Connection, DatabaseUnavailable
-from valetkey.kernel.refusal import Mistake
 
 _LITTLE = 0.10  # of a disk
 _HARDLY_ANY = 0.02
-_LAG = 30  # seconds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MANY = 1 << 30  # bytes; with this much free a small share is no warning
 
@@ -25,8 +21,6 @@ _MANY = 1 << 30  # bytes; with this much free a small share is no warning
 async def machine(settings: Settings) -> AsyncIterator[Finding]:
     """Check this machine for what can stop a server or expose its secrets."""
     for finding in (*_disks(settings), *_descriptors(settings), *_modes(settings)):
-        yield finding
-    async for finding in _replication(settings):
         yield finding
 
 
@@ -85,38 +79,3 @@ def _modes(settings: Settings) -> Iterator[Finding]:
             found = f"others may use {file} (mode {stat.S_IMODE(mode):o}), which holds a secret"
             judged = bad if mode & (stat.S_IRWXO | stat.S_IWGRP) else mind
             yield judged("file modes", found, f"chmod 600 {file}")
-
-
-async def _replication(settings: Settings) -> AsyncIterator[Finding]:
-    for name, server in servers(settings):
-        if database_file(settings, server) is not None:
-            continue
-        try:
-            engine = open_database(settings, server)
-            try:
-                lags = await engine.scan(_lags)
-            finally:
-                await engine.close()
-        except (DatabaseUnavailable, Mistake):
-            continue
-        for standby, seconds, state in lags:
-            about = f"{name} database's standby {standby}"
-            if seconds > _LAG or state != "streaming":
-                yield mind(
-                    about,
-                    f"{seconds} s behind, {state}",
-                    "What it lacks is lost by a failover, unless it is synchronous.",
-                )
-            else:
-                yield good(about, f"{seconds} s behind, {state}")
-
-
-def _lags(db: Connection) -> list[tuple[str, int, str]]:
-    # Used for PostgreSQL only, like its clock.
-    return [
-        (name, seconds, state)
-        for name, seconds, state in db.rows(
-            "SELECT application_name::text, coalesce(CAST(EXTRACT(EPOCH FROM replay_lag) AS"
-            " BIGINT), 0), state::text FROM pg_stat_replication ORDER BY application_name"
-        )
-    ]

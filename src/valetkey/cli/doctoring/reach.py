@@ -43,6 +43,9 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
             yield finding
         try:
             answer = await asyncio.to_thread(ask, "GET", server.url, "/health/ready", context)
+        except ssl.SSLCertVerificationError as problem:
+            yield bad(f"{name} certificate", problem.verify_message, _renewal(name))
+            continue
         except (OSError, http.client.HTTPException) as reason:
             yield bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
             continue
@@ -52,9 +55,9 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
             yield good(about, f"{server.url} answers, and writes")
         for finding in _from_headers(name, answer):
             yield finding
-        unvouched = await asyncio.to_thread(_vouched, name, server.url)
-        if unvouched is not None:
-            yield unvouched
+        for look in (_vouched, _forwarded):
+            if (found := await asyncio.to_thread(look, name, server, context)) is not None:
+                yield found
         if name == "authorization":
             yield await _issuer(settings, context)
 
@@ -72,6 +75,34 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
     return bad("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
 
 
+_PROXY = "docs/how-to/operate/run-behind-a-proxy.md"
+
+
+def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext) -> Finding | None:
+    """Check what a proxy in between tells the server of the host and of TLS.
+
+    Health answers whatever the host is, so that this asks for a path that does not.
+    """
+    try:
+        status = ask("GET", server.url, "/", context).status
+    except (OSError, http.client.HTTPException):
+        return None
+    host = urlsplit(server.url).netloc
+    if status == http.client.MISDIRECTED_REQUEST:
+        return bad(
+            f"{name} proxy",
+            f"requests to {server.url} arrive with another Host than {host}: they get 421",
+            f"proxy_set_header Host $host; see {_PROXY}",
+        )
+    if status == http.client.FORBIDDEN and server.url.startswith("https://"):
+        return bad(
+            f"{name} proxy",
+            f"requests to {server.url} arrive as http: they get 403",
+            f"proxy_set_header X-Forwarded-Proto $scheme; see {_PROXY}",
+        )
+    return None
+
+
 def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
     if date := answer.headers.get("date"):
         try:
@@ -81,8 +112,14 @@ def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
         yield judged_skew(f"{name} server's clock", abs(theirs - SYSTEM.now()))
     if answer.certificate_until is not None:
         days = (answer.certificate_until - SYSTEM.now()) // _DAY
-        judged = mind if answer.certificate_until - SYSTEM.now() < _SOON else good
-        yield judged(f"{name} certificate", f"good for {days} days")
+        if answer.certificate_until - SYSTEM.now() < _SOON:
+            yield mind(f"{name} certificate", f"good for {days} days", _renewal(name))
+        else:
+            yield good(f"{name} certificate", f"good for {days} days")
+
+
+def _renewal(name: str) -> str:
+    return f"Replace the files of {name}.tls_certificate, or renew at the proxy; nothing restarts."
 
 
 def _own_files(settings: Settings, name: str, server: ServerSettings) -> Iterator[Finding]:
@@ -98,12 +135,12 @@ def _own_files(settings: Settings, name: str, server: ServerSettings) -> Iterato
         yield bad(f"{name} certificate", f"its files cannot be used: {problem}")
 
 
-def _vouched(name: str, url: str) -> Finding | None:
+def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext) -> Finding | None:
     """Check that others trust the certificate too; `trust` always includes the servers' own."""
-    if not url.startswith("https://"):
+    if not server.url.startswith("https://"):
         return None
     try:
-        ask("GET", url, "/health/live", ssl.create_default_context())
+        ask("GET", server.url, "/health/live", ssl.create_default_context())
     except ssl.SSLCertVerificationError as problem:
         return mind(
             f"{name} certificate",

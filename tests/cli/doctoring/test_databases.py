@@ -1,0 +1,85 @@
+"""What `valetkey doctor` says of databases and their standbys; every fault is a real one."""
+
+import asyncio
+import shutil
+import sqlite3
+from pathlib import Path
+
+import psycopg
+
+from tests.cli.running import valetkey
+from tests.cli.site import begin, serving
+from tests.support import postgres
+from tests.support.wait import wait_until
+from valetkey.cli.doctoring.databases import databases, replication
+from valetkey.cli.doctoring.finding import Examination, Finding, Level
+from valetkey.config.load import load
+from valetkey.config.settings import Settings
+
+
+def found(examination: Examination, settings: Settings, about: str) -> list[Finding]:
+    """What is wrong with the subject."""
+
+    async def look() -> list[Finding]:
+        return [each async for each in examination(settings) if each.level is not Level.GOOD]
+
+    return [each for each in asyncio.run(look()) if each.about == about]
+
+
+def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path: Path) -> None:
+    settings = load(begin(tmp_path), {})
+    database = tmp_path / "valetkey/resource.db"
+    before = tmp_path / "before.db"
+    assert valetkey("database", "backup", "saved", here=tmp_path).code == 0
+    shutil.copy(next((tmp_path / "saved").glob("resource-*.db")), before)
+    note = tmp_path / "valetkey/resource.last-seen"
+    with serving(tmp_path):
+        noted = note.read_text() if note.exists() else ""
+        wait_until(lambda: note.exists() and note.read_text() != noted)
+    assert found(databases, settings, "resource database") == []
+    newest = database.read_bytes()
+    for file in database.parent.glob("resource.db-*"):
+        file.unlink()
+    shutil.copy(before, database)
+    (restored,) = found(databases, settings, "resource database")
+    assert restored.level is Level.BAD
+    assert "it was restored" in restored.found
+    assert "valetkey database restore" in restored.next
+    database.write_bytes(newest)
+    with sqlite3.connect(database) as raw:
+        raw.execute("UPDATE installation SET at = at + 3600")
+    raw.close()
+    (ahead,) = found(databases, settings, "resource nodes' clocks")
+    assert ahead.level is Level.BAD
+    assert "time server" in ahead.next
+    with sqlite3.connect(database) as raw:
+        raw.execute("UPDATE installation SET at = at - 3600, id = '0123456789abcdef' || id")
+    raw.close()
+    (replaced,) = found(databases, settings, "resource database")
+    assert "another database" in replaced.found
+
+
+def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path: Path) -> None:
+    with postgres.own_server() as primary:
+        url = postgres.url(primary, "postgres")
+        file = tmp_path / "valetkey.toml"
+        file.write_text(f'[authorization]\ndatabase = "{url}"\n')
+        settings = load(file, {})
+        about = "authorization database's standby"
+        with (
+            postgres.standby(primary, "second") as folder,
+            psycopg.connect(url, autocommit=True) as raw,
+        ):
+            # A standby that does not replay falls behind.
+            with psycopg.connect(postgres.url(folder, "postgres"), autocommit=True) as standby:
+                standby.execute("SELECT pg_wal_replay_pause()")
+            raw.execute("CREATE TABLE big AS SELECT repeat('x', 900) FROM generate_series(1, 9e4)")
+            (lag,) = wait_until(lambda: found(replication, settings, f"{about} second"))
+            assert "streaming" in lag.found
+            assert "lost by a failover" in lag.next
+            raw.execute("ALTER SYSTEM SET synchronous_standby_names = 'third'")
+            raw.execute("SELECT pg_reload_conf()")
+            (gone,) = wait_until(lambda: found(replication, settings, about))
+            assert gone.level is Level.BAD
+            assert "third" in gone.found
+            assert "synchronous_standby_names" in gone.next
