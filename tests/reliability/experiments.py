@@ -12,14 +12,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.deploy.nginx import free_port, running
-from tests.reliability.load import Load, asking
+from tests.reliability.changes import no_failure, replaced, wait_for_more
+from tests.reliability.credentials import rotated_credentials
+from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
 
 _PERCENTILE = 50  # values, below which a 99th percentile is only the worst of them
-_ENOUGH = 40  # requests between two changes
 
 _NGINX = """
 daemon off;
@@ -78,11 +79,11 @@ def rolling_restarts(folder: Path, times: int, chance: random.Random) -> Outcome
             address = f"127.0.0.1:{port}"
             with running(command, port), asking(address, address) as load:
                 for number in range(times):
-                    _wait_for_more(load)
+                    wait_for_more(load)
                     nodes[number % 2].stop()
                     nodes[number % 2].start()
-                _wait_for_more(load)
-    return _no_failure("E28 rolling restarts through nginx", f"{times} restarts of two nodes", load)
+                wait_for_more(load)
+    return no_failure("E28 rolling restarts through nginx", f"{times} restarts of two nodes", load)
 
 
 def restarts_on_a_kept_socket(folder: Path, times: int, chance: random.Random) -> Outcome:
@@ -98,11 +99,11 @@ def restarts_on_a_kept_socket(folder: Path, times: int, chance: random.Random) -
             node.start()
             with asking(address, address) as load:
                 for _ in range(times):
-                    _wait_for_more(load)
+                    wait_for_more(load)
                     node.stop()
                     node.start()
-                _wait_for_more(load)
-    return _no_failure(
+                wait_for_more(load)
+    return no_failure(
         "E28 restarts of one node, socket activation", f"{times} restarts, direct clients", load
     )
 
@@ -119,20 +120,13 @@ def reloads(folder: Path, times: int, chance: random.Random) -> Outcome:
         node.start()
         with asking(address, address) as load:
             for _ in range(times):
-                _wait_for_more(load)
+                wait_for_more(load)
                 before = set(node.workers())
                 assert node.process is not None
                 node.process.send_signal(signal.SIGHUP)
-                wait_until(lambda before=before: _replaced(node, before))  # type: ignore[misc]
-            _wait_for_more(load)
-    return _no_failure("E33 reloads under load", f"{times} reloads of two workers", load)
-
-
-def _replaced(node: Node, before: set[int]) -> bool:
-    with suppress(OSError):
-        now = set(node.workers())
-        return len(now) == len(before) and now.isdisjoint(before)
-    return False
+                wait_until(lambda before=before: replaced(node, before))  # type: ignore[misc]
+            wait_for_more(load)
+    return no_failure("E33 reloads under load", f"{times} reloads of two workers", load)
 
 
 def killed_workers(folder: Path, times: int, chance: random.Random) -> Outcome:
@@ -151,7 +145,7 @@ def killed_workers(folder: Path, times: int, chance: random.Random) -> Outcome:
             for _ in range(times):
                 back.append(_killed(node, chance))
                 time.sleep(0.2)
-            _wait_for_more(load)
+            wait_for_more(load)
     back.sort()
     late = back[min(len(back) - 1, int(len(back) * 0.99))]
     # A few kills have no percentile, and the tests share the machine with others.
@@ -214,7 +208,7 @@ def frozen_database(folder: Path, times: int, chance: random.Random) -> Outcome:
             node.start()
             with asking(address, address) as load:
                 for _ in range(times):
-                    _wait_for_more(load)
+                    wait_for_more(load)
                     with frozen(server / "data"):
                         refused = load.answers["503"]
                         wait_until(lambda refused=refused: load.answers["503"] > refused + 8)  # type: ignore[misc]
@@ -245,21 +239,6 @@ def frozen(data: Path) -> Generator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def _wait_for_more(load: Load) -> None:
-    before = load.total
-    wait_until(lambda: load.total > before + _ENOUGH, "nothing is answered any more")
-
-
-def _no_failure(name: str, done: str, load: Load) -> Outcome:
-    counts = f"{done}; {load.total} requests, {load.failed} failed {_failures(load)}"
-    return Outcome(name, "no failed request", counts.rstrip(), not load.failed)
-
-
-def _failures(load: Load) -> str:
-    found = {name: count for name, count in load.answers.items() if name != "200"}
-    return f"({found})" if found else ""
-
-
 Experiment = Callable[[Path, int, random.Random], Outcome]
 
 EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
@@ -269,6 +248,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         restarts_on_a_kept_socket: (1, 20),
         reloads: (1, 20),
         frozen_database: (1, 20),
+        rotated_credentials: (1, 20),
     }
 )
 """Each experiment, how often in the tests and how often in `make reliability`."""
