@@ -16,10 +16,10 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.shapes.json_schema import JsonSchema
 from valetkey.resource.homes.records import OwnRecords, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.shapes.json_schema import JsonSchema
 from valetkey.resource.storage.lists import Lists
 from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 from valetkey.sdk import Caller

@@ -29,7 +29,7 @@ OWNERS = {
         # What a template refers to, and in which line it is wrong.
         "authorization/layout/theme_check.py",
     ),
-    "jsonschema_rs": ("resource/shapes/json_schema.py",),
+    "jsonschema_rs": ("kernel/shapes/json_schema.py",),
     "msgspec": ANYWHERE,
     "PIL": ("fetch/image.py",),
     "prometheus_client": ("cli/serving/exposition.py",),

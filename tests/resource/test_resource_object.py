@@ -7,9 +7,9 @@ from typing import Annotated
 import pytest
 from msgspec import Meta
 
+from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
 from valetkey.resource.objects import client, notes
 from valetkey.resource.resource_object import ResourceObject, Verb
-from valetkey.resource.shapes.shape import Document, FieldError, Invalid
 
 
 @dataclass(frozen=True, slots=True)

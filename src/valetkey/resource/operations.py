@@ -11,6 +11,7 @@ import msgspec
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.shapes.shape import Invalid
 from valetkey.resource.homes.identity import Declined
 from valetkey.resource.homes.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Problems
@@ -33,7 +34,6 @@ from valetkey.resource.requests.representation import (
 )
 from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
-from valetkey.resource.shapes.shape import Invalid
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller, Protection, demand, read_bearer
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response

@@ -7,10 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import cast
 
-from valetkey.resource.shapes.dataclass_shape import DataclassShape
-from valetkey.resource.shapes.json_schema import JsonSchema
-from valetkey.resource.shapes.scalar import Scalar, scalar_of
-from valetkey.resource.shapes.shape import (
+from valetkey.kernel.shapes.json_schema import JsonSchema
+from valetkey.kernel.shapes.shape import (
     Document,
     FieldError,
     Invalid,
@@ -18,6 +16,8 @@ from valetkey.resource.shapes.shape import (
     pointer,
     unknown,
 )
+from valetkey.resource.shapes.dataclass_shape import DataclassShape
+from valetkey.resource.shapes.scalar import Scalar, scalar_of
 from valetkey.resource.storage.lists import Orders
 
 

@@ -25,6 +25,7 @@ from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedTo
 from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.events import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.attributes import declare_attribute, remove_attribute
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import adopt, invite, withdraw
 from valetkey.authorization.actions.users import UserRecord
@@ -33,6 +34,7 @@ from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.endpoints.registration.register import draw
 from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
+from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import Delivery
@@ -224,6 +226,8 @@ async def _groups(it: Service) -> None:
     await it.perform(ADD_GROUP_MEMBER, member)
     await it.perform(REMOVE_GROUP_MEMBER, member)
     await it.perform(DELETE_GROUP, {"group": "staff"})
+    await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
+    await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
 
 
 async def _account(it: Service) -> None:

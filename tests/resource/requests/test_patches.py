@@ -10,8 +10,8 @@ import pytest
 from tests.resource.api import Answer, Api
 from tests.resource.objects.test_declared_api import declared
 from tests.support.wait import CEILING
+from valetkey.kernel.shapes.shape import Invalid
 from valetkey.resource.requests.patches import JsonPatch, read_json_patch
-from valetkey.resource.shapes.shape import Invalid
 
 _TYPE = "application/json-patch+json"
 

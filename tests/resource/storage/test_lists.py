@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.shapes.json_schema import JsonSchema
 from valetkey.resource.homes import listing
 from valetkey.resource.homes.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.shapes.json_schema import JsonSchema
 from valetkey.resource.storage import lists
 from valetkey.resource.storage.lists import (
     COMPARED,

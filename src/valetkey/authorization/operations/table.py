@@ -1,6 +1,7 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
 from valetkey.authorization.operations.apis import APIS
+from valetkey.authorization.operations.attributes import ATTRIBUTES
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
@@ -15,7 +16,7 @@ from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
-    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS),
+    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *ATTRIBUTES),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": APIS,
     "events": EVENTS,

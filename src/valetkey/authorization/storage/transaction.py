@@ -23,6 +23,7 @@ from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
+from valetkey.authorization.storage.register.declarations import Declarations
 from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.members import Members
@@ -72,6 +73,11 @@ class Transaction(Struct, frozen=True):
     def apis(self) -> Apis:
         """APIs, their scopes, and the grants for them."""
         return Apis(self.db)
+
+    @property
+    def declarations(self) -> Declarations:
+        """Declared attributes and claims."""
+        return Declarations(self.db)
 
     @property
     def logos(self) -> Logos:

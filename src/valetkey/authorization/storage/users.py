@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.model.account.attribute import UserAttributes
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.storage.administration.people import People
 from valetkey.database.engine import Connection
@@ -132,6 +133,16 @@ class Users:
         )
         if changed:
             People(self.db).put(user.uid, user.username, user.email, user.name)
+        return changed == 1
+
+    def set_attributes(self, uid: Uid, attributes: UserAttributes, now: Instant) -> bool:
+        """Replace the values of the user's declared attributes; False if there is no such user."""
+        changed = self.db.run(
+            "UPDATE users SET attributes = :attributes, changed_at = :now WHERE uid = :uid",
+            uid=uid,
+            attributes=attributes.encode(),
+            now=now,
+        )
         return changed == 1
 
     def password_hash(self, uid: Uid) -> str | None:

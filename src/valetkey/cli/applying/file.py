@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import cast
 
@@ -38,11 +39,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All users, clients and APIs of the file."""
+    """Everything that the file declares."""
 
     users: tuple[Wanted, ...]
     clients: tuple[Wanted, ...]
     apis: tuple[Wanted, ...] = ()
+    attributes: tuple[Wanted, ...] = ()
 
 
 class _InvalidValue(Exception):
@@ -55,25 +57,20 @@ def read_site(path: Path) -> Site:
     The rules for clients and users are not checked here.
     """
     document = _document(path)
-    known = ("users", "clients", "apis")
+    known = ("attributes", "users", "clients", "apis")
     problems = [_unknown(name, name, known) for name in document if name not in known]
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
     apis = tuple(_wanted("apis", document, _API, "", problems))
+    attributes = tuple(_wanted("attributes", document, _ATTRIBUTE, "", problems))
     problems += _repeated(apis, "identifier", canonical)
-    problems += [
-        Problem(api.place, "it has no identifier", 'write identifier = "https://…"')
-        for api in apis
-        if not api.text("identifier")
-    ]
+    problems += _repeated(attributes, "name", str)
+    problems += _lacking(apis, "identifier", "https://…")
+    problems += _lacking(attributes, "name", "…")
     problems += _repeated(users, "username", fold)
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
-    problems += [
-        Problem(user.place, "it has no username", 'write username = "…"')
-        for user in users
-        if not user.text("username")
-    ]
+    problems += _lacking(users, "username", "…")
     problems += [
         Problem(client.place, "it has no name", 'write name = "…"')
         for client in clients
@@ -81,7 +78,7 @@ def read_site(path: Path) -> Site:
     ]
     if problems:
         raise Mistakes(str(path), problems)
-    return Site(users, clients, apis)
+    return Site(users, clients, apis, attributes)
 
 
 def holds_secrets(site: Site) -> bool:
@@ -144,6 +141,12 @@ def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
     right = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
     plain = "".join(letter if letter.isprintable() else "�" for letter in path)
     return Problem(plain, "there is no such thing", right)
+
+
+def _lacking(wanted: tuple[Wanted, ...], key: str, example: str) -> Iterator[Problem]:
+    for each in wanted:
+        if not each.text(key):
+            yield Problem(each.place, f"it has no {key}", f'write {key} = "{example}"')
 
 
 def _repeated(
@@ -216,6 +219,30 @@ def _any_or_texts(value: object) -> tuple[str, ...] | None:
         raise _InvalidValue('write "any", or a list of client ids') from None
 
 
+def _json(value: object) -> object:
+    """Return the value if JSON can hold it: no dates, and no number that is not finite."""
+    if isinstance(value, dict):
+        return {name: _json(each) for name, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_json(each) for each in cast("list[object]", value)]
+    if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    raise _InvalidValue("write strings, numbers, booleans, lists and tables of these")
+
+
+def _table(value: object) -> object:
+    if not isinstance(value, dict):
+        raise _InvalidValue("write a table, such as { … }")
+    return _json(cast("dict[str, object]", value))
+
+
+_ATTRIBUTE: Mapping[str, Callable[[object], object]] = {
+    "name": _text,
+    "label": _text,
+    "schema": _table,
+    "editable": _flag,
+}
+
 _API: Mapping[str, Callable[[object], object]] = {
     "identifier": _text,
     "name": _text,
@@ -238,6 +265,7 @@ _USER: Mapping[str, Callable[[object], object]] = {
     **dict.fromkeys(TEXTS, _text),
     "phone_number_verified": _flag,
     "address": _address,
+    "attributes": _table,
     "password": _text,
     "disabled": _flag,
 }

@@ -6,13 +6,14 @@ from it only by changes that others make in between.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import api, client, user
+from valetkey.cli.applying import api, client, declarations, user
 from valetkey.cli.applying.file import Site, Wanted
 from valetkey.cli.applying.step import Step, Unfit, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
@@ -30,6 +31,7 @@ class Prepared:
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
     apis: tuple[api.WantedApi, ...]
+    attributes: tuple[Wanted, ...] = ()
 
 
 class _Enough(Exception):
@@ -68,7 +70,7 @@ async def prepare(
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     random = opened.runtime.random
     apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
-    return Prepared(source, tuple(users), clients, apis)
+    return Prepared(source, tuple(users), clients, apis, site.attributes)
 
 
 async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
@@ -113,22 +115,18 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     steps: list[Step] = []
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
-    if prepared.apis:
+    if prepared.apis or prepared.attributes:
         tx.apis.hold_all()
-    keeper = opened.foundation.api_registrar("cli")
-    for declared in prepared.apis:
+    keeper, now = opened.foundation.api_registrar("cli"), opened.now
+    todo: list[Callable[[], Step]] = [
+        *(partial(declarations.declare, tx, each, now) for each in prepared.attributes),
+        *(partial(api.carry_out, tx, keeper, each, now) for each in prepared.apis),
+        *(partial(user.carry_out, tx, accounts, each, now) for each in prepared.users),
+        *(partial(client.carry_out, tx, clients, each, now) for each in prepared.clients),
+    ]
+    for do in todo:
         try:
-            steps.append(api.carry_out(tx, keeper, declared, opened.now))
-        except Unfit as unfit:
-            problems += unfit.problems
-    for each in prepared.users:
-        try:
-            steps.append(user.carry_out(tx, accounts, each, opened.now))
-        except Unfit as unfit:
-            problems += unfit.problems
-    for one in prepared.clients:
-        try:
-            steps.append(client.carry_out(tx, clients, one, opened.now))
+            steps.append(do())
         except Unfit as unfit:
             problems += unfit.problems
     if problems:

@@ -1,9 +1,10 @@
 """Apply one user of the file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names
 from valetkey.authorization.authentication.password import (
     hash_password,
@@ -76,6 +77,7 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
         made = keeper.register(tx, record, now, uid=user.uid, password_hash=user.password_hash)
         if isinstance(made, tuple):
             raise unfit(wanted, made)
+        made, _ = _with_attributes(tx, made, wanted, now)
         if given.get("disabled"):
             keeper.disable(tx, made, now)
         return Step(Action.MAKE, "user", made.username, costs=_missing(user, made))
@@ -83,6 +85,8 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
     names = list(changed_names(there, changed))
+    changed, attributes = _with_attributes(tx, changed, wanted, now)
+    names += attributes
     if user.password_hash is not None:
         keeper.set_password(tx, changed, user.password_hash, now)
         names.append("password (signs out everywhere)")
@@ -91,6 +95,20 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
         if switch(tx, changed, now):
             names.append("disabled")
     return changed_or_kept("user", changed.username, names)
+
+
+def _with_attributes(
+    tx: Transaction, user: User, wanted: Wanted, now: Instant
+) -> tuple[User, Sequence[str]]:
+    """Return the user with the attributes that the file gives, and the names of changed ones."""
+    if "attributes" not in wanted.given:
+        return user, ()
+    given = cast("Mapping[str, object]", wanted.given["attributes"])
+    changed = change_attributes(tx, user, given, now)
+    if isinstance(changed, tuple):
+        raise unfit(wanted, changed)
+    before, after = user.attributes.values, changed.attributes.values
+    return changed, [f"attributes.{name}" for name in given if before.get(name) != after[name]]
 
 
 def _missing(user: WantedUser, made: User) -> tuple[str, ...]:

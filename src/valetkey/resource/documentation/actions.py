@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import examples
 from valetkey.resource.resource_object import Home, ResourceObject, Verb
-from valetkey.resource.shapes.shape import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from valetkey.kernel.shapes.shape import Document, Invalid
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.shapes.shape import Document, Invalid
 
 _FORMATS: Mapping[str, str] = {
     "date": "2026-11-21",

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import examples, parts, schemas
 from valetkey.resource.documentation.actions import Action, actions
 from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.shapes.scalar import LARGEST, Scalar
-from valetkey.resource.shapes.shape import Document
 from valetkey.resource.storage.lists import CREATED
 
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"

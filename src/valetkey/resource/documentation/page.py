@@ -11,13 +11,13 @@ from html import escape as _text
 from importlib.resources import files
 from typing import cast
 
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import examples, schemas
 from valetkey.resource.documentation.actions import Action, actions
 from valetkey.resource.documentation.openapi import Site
 from valetkey.resource.documentation.programs import programs
 from valetkey.resource.requests.paging import MOST, USUAL
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
-from valetkey.resource.shapes.shape import Document
 from valetkey.resource.storage.lists import CREATED
 from valetkey.web.exchange import Response, html_response
 

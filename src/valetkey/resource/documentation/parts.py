@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.requests.paging import LONGEST_CURSOR, MOST, USUAL
-from valetkey.resource.shapes.shape import Document
 
 PROBLEM: Document = {
     "type": "object",

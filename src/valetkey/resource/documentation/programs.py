@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation.actions import Action
 from valetkey.resource.requests.representation import JSON, MERGE_PATCH
 from valetkey.resource.resource_object import Verb
-from valetkey.resource.shapes.shape import Document
 
 _ID = "ID"
 _TAG = '"1"'

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import cast
 
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.shapes.scalar import Scalar, scalar_of
-from valetkey.resource.shapes.shape import Document
 
 LARGEST = 2**53
 """JSON parsers agree on integers between this and its negative."""

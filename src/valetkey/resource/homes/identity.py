@@ -8,12 +8,12 @@ import msgspec
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
 from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.resource.resource_object import ResourceObject, Verb
-from valetkey.resource.shapes.shape import Document, FieldError, Invalid
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
 from valetkey.resource.storage.objects import ListPosition
 from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable

@@ -10,12 +10,12 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.homes.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.shapes.shape import Document
 from valetkey.resource.storage.events import (
     Event,
     Events,

@@ -7,8 +7,8 @@ from typing import Protocol, cast
 import msgspec
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.shapes.shape import Document, FieldError, Invalid, pointer
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.shapes.shape import Document, FieldError, Invalid, pointer
 
 OPERATIONS = 100
 """Maximum number of operations in one JSON Patch."""

@@ -4,8 +4,8 @@ import re
 from typing import cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.requests.patches import MergePatch, Patch, read_json_patch
-from valetkey.resource.shapes.shape import Document
 from valetkey.web.exchange import Headers
 from valetkey.web.json_body import read_json
 

@@ -6,8 +6,8 @@ from typing import cast, get_type_hints
 
 import msgspec
 
-from valetkey.resource.shapes.inline import inlined
-from valetkey.resource.shapes.shape import Document, FieldError, pointer, unknown
+from valetkey.kernel.shapes.inline import inlined
+from valetkey.kernel.shapes.shape import Document, FieldError, pointer, unknown
 
 _EXACT = 2**53
 

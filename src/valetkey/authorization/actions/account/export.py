@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.actions.developer.ownership import own_apps
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.authentication.user_agent import browser_of
@@ -94,6 +95,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
             for each in tx.consents.of_user(user.uid, MOST_GRANTS)
         ],
         "grants": list(_grants(tx, user, now)),
+        "attributes": attributes_of(user, tx.declarations.attributes()),
         "groups": list(tx.groups.names_of(user.uid)),
         "own_apps": [
             {

@@ -1,18 +1,27 @@
 """What people say of themselves: read as one form, written back without losing anybody's change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
+from valetkey.authorization.actions.attributes import (
+    attribute_faults,
+    attributes_of,
+    change_attributes,
+    shown_value,
+    typed_value,
+)
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
+from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import FingerprintKey
 
 ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
@@ -20,6 +29,9 @@ ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
 
 FIELDS = ("username", "name", *TEXTS, *ADDRESS)
 """Everything that the form says, in its order."""
+
+ATTRIBUTE = "attribute."
+"""What the names of the fields of declared attributes begin with."""
 
 _LINKS = ("profile", "picture", "website")
 _BETWEEN_DIGITS = str.maketrans("", "", " -/().\u00a0\u2011")
@@ -62,7 +74,25 @@ def profile_of(user: User) -> dict[str, str]:
 def mark_of(user: User, key: FingerprintKey) -> str:
     """Names this state of the profile, so that a form knows what it was made from."""
     parts = "\0".join(f"{name}={text}" for name, text in profile_of(user).items())
-    return key.of("profile", f"{user.uid}\0{parts}")
+    return key.of("profile", f"{user.uid}\0{parts}\0{user.attributes.encode()}")
+
+
+def attributes_typed(user: User, declared: Sequence[Attribute]) -> dict[str, str]:
+    """Return the values of the attributes that users may edit, as text by the field's name."""
+    values = attributes_of(user, [each for each in declared if each.editable])
+    return {f"{ATTRIBUTE}{name}": shown_value(value) for name, value in values.items()}
+
+
+def _changes(user: User, declared: Sequence[Attribute], typed: Typed) -> dict[str, object]:
+    """Return what was typed into the fields of attributes, where it differs from the values."""
+    before = attributes_typed(user, declared)
+    return {
+        each.name: typed_value(each, typed[name])
+        for each in declared
+        if each.editable
+        and (name := f"{ATTRIBUTE}{each.name}") in typed
+        and typed[name].strip() != before.get(name, "")
+    }
 
 
 def tidied(typed: Typed) -> dict[str, str]:
@@ -96,12 +126,16 @@ class ProfileChange:
         if user is None:
             return NotWritten({}, None)
         said = tidied(typed)
-        if said == profile_of(user):
+        declared = tx.declarations.attributes()
+        changes = _changes(user, declared, typed)
+        if said == profile_of(user) and not changes:
             return user
         record = _record(user, said)
         faults = {
             fault.field.removeprefix("address/"): ProfileFault.WRONG for fault in record.faults()
         }
+        for fault in attribute_faults(declared, changes):
+            faults[f"{ATTRIBUTE}{fault.field.split('/')[1]}"] = ProfileFault.WRONG
         # The name that they have was given, or chosen when other rules held: it may stay.
         if said["username"] != user.username and "username" not in faults:
             if not is_choosable(said["username"]):
@@ -112,7 +146,11 @@ class ProfileChange:
             return NotWritten(faults, user)
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, User):
-            return changed
+            after = change_attributes(tx, changed, changes, now)
+            # Together they may be too large; raised, so that nothing of the rest is written.
+            if isinstance(after, tuple):
+                raise Refused(Refusal(ErrorCode.INVALID_REQUEST, after[0].detail, "attributes"))
+            return after
         return NotWritten({"username": ProfileFault.TAKEN}, user)
 
 

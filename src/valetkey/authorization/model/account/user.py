@@ -4,6 +4,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import NewType
 
+from valetkey.authorization.model.account.attribute import UserAttributes
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.moment import Instant
@@ -32,6 +33,7 @@ class User:
     """Whether the user has an app or may register one: read with the account, stored elsewhere."""
     generation: int = 0
     """What was issued in an earlier generation has ended."""
+    attributes: UserAttributes = UserAttributes.NOTHING
 
     @property
     def subject(self) -> str:

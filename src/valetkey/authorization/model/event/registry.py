@@ -5,6 +5,7 @@ from types import ModuleType
 from valetkey.authorization.model.event import (
     administration,
     apis,
+    attributes,
     clients,
     factors,
     grants,
@@ -38,6 +39,7 @@ _MODULES = (
     factors,
     grants,
     groups,
+    attributes,
     keys,
     administration,
 )

@@ -1,23 +1,27 @@
 """/account/profile: the name, address and other claims of a user, and the form to edit them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from valetkey.authorization.actions.account.profile import (
+    ATTRIBUTE,
     FIELDS,
     NotWritten,
     ProfileChange,
     ProfileFault,
     Typed,
+    attributes_typed,
     mark_of,
     profile_of,
     tidied,
 )
+from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import (
     Act,
@@ -62,6 +66,9 @@ class ProfilePage:
     faults: Mapping[str, ProfileFault] = field(default_factory=dict[str, ProfileFault])
     overtaken: bool = False
     stored: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: The declared attributes that the user may edit, by the field's name, and the others.
+    editable: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +86,18 @@ class Profile:
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """The form. It says that it was saved only shortly after it was."""
-        recent = request.user.changed_at + _RECENT > request.now
+        user = request.user
+        recent = user.changed_at + _RECENT > request.now
         saved = request.query.get("saved") is not None and recent
-        return self._form(request, request.user, profile_of(request.user), saved=saved)
+        declared = await self._declared()
+        typed = profile_of(user) | attributes_typed(user, declared)
+        return self._form(request, user, declared, typed, saved=saved)
 
     async def save(self, request: SignedInRequest) -> Outcome:
         """Save it, or show each fault beside its field with what was typed."""
-        typed = {name: request.form.get(name) or "" for name in FIELDS}
+        declared = await self._declared()
+        names = (*FIELDS, *(name for name, _ in _editable(declared)))
+        typed = {name: request.form.get(name) or "" for name in names}
         mark, session, now = request.form.get("mark") or "", request.session.id, request.now
         change = ProfileChange(
             Accounts(self.browsers.random),
@@ -100,12 +112,16 @@ class Profile:
             return SeeOther(f"{PROFILE}?saved=1")
         if changed.user is None:
             return SeeOther(SIGN_IN)
-        return self._form(request, changed.user, typed, changed)
+        return self._form(request, changed.user, declared, typed, changed)
+
+    async def _declared(self) -> Sequence[Attribute]:
+        return await self.store.read(lambda tx: tx.declarations.attributes())
 
     def _form(
         self,
         request: SignedInRequest,
         user: User,
+        declared: Sequence[Attribute],
         typed: Typed,
         wrong: NotWritten | None = None,
         *,
@@ -127,5 +143,13 @@ class Profile:
             faults={} if wrong is None else {**wrong.faults},
             overtaken=overtaken,
             stored=stored,
+            editable=_editable(declared),
+            attributes=shown_attributes(user, [each for each in declared if not each.editable]),
         )
         return Show(context, 200 if wrong is None else _CONFLICT if overtaken else _BAD_REQUEST)
+
+
+def _editable(declared: Sequence[Attribute]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (f"{ATTRIBUTE}{each.name}", each.label or each.name) for each in declared if each.editable
+    )

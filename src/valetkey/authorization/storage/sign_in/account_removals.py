@@ -91,7 +91,8 @@ class AccountRemovals:
         db.run(
             "UPDATE users SET username = :mark, username_key = :mark, email = '',"
             " email_key = :mark, email_held_key = NULL, email_verified_at = NULL, name = '',"
-            " claims = '{}', role = NULL, changed_at = :now, disabled_at = :now WHERE uid = :uid",
+            " claims = '{}', attributes = '{}', role = NULL, changed_at = :now,"
+            " disabled_at = :now WHERE uid = :uid",
             uid=uid,
             mark=mark,
             now=now,

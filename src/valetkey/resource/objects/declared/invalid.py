@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
+from valetkey.kernel.shapes.inline import NotLocal
+from valetkey.kernel.shapes.shape import RESERVED
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.requests.paging import RESERVED as IN_QUERIES
 from valetkey.resource.resource_object import Home, ResourceObject, Verb
-from valetkey.resource.shapes.inline import NotLocal
-from valetkey.resource.shapes.shape import RESERVED
 from valetkey.resource.storage.lists import CHANGED
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)

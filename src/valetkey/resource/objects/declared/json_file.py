@@ -8,9 +8,9 @@ from typing import cast
 import msgspec
 
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
 from valetkey.resource.objects.declared.invalid import InvalidDeclaration, check
 from valetkey.resource.resource_object import OwnedBy, ResourceObject, Verb
-from valetkey.resource.shapes.json_schema import JsonSchema, Unusable
 from valetkey.web.json_body import read_json
 
 BLOCK = "x-valetkey"

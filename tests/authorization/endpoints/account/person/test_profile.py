@@ -10,7 +10,11 @@ from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.actions.account.profile import FIELDS
+from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
+from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 
 PATH = "/account/profile"
@@ -79,6 +83,37 @@ def test_everything_that_one_says_is_kept_and_told_again(database_url: str) -> N
         (fields,) = await changes(it)
         assert set(fields) == {*said, "address"} - {"street_address", "locality"}
         assert (await browser.get(PATH)).body.count("Your profile is saved") == 0
+
+    run(database_url, story)
+
+
+def test_declared_attributes_are_shown_and_editable_where_declared_so(database_url: str) -> None:
+    async def story(it: World) -> None:
+        now = it.clock.now
+
+        def declare(tx: Transaction) -> None:
+            number: dict[str, object] = {"type": "integer", "minimum": 1}
+            assert declare_attribute(tx, Attribute("room", "Room", number, editable=True), now)
+            assert declare_attribute(tx, Attribute("team", "Team", {"type": "string"}), now)
+            user = tx.users.find_to_change(ALICE.uid)
+            assert user is not None
+            assert isinstance(change_attributes(tx, user, {"team": "Ops"}, now), User)
+
+        await it.store.acting(by_cli("test")).write(declare)
+        browser = await signed_in(it)
+        page = await browser.get(PATH)
+        assert knows(page, "Set by the administrator")
+        assert knows(page, "Ops")
+        wrong = await save(page, browser, **{"attribute.room": "0"})
+        assert wrong.status == 400
+        assert 'value="0"' in wrong.body
+        sent = {"attribute.room": "7", "attribute.team": "Board"}
+        assert (await save(page, browser, **sent)).status == 303
+        assert (await alice(it)).attributes.values == {"room": 7, "team": "Ops"}
+        assert 'value="7"' in (await browser.get(PATH)).body
+        # A form from before that change does not undo it.
+        assert (await save(page, browser, **{"attribute.room": "8"})).status == 409
+        assert (await alice(it)).attributes.values["room"] == 7
 
     run(database_url, story)
 

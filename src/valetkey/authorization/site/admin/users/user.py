@@ -1,6 +1,7 @@
 """/admin/users/{uid}: one user, and the operations on the account."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -10,8 +11,10 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
 )
 from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
+from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
+from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.operation import InvalidInput, Services
@@ -88,6 +91,8 @@ class UserPage:
     events: tuple[EventLine, ...]
     #: What whoever looks may do.
     ways: tuple[Offer, ...]
+    #: Label and value of each declared attribute that they have.
+    attributes: tuple[tuple[str, str], ...] = ()
     #: What they just did.
     done: str = ""
     #: All events; "" where there is no such page.
@@ -117,20 +122,21 @@ class UserPages:
         uid, actor, now = _uid(request), request.actor, request.now
         done = _BUTTONS.by_slug.get(request.query.get("done") or "")
 
-        def look(tx: Transaction) -> tuple[UserState, str]:
+        def look(tx: Transaction) -> tuple[UserState, Sequence[Attribute], str]:
             dossier = look_at(tx, actor, uid, now)
+            declared = tx.declarations.attributes()
             developer = tx.members.is_developer(uid)
             needed = self.services.settings.portal.who is Registrants.INVITED or developer
             state = UserState(dossier, developer if needed else None, self._sends_mail)
             if done is None or done.operation.event is None:
-                return state, ""
+                return state, declared, ""
             event, since = done.operation.event.name, Instant(now - _NEWS)
-            return state, done.button.done if tx.people.did(
-                actor.done_by, event, uid, since
-            ) else ""
+            was_done = tx.people.did(actor.done_by, event, uid, since)
+            return state, declared, done.button.done if was_done else ""
 
-        state, message = await self.services.store.scan(look)
-        return Show(_page(state, request.powers, now, message))
+        state, declared, message = await self.services.store.scan(look)
+        page = _page(state, request.powers, now, message)
+        return Show(replace(page, attributes=shown_attributes(state.user, declared)))
 
     async def ask(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page."""

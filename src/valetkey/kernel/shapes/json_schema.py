@@ -10,8 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from valetkey.kernel.runtime import lazily
-from valetkey.resource.shapes.inline import NotLocal, inlined, inside
-from valetkey.resource.shapes.shape import (
+from valetkey.kernel.shapes.inline import NotLocal, inlined, inside
+from valetkey.kernel.shapes.shape import (
     MOST_ERRORS,
     RESERVED,
     Document,

@@ -1,0 +1,168 @@
+"""Declare attributes of accounts, and change those of one account.
+
+Its functions run inside a transaction. `change_attributes` is the only writer of values.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from valetkey.authorization.model.account.attribute import (
+    ATTRIBUTE_NAME,
+    LARGEST_ATTRIBUTES,
+    MOST_ATTRIBUTES,
+    Attribute,
+    UserAttributes,
+)
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.attributes import AttributeDeclared, AttributeRemoved
+from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
+
+Faults = tuple[MetadataError, ...]
+
+_LARGEST_SCHEMA = 4_096
+_LONGEST_LABEL = 80
+_TYPED = ("string", "integer", "number", "boolean")
+"""The types that a user can enter in one field of a form."""
+
+
+def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bool | Faults:
+    """Declare or change an attribute. False if it is declared so; faults if it cannot be.
+
+    Values that users have stay as they are; each is judged again when its user's attributes change.
+    """
+    tx.declarations.hold_all()
+    declared = {each.name: each for each in tx.declarations.attributes()}
+    if faults := tuple(_faults(attribute)):
+        return faults
+    if declared.get(attribute.name) == attribute:
+        return False
+    if attribute.name not in declared and len(declared) >= MOST_ATTRIBUTES:
+        return (MetadataError("name", f"one of at most {MOST_ATTRIBUTES} attributes"),)
+    tx.declarations.put_attribute(attribute, now)
+    tx.events.add(AttributeDeclared(attribute.name), now)
+    return True
+
+
+def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
+    """Remove a declaration; False if there is none. Values stay, and nothing shows them."""
+    tx.declarations.hold_all()
+    if not tx.declarations.remove_attribute(name):
+        return False
+    tx.events.add(AttributeRemoved(name), now)
+    return True
+
+
+def attributes_of(user: User, declared: Sequence[Attribute]) -> dict[str, object]:
+    """Return the user's values of the declared attributes, in their order."""
+    values = user.attributes.values
+    return {each.name: values[each.name] for each in declared if each.name in values}
+
+
+def change_attributes(
+    tx: Transaction, user: User, changes: Mapping[str, object], now: Instant
+) -> User | Faults:
+    """Change the named attributes of a user found to be changed; None removes a value.
+
+    Attributes that are not named stay. Return the user as it is now, or everything that is wrong:
+    undeclared names, values that do not fit their schemas, more than 8,192 bytes together.
+    """
+    declared = tx.declarations.attributes()
+    faults = attribute_faults(declared, changes)
+    if faults:
+        return faults
+    values = {**user.attributes.values, **changes}
+    values = {name: value for name, value in values.items() if value is not None}
+    # A value without its declaration is dropped where the user's attributes change anyway.
+    known = {each.name for each in declared}
+    after = UserAttributes({name: values[name] for name in sorted(values) if name in known})
+    if after == user.attributes:
+        return user
+    if len(after.encode()) > LARGEST_ATTRIBUTES:
+        return (MetadataError("attributes", f"at most {LARGEST_ATTRIBUTES} bytes of JSON"),)
+    before = user.attributes.values
+    changed = [
+        name
+        for name in sorted(before.keys() | after.values.keys())
+        if before.get(name) != after.values.get(name)
+    ]
+    tx.users.set_attributes(user.uid, after, now)
+    tx.events.add(UserChanged(user.uid, tuple(f"attributes.{name}" for name in changed)), now)
+    return replace(user, attributes=after, changed_at=now)
+
+
+def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, object]) -> Faults:
+    """Return what is wrong with these values; None removes a value and is always right."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    names = {each.name for each in declared}
+    unknown = [name for name in changes if name not in names]
+    if unknown:
+        return tuple(
+            MetadataError("attributes", f"declared ones; there is no {name[:40]!a}")
+            for name in unknown[:10]
+        )
+    errors, _ = _shape(declared).judge(given) if given else ((), {})
+    return tuple(MetadataError(f"attributes{each.pointer}", each.detail) for each in errors)
+
+
+def typed_value(attribute: Attribute, text: str) -> object:
+    """Return what a user typed as a value of the attribute; None for nothing.
+
+    Text that is no number stays text, which the schema then refuses.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    kind = attribute.schema.get("type")
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(text, text)
+    try:
+        if kind == "integer":
+            return int(text)
+        return float(text) if kind == "number" else text
+    except ValueError:
+        return text
+
+
+def shown_value(value: object) -> str:
+    """Return a value as one line of text."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def shown_attributes(user: User, declared: Sequence[Attribute]) -> tuple[tuple[str, str], ...]:
+    """Return the label and the value of each attribute that the user has, for a page."""
+    values = attributes_of(user, declared)
+    return tuple(
+        (each.label or each.name, shown_value(values[each.name]))
+        for each in declared
+        if each.name in values
+    )
+
+
+def _faults(attribute: Attribute) -> Iterator[MetadataError]:
+    if re.fullmatch(ATTRIBUTE_NAME, attribute.name) is None:
+        yield MetadataError("name", "a letter, then at most 39 letters, digits and _")
+        return
+    if len(attribute.label) > _LONGEST_LABEL or not attribute.label.isprintable():
+        yield MetadataError("label", f"at most {_LONGEST_LABEL} printable characters")
+    if len(msgspec.json.encode(attribute.schema)) > _LARGEST_SCHEMA:
+        yield MetadataError("schema", f"a JSON Schema of at most {_LARGEST_SCHEMA} bytes")
+        return
+    try:
+        _shape([attribute])
+    except Unusable as reason:
+        yield MetadataError("schema", f"a JSON Schema that can be used: {str(reason)[:300]}")
+        return
+    if attribute.editable and attribute.schema.get("type") not in _TYPED:
+        yield MetadataError("editable", f"false, or a schema with a type of {', '.join(_TYPED)}")
+
+
+def _shape(declared: Collection[Attribute]) -> JsonSchema:
+    properties = {each.name: dict(each.schema) for each in declared}
+    return JsonSchema({"type": "object", "properties": properties})

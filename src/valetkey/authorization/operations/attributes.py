@@ -1,0 +1,217 @@
+"""Operations on attributes of accounts: declare them, and set those of a user."""
+
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.attributes import (
+    Faults,
+    attributes_of,
+    change_attributes,
+    declare_attribute,
+    remove_attribute,
+)
+from valetkey.authorization.model.account.attribute import (
+    ATTRIBUTE_NAME,
+    MOST_ATTRIBUTES,
+    Attribute,
+)
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.attributes import AttributeDeclared, AttributeRemoved
+from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.operation import (
+    Call,
+    Operation,
+    Result,
+    on_user,
+    reads,
+    unchecked_write,
+)
+from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+_ONE = "/attributes/{attribute}"
+_OF_USER = "/users/{uid}/attributes"
+_Label = Annotated[
+    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=80, description="What pages call it.")
+]
+_Schema = Annotated[
+    dict[str, Anything],
+    msgspec.Meta(description="The JSON Schema of its values, as JSON."),
+]
+_Editable = Annotated[bool, msgspec.Meta(description="Whether users may edit their own.")]
+_Values = Annotated[
+    dict[Annotated[str, msgspec.Meta(pattern=f"^{ATTRIBUTE_NAME}$")], Anything],
+    msgspec.Meta(
+        max_length=MOST_ATTRIBUTES, description="Values by name, as JSON; null removes one."
+    ),
+]
+
+
+class AttributeShown(msgspec.Struct, frozen=True):
+    """A declared attribute of accounts."""
+
+    name: str
+    label: str
+    schema: dict[str, Anything]
+    editable: bool
+
+
+class AttributeList(msgspec.Struct, frozen=True):
+    """Declared attributes by name."""
+
+    items: list[AttributeShown]
+    next: str | None = None
+
+
+class AttributeWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an attribute is to be; a schema of {} takes any JSON."""
+
+    label: _Label = ""
+    schema: _Schema = {}
+    editable: _Editable = False
+
+
+class AttributesShown(msgspec.Struct, frozen=True):
+    """The values of a user's attributes."""
+
+    attributes: dict[str, Anything]
+
+
+class AttributesWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Attributes to change; those that are not named stay."""
+
+    attributes: _Values
+
+
+def list_attributes(tx: Transaction, call: Call) -> Result:
+    """List the declared attributes by name."""
+    found = tx.declarations.attributes()
+    return Result(
+        AttributeList(
+            [
+                AttributeShown(each.name, each.label, dict(each.schema), each.editable)
+                for each in found
+            ]
+        )
+    )
+
+
+def declare(tx: Transaction, call: Call) -> bool | Faults:
+    """Declare or change an attribute. False if it is declared so."""
+    # First: the role is judged with the actor's own account held.
+    tx.declarations.hold_all()
+    require(tx, call.actor, call.operation.permission)
+    wanted = call.input(AttributeWanted)
+    attribute = Attribute(
+        call.named("attribute"), wanted.label, dict(wanted.schema), wanted.editable
+    )
+    return declare_attribute(tx, attribute, call.now)
+
+
+def remove(tx: Transaction, call: Call) -> bool:
+    """Remove a declared attribute. Refused: not found."""
+    tx.declarations.hold_all()
+    require(tx, call.actor, call.operation.permission)
+    if not remove_attribute(tx, call.named("attribute"), call.now):
+        raise Refused(
+            Refusal(ErrorCode.NOT_FOUND, "there is no such attribute", "attribute.unknown")
+        )
+    return True
+
+
+def read_user_attributes(tx: Transaction, call: Call, user: User) -> AttributesShown:
+    """Read the values of a user's declared attributes."""
+    return AttributesShown(attributes_of(user, tx.declarations.attributes()))
+
+
+def change_user_attributes(tx: Transaction, call: Call, user: User) -> bool | Faults:
+    """Change the named attributes of a user; null removes a value. False if nothing changed."""
+    changed = change_attributes(tx, user, call.input(AttributesWanted).attributes, call.now)
+    return changed if isinstance(changed, tuple) else changed is not user
+
+
+ATTRIBUTES = (
+    Operation(
+        "list_attributes",
+        "GET",
+        "/attributes",
+        Permission.READ,
+        "Declared attributes of accounts",
+        reads(list_attributes),
+        gives=AttributeList,
+        lists=True,
+        commands=(Command(empty="No attribute is declared."),),
+    ),
+    Operation(
+        "declare_attribute",
+        "PUT",
+        _ONE,
+        Permission.CLIENTS,
+        "Declare or change an attribute of accounts",
+        unchecked_write(declare),
+        description="Values that users have stay; each is judged when it is next changed.",
+        takes=AttributeWanted,
+        gives=Done,
+        refuses=(404,),
+        event=AttributeDeclared,
+        commands=(
+            Command(
+                example="""department --schema '{"type": "string", "maxLength": 40}'""",
+                done="The attribute {attribute} is declared.",
+                unchanged="The attribute {attribute} is declared like this; nothing changed.",
+            ),
+        ),
+    ),
+    Operation(
+        "remove_attribute",
+        "DELETE",
+        _ONE,
+        Permission.CLIENTS,
+        "Remove a declared attribute; nothing shows its values any more",
+        unchecked_write(remove),
+        gives=Done,
+        refuses=(404,),
+        event=AttributeRemoved,
+        commands=(
+            Command(
+                question="Remove this attribute? Nothing shows its values any more.",
+                done="The attribute {attribute} is not declared any more.",
+            ),
+        ),
+    ),
+    Operation(
+        "read_user_attributes",
+        "GET",
+        _OF_USER,
+        Permission.READ,
+        "Values of a user's attributes",
+        on_user(read_user_attributes),
+        gives=AttributesShown,
+        refuses=(404,),
+        commands=(Command("user attributes"),),
+    ),
+    Operation(
+        "change_user_attributes",
+        "PATCH",
+        _OF_USER,
+        Permission.PEOPLE,
+        "Change attributes of a user",
+        on_user(change_user_attributes),
+        description="Attributes that are not named stay; null removes a value.",
+        takes=AttributesWanted,
+        gives=Done,
+        refuses=(404,),
+        event=UserChanged,
+        commands=(
+            Command(
+                "user set-attributes",
+                options=(Option("attributes", argument=True),),
+                example="""'{"department": "physics"}'""",
+            ),
+        ),
+    ),
+)

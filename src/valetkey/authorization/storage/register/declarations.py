@@ -1,0 +1,56 @@
+"""Store of what an operator declares: attributes of accounts, and claims of tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.storage.revision import hold_all, touch
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """One row for each. Changes bump the revision and block issuing, as those of APIs do."""
+
+    db: Connection
+
+    def hold_all(self) -> None:
+        """Block issuing and other changes of declarations until the transaction ends."""
+        hold_all(self.db)
+        touch(self.db)
+
+    def attributes(self) -> Sequence[Attribute]:
+        """Return the declared attributes by name; at most `MOST_ATTRIBUTES`."""
+        return [Attribute.decode(text) for text in self._all("attribute")]
+
+    def put_attribute(self, attribute: Attribute, now: Instant) -> None:
+        """Declare or change an attribute. Call `hold_all` first."""
+        self._put("attribute", attribute.name, attribute.encode(), now)
+
+    def remove_attribute(self, name: str) -> bool:
+        """Remove a declared attribute; its values stay. Call `hold_all` first."""
+        return self._remove("attribute", name)
+
+    def _all(self, kind: str) -> Sequence[str]:
+        rows = self.db.rows(
+            "SELECT declaration FROM declarations WHERE kind = :kind ORDER BY name", kind=kind
+        )
+        return [str(row[0]) for row in rows]
+
+    def _put(self, kind: str, name: str, declaration: str, now: Instant) -> None:
+        self.db.run(
+            "INSERT INTO declarations (kind, name, declaration, changed_at)"
+            " VALUES (:kind, :name, :declaration, :now) ON CONFLICT (kind, name)"
+            " DO UPDATE SET declaration = :declaration, changed_at = :now",
+            kind=kind,
+            name=name,
+            declaration=declaration,
+            now=now,
+        )
+
+    def _remove(self, kind: str, name: str) -> bool:
+        removed = self.db.run(
+            "DELETE FROM declarations WHERE kind = :kind AND name = :name", kind=kind, name=name
+        )
+        return removed == 1
