@@ -66,7 +66,8 @@ def events() -> Iterator[str]:
         "record. Each names who did it as `done_by`, such as `user 17` or `cli root`: see\n"
         "[who did what](../how-to/operate/run-it-with-a-team.md#see-who-did-what). No event\n"
         "carries a secret, or free text that a client sent. `valetkey events` shows them; they\n"
-        "are kept as long as `log.keep_events` says."
+        "are kept as long as `log.keep_events` says:\n"
+        "see [audit log and export](../how-to/operate/audit-log.md)."
     )
     yield "## Authorization server"
     yield _events(EVENTS)

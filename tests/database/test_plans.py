@@ -26,6 +26,7 @@ _SMALL = frozenset({"brand", "signing_keys", "invitations", "revision", "migrati
 _WHOLE = (
     "SELECT id, sealed FROM client_secrets WHERE sealed IS NOT NULL",
     "SELECT count(*) FROM outbox",
+    "SELECT max(number) FROM audit_blocks GROUP BY keep",
 )
 
 # Runs while the servers are stopped, and has to touch every row.

@@ -20,6 +20,7 @@ _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
 _PASSWORD = re.compile(r"^([a-z]+://[^:@/]*):.*@", re.DOTALL)
 _PASSWORD_PARAMETER = re.compile(r"(password=)[^&]*")
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
+_EVENT = re.compile(r"[a-z_]{1,60}(\.[a-z_]{1,60})?", re.ASCII)
 _HIGHEST_PORT = 65_535
 _SHOWN = 60  # characters of a wrong value that are worth repeating
 
@@ -286,6 +287,25 @@ def _distinct(value: object, one: Callable[[object], object]) -> tuple[object, .
     return found
 
 
+def _named_lifetime(value: object) -> object:
+    name, equals, length = _string(value).partition("=")
+    if not equals or not _EVENT.fullmatch(name):
+        raise InvalidValue(f"{quoted(value)} is not an event and a length of time")
+    return name, _KEPT.read(length)
+
+
+def _lifetimes(value: object) -> tuple[object, ...]:
+    found = cast("tuple[tuple[str, Lifetime], ...]", _distinct(value, _named_lifetime))
+    if len(dict(found)) != len(found):
+        raise InvalidValue("it names one of them twice")
+    return found
+
+
+def _show_lifetimes(value: object) -> list[str]:
+    pairs = cast("Sequence[tuple[str, Lifetime]]", value)
+    return [f"{name}={show_lifetime(length)}" for name, length in pairs]
+
+
 def _listed(value: str) -> object:
     return [item.strip() for item in value.split(",")] if value.strip() else []
 
@@ -336,6 +356,13 @@ DATABASE = Rule(
     '"sqlite:///file.db", "sqlite:////absolute/file.db" or "postgresql://user@host/name"',
     text(2_000, "", _database).read,
     show=_show_database,
+)
+_KEPT = lifetime("1d", "3650d")
+LIFETIMES = Rule(
+    f'a list such as ["mail=30d"], each an event and {_KEPT.expected}',
+    _lifetimes,
+    _listed,
+    _show_lifetimes,
 )
 NETWORKS = Rule(
     'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]', _networks, _listed, _show_networks

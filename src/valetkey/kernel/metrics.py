@@ -230,6 +230,11 @@ SIGN_INS = Counter(
     "result",
 )
 EVENTS = Counter("audit_events", "Events committed to the audit log, by name.", "event")
+AUDIT_WAITING = Gauge(
+    "audit_unchained_oldest_seconds",
+    "Age of the oldest event that is not in the audit log's hash chain; 0 if there is none.",
+    shared=True,
+)
 QUEUE = Gauge("queue_length", "Work that waits in one process.", "queue")
 OUTBOX = Gauge(
     "outbox_length", "Messages in the database that are not delivered.", "outbox", shared=True

@@ -8,6 +8,7 @@ import requests
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
+from tests.support.wait import wait_until
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.storage.records import Events
@@ -117,3 +118,24 @@ def test_what_running_servers_do_is_read_at_once(tmp_path: Path) -> None:
         names = [each["name"] for each in logged(tmp_path)]
         assert "signing_key.issued" in names
         assert "client.registered" in names
+
+
+def test_chain_of_running_server_verifies_and_tampering_is_named(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        wait_until(lambda: events(tmp_path, "checkpoint").code == 0)
+    (tmp_path / "known.jsonl").write_text(events(tmp_path, "checkpoint").out)
+    verified = events(tmp_path, "verify", "--checkpoints", "known.jsonl", "--json")
+    assert (verified.code, verified.json["ok"]) == (0, True), verified.out
+
+    async def tamper() -> None:
+        engine = connect("sqlite:///valetkey/authorization.db", directory=tmp_path)
+        await engine.write(lambda db: db.run("UPDATE audit_blocks SET at = at + 1"))
+        await engine.close()
+
+    asyncio.run(tamper())
+    verified = events(tmp_path, "verify")
+    assert verified.code == 1
+    assert "block  1: its content does not match its hash" in verified.out
+    (tmp_path / "known.jsonl").write_text("{}")
+    assert events(tmp_path, "verify", "--checkpoints", "known.jsonl").code == 2

@@ -33,6 +33,7 @@ from valetkey.authorization.app.server import make_server
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
 from valetkey.authorization.background.answer_times import AnswerClock
+from valetkey.authorization.background.audit import AuditChain
 from valetkey.authorization.background.endings import EndingNotes
 from valetkey.authorization.background.gauges import DatabaseGauges
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
@@ -42,6 +43,7 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.site.errors.refuse import (
     RefuseWhereNobodyAnswers,
     RefuseWithPage,
@@ -83,7 +85,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         decisions,
         foundation.keys,
         runtime,
-        settings.log.keep_events,
+        foundation.keep_events,
         (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
     )
     logout_delivery = make_logout_delivery(foundation)
@@ -155,6 +157,9 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         background=(
             make_watch(foundation).run,
             EndingNotes(store, endings_path(settings), runtime).run,
+            AuditChain(
+                store, foundation.keep_events, checkpoint_key(keyring.fingerprint_key), runtime
+            ).run,
             upkeep.write_decisions,
             partial(uses.keep, store),
             upkeep.count_usage,

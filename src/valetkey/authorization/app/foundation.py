@@ -20,6 +20,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.operations.operation import Services
@@ -65,6 +66,11 @@ class Foundation:
     def issuer(self) -> str:
         """The server's own address, and the `iss` of all it issues."""
         return self.settings.authorization.url
+
+    @property
+    def keep_events(self) -> Retention:
+        """The retention of the audit log. Raises Mistake for events that do not exist."""
+        return retention(self.settings.log.keep_events, dict(self.settings.log.keep_events_of))
 
     @property
     def own_scope(self) -> Scope:

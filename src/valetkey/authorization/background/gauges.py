@@ -1,4 +1,4 @@
-"""Metrics read from the database: outboxes and signing keys."""
+"""Metrics read from the database: outboxes, audit log and signing keys."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,7 +28,12 @@ class DatabaseGauges:
             try:
                 await self.read()
             except (DatabaseUnavailable, Overloaded):
-                for gauge in (metrics.OUTBOX, metrics.OUTBOX_AGE, metrics.SIGNING_KEY_AGE):
+                for gauge in (
+                    metrics.OUTBOX,
+                    metrics.OUTBOX_AGE,
+                    metrics.SIGNING_KEY_AGE,
+                    metrics.AUDIT_WAITING,
+                ):
                     gauge.replace({})
             await asyncio.sleep(_READ_EVERY)
 
@@ -45,6 +50,8 @@ def _read(tx: Transaction, now: Instant) -> None:
     ):
         metrics.OUTBOX.set(waiting, name)
         metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)
+    oldest = tx.audit_chain.oldest_waiting()
+    metrics.AUDIT_WAITING.set(0 if oldest is None else max(0, now - oldest))
     metrics.SIGNING_KEY_AGE.replace(
         {
             (key.algorithm,): now - key.activates_at

@@ -14,11 +14,12 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.actions.endings import work_off
 from valetkey.authorization.background.outcome import written_or
+from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.database.decisions import Decision
-from valetkey.kernel.moment import Instant, Lifetime, days, hours
+from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.runtime import Runtime
 
 BATCH = 50
@@ -45,7 +46,7 @@ _IDLE_BUCKET = days(1)
 _GIVING_UP = days(1)
 """How long undeliverable messages are kept: delivery gives up and reports it earlier."""
 
-_YEAR = days(365)
+_KEEP = Retention(days(365), {})
 _DECISIONS = 200_000
 """Maximum number of refusal records of each kind; a flood of refusals must not fill a disk."""
 
@@ -88,7 +89,7 @@ class Upkeep:
     decisions: DecisionQueue
     keys: SigningKeyRing
     runtime: Runtime
-    keep_events: Lifetime = _YEAR
+    keep: Retention = _KEEP
     more: Sequence[Sweep] = ()
 
     async def write_decisions(self) -> None:
@@ -122,7 +123,7 @@ class Upkeep:
         return (work_off, *SWEEPS, _let_be_found, *self.more, self._sweep_events)
 
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
-        return tx.events.sweep(Instant(now - self.keep_events), BATCH)
+        return sweep_events(tx, self.keep, BATCH)
 
     async def count_usage(self) -> None:
         """Count the usage of apps, a batch at a time."""
@@ -135,6 +136,25 @@ class Upkeep:
         while True:
             await self.keys.keep(self.runtime.now())
             await asyncio.sleep(_KEYS_EVERY)
+
+
+def sweep_events(tx: Transaction, keep: Retention, limit: int) -> int:
+    """Delete at most `limit` events past their retention, and blocks of the chain without events.
+
+    Time is that of the newest block, which states the retention: verification accepts that an
+    event is missing only where a signed block says so.
+    """
+    newest = tx.audit_chain.newest()
+    if newest is None or newest.keep != keep.encode():
+        return 0
+    before = Instant(newest.at - keep.usual)
+    swept = tx.events.sweep(before, limit)
+    for name, lifetime in keep.of_name.items():
+        if swept < limit:
+            swept += tx.events.sweep_name(name, Instant(newest.at - lifetime), limit - swept)
+    if swept < limit:
+        swept += tx.audit_chain.sweep(before, limit - swept)
+    return swept
 
 
 def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:

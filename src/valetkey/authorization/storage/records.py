@@ -96,6 +96,16 @@ class Events(Struct, frozen=True):
             limit=limit,
         )
 
+    def sweep_name(self, name: str, before: Instant, limit: int) -> int:
+        """Delete at most `limit` events of this name written before `before`."""
+        return self.db.run(
+            "DELETE FROM events WHERE id IN (SELECT id FROM events"
+            " WHERE name = :name AND at < :before ORDER BY at, id LIMIT :limit)",
+            name=name,
+            before=before,
+            limit=limit,
+        )
+
     def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
         """Return at most `limit` events in time order after a position."""
         return EVENTS.all(

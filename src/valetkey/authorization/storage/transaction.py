@@ -9,6 +9,7 @@ from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
+from valetkey.authorization.storage.administration.audit_chain import AuditChain
 from valetkey.authorization.storage.administration.brand import BrandChanges
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
@@ -168,6 +169,11 @@ class Transaction(Struct, frozen=True):
     def client_search(self) -> ClientSearch:
         """Search of clients with filters."""
         return ClientSearch(self.db)
+
+    @property
+    def audit_chain(self) -> AuditChain:
+        """The hash chain of the events."""
+        return AuditChain(self.db)
 
     @property
     def event_search(self) -> EventSearch:

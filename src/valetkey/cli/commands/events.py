@@ -4,37 +4,44 @@ import asyncio
 import csv
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import IO, cast
 
 import click
+import msgspec
 
+from valetkey.authorization.actions.admin.audit import MOST, Verdict, verify
 from valetkey.authorization.actions.admin.events import harmless
+from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
 from valetkey.cli import options, say
 from valetkey.cli.register.logs import read_logs
 from valetkey.cli.register.moments import shown
-from valetkey.cli.register.store import is_begun
+from valetkey.cli.register.store import Opened, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
 _USUAL = 50
-_MOST = 10_000
+_AT_ONCE = 10_000
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--after", metavar="ID|DAY", help="Those behind this event, or from 2026-03-01 on.")
 @click.option("--object", "object_", metavar="NAME", help="Only of objects such as notes.")
 @click.option(
-    "--limit", type=click.IntRange(1, _MOST), default=_USUAL, help=f"At most so many; {_USUAL}."
+    "--limit", type=click.IntRange(1, _AT_ONCE), default=_USUAL, help=f"At most so many; {_USUAL}."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, for spreadsheets.")
 @options.config_file
 @options.as_json
+@click.pass_context
 def command(
+    context: click.Context,
     after: str | None,
     object_: str | None,
     limit: int,
@@ -50,6 +57,8 @@ def command(
 
     Example: valetkey events --object notes --after 2026-03-01
     """
+    if context.invoked_subcommand is not None:
+        return Exit.OK
     settings = options.settings_of(config)
     begun = any(is_begun(settings, server) for _, server in servers(settings))
     if settings.source.file is None and not begun:
@@ -88,6 +97,85 @@ def command(
     ]
     say.table(("WHEN", "ID", "EVENT", "DONE BY", "WITH"), rows)
     return Exit.OK
+
+
+@command.command("verify")
+@click.option(
+    "--checkpoints",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Checkpoints kept elsewhere, one JSON object a line; - for standard input.",
+)
+@options.config_file
+@options.as_json
+def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bool) -> int:
+    """Verify the hash chain of the authorization server's audit log.
+
+    Names every event that was removed, changed or inserted. Only a checkpoint kept elsewhere shows
+    that the end of the log was cut off. Exit code 1 if something is wrong.
+
+    Example: valetkey events verify --checkpoints checkpoints.jsonl
+    """
+    known = [] if checkpoints is None else _checkpoints(checkpoints.read())
+    verdict = with_store(options.settings_of(config), partial(_verify, known))
+    head = verdict.head
+    if as_json:
+        say.as_json(
+            {
+                "ok": verdict.is_whole,
+                "blocks": verdict.blocks,
+                "events": verdict.events,
+                "expired": verdict.expired,
+                "not_chained_since": verdict.waiting,
+                "newest_block": None if head is None else {"block": head.number, "at": head.at},
+                "faults": [asdict(fault) for fault in verdict.faults],
+            }
+        )
+        return Exit.OK if verdict.is_whole else Exit.FAILED
+    for fault in verdict.faults:
+        say.line(f"{say.coloured(fault.kind, 'red')}  {fault.what}: {fault.detail}")
+    if len(verdict.faults) >= MOST:
+        say.line(f"Stopped after {MOST} faults.")
+    said = f"{verdict.events} events in {verdict.blocks} blocks, {verdict.expired} of them expired"
+    say.line(said if head is None else f"{said}; the newest block is of {shown(head.at)}")
+    if verdict.waiting is not None:
+        say.line(f"Events since {shown(verdict.waiting)} are not in the chain yet.")
+    return Exit.OK if verdict.is_whole else Exit.FAILED
+
+
+@command.command("checkpoint")
+@options.config_file
+def print_checkpoint(config: Path | None) -> int:
+    """Print the newest checkpoint of the audit log as one line of JSON, to be kept elsewhere.
+
+    Example: valetkey events checkpoint >> /mnt/elsewhere/checkpoints.jsonl
+    """
+    found = with_store(options.settings_of(config), _newest_checkpoint)
+    if found is None:
+        say.note("There is no block yet: the server appends one within seconds of its start.")
+        return Exit.FAILED
+    say.line(msgspec.json.encode(found).decode())
+    return Exit.OK
+
+
+async def _verify(known: Sequence[Checkpoint], opened: Opened) -> Verdict:
+    return await verify(opened.store, _public(opened), known)
+
+
+async def _newest_checkpoint(opened: Opened) -> Checkpoint | None:
+    block = await opened.store.scan(lambda tx: tx.audit_chain.head())
+    return None if block is None else checkpoint(block, _public(opened))
+
+
+def _public(opened: Opened) -> str:
+    return checkpoint_key(opened.keyring.fingerprint_key).public
+
+
+def _checkpoints(text: bytes) -> Sequence[Checkpoint]:
+    try:
+        return [msgspec.json.decode(line, type=Checkpoint) for line in text.splitlines() if line]
+    except msgspec.DecodeError as problem:
+        raise Mistake(f"this is not a file of checkpoints: {problem}") from None
 
 
 def _place(after: str) -> str | Instant:

@@ -39,6 +39,10 @@ class LogSettings:
     keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d")] = days(365)
     """Retention of the audit log in the database."""
 
+    keep_events_of: Annotated[tuple[tuple[str, Lifetime], ...], rules.LIFETIMES] = ()
+    """Shorter retention of some events of the authorization server, such as ["mail=30d",
+    "session.renewed=14d"]: a name, or the part before its dot for all such events."""
+
     format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
     """`json`; `ecs`, JSON with the field names of the Elastic Common Schema; `text`; `auto` is
     `text` on a terminal and `json` otherwise."""

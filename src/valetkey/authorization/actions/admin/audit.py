@@ -1,0 +1,217 @@
+"""Verify the hash chain of the audit log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+
+from valetkey.authorization.model.event.chain import (
+    Block,
+    ChainedEvent,
+    Checkpoint,
+    Entry,
+    Retention,
+    event_hash,
+    follows,
+)
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant
+
+MOST = 1_000
+"""Faults that are reported; verification stops there."""
+
+_BLOCKS = 20
+_EVENTS = 5_000
+
+
+class FaultKind(StrEnum):
+    """What happened to an event, a block or the end of the chain."""
+
+    REMOVED = "removed"
+    CHANGED = "changed"
+    INSERTED = "inserted"
+    BLOCK = "block"
+    CUT = "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is not as it was written; `what` is the event's id or the block's number."""
+
+    kind: FaultKind
+    what: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a verification found."""
+
+    blocks: int = 0
+    events: int = 0
+    expired: int = 0
+    """Events that were deleted at the end of their retention."""
+    waiting: Instant | None = None
+    """The time of the oldest event that is not in the chain yet."""
+    head: Block | None = None
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing is wrong."""
+        return not self.faults
+
+
+async def verify(store: Store, public: str, checkpoints: Sequence[Checkpoint] = ()) -> Verdict:
+    """Verify every block and event, the server running or not.
+
+    `public` is the key that has signed the blocks. Earlier `checkpoints` show that the end of the
+    chain was cut off or written anew; one that this key did not sign is a fault.
+    """
+    walk = _Walk(public, await store.scan(partial(_expired, public)))
+    while pages := await store.scan(partial(walk.read, walk.verdict.head)):
+        walk.judge(pages)
+        if len(walk.missing) + len(walk.verdict.faults) >= MOST:
+            break
+    # Read again: what expired meanwhile was not removed by anybody else.
+    walk.end(await store.scan(partial(_expired, public)))
+    position: tuple[Instant, str] | None = (Instant(-1), "")
+    while position is not None and len(walk.verdict.faults) < MOST:
+        position = await store.scan(partial(walk.read_strangers, *position))
+    walk.compare(checkpoints, await store.scan(partial(_blocks_at, checkpoints)))
+    walk.verdict.waiting = await store.scan(lambda tx: tx.audit_chain.oldest_waiting())
+    return walk.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Expired:
+    """The retentions that signed blocks state, each with the time of its newest block."""
+
+    stated: Sequence[tuple[Retention, Instant]]
+
+    def event(self, entry: Entry) -> bool:
+        """Return whether the event could be deleted by its retention."""
+        return any(entry.at < at - keep.of(entry.name) for keep, at in self.stated)
+
+    def block(self, block: Block) -> bool:
+        """Return whether every event of the block could be deleted, of whatever name."""
+        return any(block.last_at < at - keep.usual for keep, at in self.stated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    block: Block
+    wrong: str
+    """Why the block itself is not genuine, or ""."""
+    found: Mapping[str, ChainedEvent]
+    elsewhere: frozenset[str]
+    """Ids of listed events that are stored, but with another block or time."""
+
+
+@dataclass(slots=True)
+class _Walk:
+    public: str
+    expired: _Expired
+    verdict: Verdict = field(default_factory=Verdict)
+    missing: list[Entry] = field(default_factory=list[Entry])
+    first: Block | None = None
+
+    def read(self, after: Block | None, tx: Transaction) -> list[_Page]:
+        """Read the next blocks with their events."""
+        blocks = tx.audit_chain.page(0 if after is None else after.number, _BLOCKS)
+        return [self._page(tx, block) for block in blocks]
+
+    def _page(self, tx: Transaction, block: Block) -> _Page:
+        wrong = _fault_of(block, self.public)
+        if wrong:
+            return _Page(block, wrong, {}, frozenset())
+        found = {event.id: event for event in tx.audit_chain.events_of(block)}
+        absent = (e for e in block.listed() if e.id not in found and not self.expired.event(e))
+        elsewhere = {e.id for e in absent if tx.audit_chain.event(e.id) is not None}
+        return _Page(block, wrong, found, frozenset(elsewhere))
+
+    def judge(self, pages: Sequence[_Page]) -> None:
+        """Judge blocks in their order, each with its events."""
+        for page in pages:
+            block, before = page.block, self.verdict.head
+            self.first = self.first or block
+            self.verdict.blocks += 1
+            self.verdict.head = block
+            if before is not None and not follows(block, before):
+                detail = f"it does not follow block {before.number}"
+                self._fault(FaultKind.BLOCK, str(block.number), detail)
+            if page.wrong:
+                self._fault(FaultKind.BLOCK, str(block.number), page.wrong)
+            else:
+                self._judge_events(page)
+
+    def _judge_events(self, page: _Page) -> None:
+        listed = list(page.block.listed())
+        for entry in listed:
+            self.verdict.events += 1
+            event = page.found.get(entry.id)
+            if event is not None:
+                if event_hash(event) != entry.hash:
+                    detail = f"{entry.name} in block {page.block.number}"
+                    self._fault(FaultKind.CHANGED, entry.id, detail)
+            elif entry.id in page.elsewhere:
+                self._fault(FaultKind.CHANGED, entry.id, f"{entry.name}: its block or its time")
+            elif self.expired.event(entry):
+                self.verdict.expired += 1
+            else:
+                self.missing.append(entry)
+        for id_ in page.found.keys() - {entry.id for entry in listed}:
+            self._fault(FaultKind.INSERTED, id_, f"block {page.block.number} does not list it")
+
+    def end(self, expired: _Expired) -> None:
+        """Judge what only the whole chain tells."""
+        for entry in self.missing:
+            if expired.event(entry):
+                self.verdict.expired += 1
+            else:
+                self._fault(FaultKind.REMOVED, entry.id, entry.name)
+        first = self.first
+        if first is not None and first.number != 1 and not expired.block(first):
+            detail = "the blocks before it were removed before their retention ended"
+            self._fault(FaultKind.BLOCK, str(first.number), detail)
+
+    def read_strangers(
+        self, at: Instant, after: str, tx: Transaction
+    ) -> tuple[Instant, str] | None:
+        """Look at a page of events for those that no block can list."""
+        found, position = tx.audit_chain.strangers(at, after, _EVENTS)
+        for id_, name in found:
+            # Found already where a block lists it: changed, not inserted.
+            if not any(fault.what == id_ for fault in self.verdict.faults):
+                self._fault(FaultKind.INSERTED, id_, f"{name}: no block lists it")
+        return position
+
+    def compare(self, checkpoints: Sequence[Checkpoint], blocks: Sequence[Block | None]) -> None:
+        """Judge earlier checkpoints by the blocks that have their numbers now."""
+        for known, block in zip(checkpoints, blocks, strict=True):
+            if not known.is_signed(self.public):
+                self._fault(FaultKind.CUT, str(known.block), "another key signed the checkpoint")
+            elif block is not None and block.hash != known.hash:
+                self._fault(FaultKind.CUT, str(known.block), "another block had this number")
+            elif block is None and (self.first is None or known.block >= self.first.number):
+                self._fault(FaultKind.CUT, str(known.block), "the chain ended behind this block")
+
+    def _fault(self, kind: FaultKind, what: str, detail: str) -> None:
+        if len(self.verdict.faults) < MOST:
+            self.verdict.faults.append(Fault(kind, what, detail))
+
+
+def _fault_of(block: Block, public: str) -> str:
+    if block.true_hash() != block.hash:
+        return "its content does not match its hash"
+    return "" if block.is_signed(public) else "this server's key did not sign it"
+
+
+def _expired(public: str, tx: Transaction) -> _Expired:
+    newest = (tx.audit_chain.find(number) for number in tx.audit_chain.newest_by_retention(MOST))
+    genuine = [block for block in newest if block is not None and not _fault_of(block, public)]
+    return _Expired([(Retention.decode(block.keep), block.at) for block in genuine])
+
+
+def _blocks_at(checkpoints: Sequence[Checkpoint], tx: Transaction) -> Sequence[Block | None]:
+    return [tx.audit_chain.find(each.block) for each in checkpoints]
