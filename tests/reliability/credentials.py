@@ -30,7 +30,7 @@ _SSL = (
 )
 
 
-class _Authority:
+class Authority:
     """A certificate authority for one round of the experiment."""
 
     def __init__(self, number: int) -> None:
@@ -63,7 +63,9 @@ class _Authority:
             .serial_number(serial)
             .not_valid_before(now - dt.timedelta(days=1))
             .not_valid_after(now + dt.timedelta(days=3))
-            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+            .add_extension(
+                x509.SubjectAlternativeName([address, x509.DNSName("localhost")]), critical=False
+            )
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
             .sign(self._key, hashes.SHA256())
             .public_bytes(serialization.Encoding.PEM)
@@ -94,14 +96,14 @@ class _Rotating:
         query = "&".join(f"{name}={value}" for name, value in told.items())
         return f"postgresql://{_ROLE}@127.0.0.1:{self.port}/{_ROLE}?{query}"
 
-    def trust(self, *authorities: _Authority) -> None:
+    def trust(self, *authorities: Authority) -> None:
         """Server and client trust these; new connections meet it at once."""
         pem = b"".join(each.pem for each in authorities)
         self._put(self.folder / "data/clients.pem", pem)
         _replace(self.files / "ca.pem", pem)
         self._reload()
 
-    def certify(self, authority: _Authority, number: int) -> None:
+    def certify(self, authority: Authority, number: int) -> None:
         """Give server and client a certificate of this authority."""
         self._put(self.folder / "data/server.pem", authority.issue("server", 1_000 + number))
         self._reload()
@@ -152,7 +154,7 @@ def _replace(file: Path, content: bytes) -> None:
 
 
 @contextmanager
-def _rotating(files: Path, first: _Authority) -> Generator[_Rotating]:
+def _rotating(files: Path, first: Authority) -> Generator[_Rotating]:
     with postgres.own_server() as folder:
         made = _Rotating(folder, files, free_port())
         data = folder / "data"
@@ -179,7 +181,7 @@ def rotated_credentials(folder: Path, times: int, chance: random.Random) -> Outc
     """The password, both certificates and their authority change under load, over and over."""
     address = f"127.0.0.1:{free_port()}"
     node = Node(folder / "node")
-    before = _Authority(0)
+    before = Authority(0)
     with _rotating(folder, before) as server:
         configure(node.here, url=f"http://{address}", listen=address, database=server.url)
         register(node.here)
@@ -187,7 +189,7 @@ def rotated_credentials(folder: Path, times: int, chance: random.Random) -> Outc
             node.start()
             with asking(address, address) as load:
                 for number in range(1, times + 1):
-                    authority = _Authority(number)
+                    authority = Authority(number)
                     server.trust(before, authority)
                     server.certify(authority, number)
                     server.set_password(f"password {number}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.deploy.nginx import free_port, running
+from tests.reliability.acme import certificates
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.load import asking
@@ -249,6 +250,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         reloads: (1, 20),
         frozen_database: (1, 20),
         rotated_credentials: (1, 20),
+        certificates: (0, 10),
     }
 )
-"""Each experiment, how often in the tests and how often in `make reliability`."""
+"""Each experiment, how often in the tests and how often in `make reliability`; 0: not there."""

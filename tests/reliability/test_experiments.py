@@ -7,8 +7,10 @@ import pytest
 
 from tests.reliability.experiments import EXPERIMENTS, Experiment
 
+_HERE = [each for each, (times, _) in EXPERIMENTS.items() if times]
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.__name__)
+
+@pytest.mark.parametrize("experiment", _HERE, ids=lambda each: each.__name__)
 def test_promise_holds(experiment: Experiment, tmp_path: Path) -> None:
     outcome = experiment(tmp_path, EXPERIMENTS[experiment][0], random.Random(1))
     assert outcome.held, outcome

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from valetkey.config.paths import credential_path, database_file
+from valetkey.config.paths import certificate_files, credential_path, database_file
 from valetkey.config.rules import quoted, show_lifetime
 from valetkey.config.sections.mail import MailTls
 from valetkey.config.settings import ResourceSettings, ServerSettings, Settings
@@ -29,7 +29,7 @@ class Problem:
 def disagreements(settings: Settings) -> Iterator[Problem]:
     """Everything that settings contradict each other in. Pure: the disk is not looked at."""
     for name, server in servers(settings):
-        yield from _transport(name, server)
+        yield from _transport(settings, name, server)
     yield from _two_servers(settings)
     yield from _elsewhere(settings.resource)
     yield from _lifetimes(settings)
@@ -48,10 +48,13 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
         ):
             if written:
                 yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
-    if "authorization" in names and settings.fetch.ca_file:
-        yield from _unreadable("fetch.ca_file", settings.source.directory / settings.fetch.ca_file)
-    if "authorization" in names and settings.mail.ca_file:
-        yield from _unreadable("mail.ca_file", settings.source.directory / settings.mail.ca_file)
+    for key, trusted in (
+        ("tls.acme_ca_file", settings.tls.acme_ca_file),
+        ("fetch.ca_file", "authorization" in names and settings.fetch.ca_file),
+        ("mail.ca_file", "authorization" in names and settings.mail.ca_file),
+    ):
+        if trusted:
+            yield from _unreadable(key, settings.source.directory / trusted)
     if "authorization" in names and settings.mail.password_file:
         file = settings.source.directory / settings.mail.password_file
         yield from _unreadable("mail.password_file", file, "a file that can be read")
@@ -81,10 +84,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _transport(name: str, server: ServerSettings) -> Iterator[Problem]:
+def _transport(settings: Settings, name: str, server: ServerSettings) -> Iterator[Problem]:
     """Require TLS wherever secrets travel, except on loopback."""
     url = urlsplit(server.url)
-    own_tls = bool(server.tls_certificate and server.tls_key)
+    own_tls = certificate_files(settings, server) is not None
     proxy = server.tls_proxy or bool(server.trusted_proxies)
     public = not is_loopback(server.listen.rpartition(":")[0])
     tls = (f"{name}.tls_certificate", f"{name}.tls_key")
@@ -95,8 +98,8 @@ def _transport(name: str, server: ServerSettings) -> Iterator[Problem]:
         yield Problem(
             f"{name}.listen",
             f"{quoted(server.listen)} can be reached from other machines, in clear",
-            f"set {name}.tls_certificate and {name}.tls_key, or {name}.tls_proxy = true behind a "
-            "proxy that speaks TLS, or listen on 127.0.0.1",
+            f"set {name}.tls_certificate and {name}.tls_key, or tls.acme, or {name}.tls_proxy = "
+            "true behind a proxy that speaks TLS, or listen on 127.0.0.1",
             tls,
         )
     if own_tls and server.tls_proxy:

@@ -53,10 +53,26 @@ def database_file(settings: Settings, server: ServerSettings) -> Path | None:
 
 def certificate_files(settings: Settings, server: ServerSettings) -> tuple[Path, Path] | None:
     """Certificate chain and private key, both PEM; None where this server speaks no TLS itself."""
+    if uses_acme(settings, server):
+        # One file, so that both change together.
+        return (file := acme_file(settings, server, "pem")), file
     if not (server.tls_certificate and server.tls_key):
         return None
     directory = settings.source.directory
     return directory / server.tls_certificate, directory / server.tls_key
+
+
+def uses_acme(settings: Settings, server: ServerSettings) -> bool:
+    """Whether this server gets its certificate from the authority of `tls.acme`."""
+    proxy = server.tls_proxy or server.trusted_proxies
+    given = server.tls_certificate or server.tls_key
+    return bool(settings.tls.acme and not proxy and not given and server.url.startswith("https:"))
+
+
+def acme_file(settings: Settings, server: ServerSettings, end: str) -> Path:
+    """A file of this server in `tls.acme_folder`; `end` is what it is."""
+    name = "authorization" if server is settings.authorization else "resource"
+    return settings.source.directory / settings.tls.acme_folder / f"{name}.{end}"
 
 
 def monitoring_token(settings: Settings) -> str:

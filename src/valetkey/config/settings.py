@@ -23,6 +23,7 @@ from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.monitoring import LogSettings, MetricsSettings
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.sections.serving import ServingSettings
+from valetkey.config.sections.tls import TlsSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
@@ -342,6 +343,7 @@ class Settings:
     device: DeviceSettings = DeviceSettings()
     database: DatabaseSettings = DatabaseSettings()
     serving: ServingSettings = ServingSettings()
+    tls: TlsSettings = TlsSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
     federation: FederationSettings = FederationSettings()

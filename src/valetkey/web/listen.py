@@ -19,7 +19,7 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
 from valetkey.web.connection.bind import BACKLOG, bind
 from valetkey.web.connection.gate import Gate, Limits
-from valetkey.web.connection.tls_listener import TlsListener
+from valetkey.web.connection.tls_listener import ACME, Challenge, TlsListener
 from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 
@@ -30,17 +30,18 @@ HAND_OVER = signal.SIGUSR1
 """The signal that ends a process after another one has taken its place."""
 
 # Only authenticated encryption with forward secrecy; TLS 1.3 has nothing else (RFC 9325).
+_HTTP = ("http/1.1",)
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _DEFAULTS = Limits()
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+def tls_context(certificate: Path, key: Path, protocols: Sequence[str] = _HTTP) -> ssl.SSLContext:
     """Return a context for TLS 1.2 (AEAD only) and 1.3. Raises Mistake for unusable files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(list(protocols))
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
@@ -55,6 +56,7 @@ async def serve(
     sockets: Sequence[socket.socket],
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
+    tls_challenge: Path | None = None,
     limits: Limits = _DEFAULTS,
     drain: float = 0.0,
     on_ready: Callable[[], None] | None = None,
@@ -65,13 +67,19 @@ async def serve(
     `on_ready` is called once connections are accepted. After SIGTERM requests are still answered
     for `drain` seconds, each response being the last on its connection; requests not finished 10
     seconds after that are cut off. The certificate is loaded again when its files change.
-    Connections from proxies that `app` trusts are not counted by address. Raises Mistake for an
-    unusable certificate.
+    While the file `tls_challenge` exists, an authority that validates the host name is shown the
+    certificate in it (RFC 8737). Connections from proxies that `app` trusts are not
+    counted by address. Raises Mistake for an unusable certificate.
     """
     tls = None
     if tls_certificate is not None and tls_key is not None:
         tls = tls_context(tls_certificate, tls_key)
-    server = _Server(app, Gate(limits, app.proxies), tls, drain, on_ready)
+    challenge = None
+    if tls_challenge is not None:
+        challenge = Challenge(
+            tls_challenge, lambda: tls_context(tls_challenge, tls_challenge, ACME)
+        )
+    server = _Server(app, Gate(limits, app.proxies), tls, drain, on_ready, challenge)
     beside: list[asyncio.Task[None]] = []
     if tls is not None and tls_certificate is not None and tls_key is not None:
         beside.append(asyncio.create_task(_renew(tls, tls_certificate, tls_key)))
@@ -137,6 +145,7 @@ class _Server(uvicorn.Server):
         tls: ssl.SSLContext | None,
         drain: float,
         on_ready: Callable[[], None] | None,
+        challenge: Challenge | None,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -154,6 +163,7 @@ class _Server(uvicorn.Server):
         self._app = app
         self._gate = gate
         self._tls = tls
+        self._challenge = challenge
         self._drain = drain
         self._on_ready = on_ready
         self._listeners: list[TlsListener] = []
@@ -218,7 +228,9 @@ class _Server(uvicorn.Server):
             if self._tls is None:
                 self.servers.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
             else:
-                self._listeners.append(TlsListener(sock, self._tls, self._gate, make))
+                self._listeners.append(
+                    TlsListener(sock, self._tls, self._gate, make, self._challenge)
+                )
         self.started = True
         if self._on_ready is not None:
             self._on_ready()

@@ -17,7 +17,7 @@ from valetkey.config.agreement import missing_files, servers
 from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes
-from valetkey.config.paths import monitoring_token, process_path
+from valetkey.config.paths import certificate_files, monitoring_token, process_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
@@ -80,7 +80,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
                 part.workers,
                 *_words(name, urls, sockets, folder, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
-                tls=bool(part.tls_certificate),
+                tls=certificate_files(settings, part) is not None,
             )
             for name, part in chosen
         ),

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 
 from valetkey.cli.doctoring.databases import judged_skew
 from valetkey.cli.doctoring.finding import Finding, bad, good, mind
+from valetkey.cli.register.moments import shown
+from valetkey.cli.serving.renewal import failed
 from valetkey.config.agreement import servers
-from valetkey.config.paths import certificate_files
+from valetkey.config.paths import certificate_files, uses_acme
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.runtime import SYSTEM
 
@@ -39,7 +41,7 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
     for name, server in servers(settings):
         about = f"{name} server"
         context = trust(settings)
-        for finding in _own_files(settings, name, server):
+        for finding in (*_own_files(settings, name, server), *_unissued(settings, name, server)):
             yield finding
         try:
             answer = await asyncio.to_thread(ask, "GET", server.url, "/health/ready", context)
@@ -133,6 +135,19 @@ def _own_files(settings: Settings, name: str, server: ServerSettings) -> Iterato
             yield mind(f"{name} key", f"everybody here can read {key}", f"chmod o= {key}")
     except OSError as problem:
         yield bad(f"{name} certificate", f"its files cannot be used: {problem}")
+
+
+def _unissued(settings: Settings, name: str, server: ServerSettings) -> Iterator[Finding]:
+    """Report that the authority of `tls.acme` refused the last orders."""
+    if not uses_acme(settings, server):
+        return
+    times, last = failed(settings, server)
+    if times:
+        yield bad(
+            f"{name} certificate by ACME",
+            f"{settings.tls.acme} did not issue one, {times} times, last {shown(last)}",
+            "The log says why: certificate.not_issued. Port 443 of the host in url leads here?",
+        )
 
 
 def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext) -> Finding | None:

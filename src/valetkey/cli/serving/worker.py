@@ -23,9 +23,12 @@ from valetkey.cli.say import Exit
 from valetkey.cli.serving import scrape
 from valetkey.cli.serving.fork_server import await_fork
 from valetkey.cli.serving.plan import METRICS, Scraping
+from valetkey.cli.serving.renewal import challenge_file
+from valetkey.cli.serving.renewal import prepare as prepare_certificate
+from valetkey.cli.serving.renewal import renew as renew_certificate
 from valetkey.config.environment import environment
 from valetkey.config.load import load
-from valetkey.config.paths import certificate_files, monitoring_token
+from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
@@ -91,7 +94,7 @@ def work(
             log.info("worker.ready", server=name, worker=worker)
             channel.say(b"ready\n")
 
-        listen.run(_answer(settings, server, listening, ready, build))
+        listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
     except Mistake as mistake:
         # The process ends anyway; if it were stopped because another failed, its exit code would be
         # 0.
@@ -166,10 +169,15 @@ async def _answer(
     listening: str,
     ready: Callable[[], None],
     build: Callable[[Settings], Awaitable[App]],
+    *,
+    renews: bool,
 ) -> None:
+    prepare_certificate(settings, server)
     files = certificate_files(settings, server)
     app = await _patiently(settings, lambda: build(settings))
-    watch = asyncio.create_task(scrape.watch_loop())
+    beside = [asyncio.create_task(scrape.watch_loop())]
+    if renews and uses_acme(settings, server):
+        beside.append(asyncio.create_task(renew_certificate(settings, server)))
     # Objects alive now stay: exclude them from collection. Requests leave hardly any cycles, so
     # collecting every 700 objects would find nothing.
     gc.freeze()
@@ -179,11 +187,13 @@ async def _answer(
         sockets=[socket.socket(fileno=int(number)) for number in listening.split(",")],
         tls_certificate=files[0] if files else None,
         tls_key=files[1] if files else None,
+        tls_challenge=challenge_file(settings, server),
         limits=_limits(settings),
         drain=settings.serving.drain,
         on_ready=ready,
     )
-    watch.cancel()
+    for task in beside:
+        task.cancel()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,132 @@
+"""Get one certificate from an authority by ACME (RFC 8555), with the challenge tls-alpn-01.
+
+A program of its own: `python -m valetkey.cli.serving.acme CONFIGURATION SERVER`. It ends at once
+while another process renews the same certificate.
+"""
+
+import fcntl
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from valetkey.cli.say import Exit
+from valetkey.cli.serving.renewal import failed, host_of, is_due
+from valetkey.config.environment import environment
+from valetkey.config.load import load
+from valetkey.config.paths import acme_file
+from valetkey.config.settings import ServerSettings, Settings
+from valetkey.fetch.certificate import fresh_key, private_key, self_signed
+from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import to_base64url
+from valetkey.web import log
+
+_WITHIN = timedelta(seconds=120)
+_CHALLENGE = "tls-alpn-01"
+
+
+class Refused(Exception):
+    """The authority offers no way to prove the host name that this server knows."""
+
+
+def main(file: str, name: str) -> int:
+    """Renew the certificate of the server `name` if it is due and nobody else does."""
+    settings = load(Path(file) if file else None, environment())
+    log.set_up(settings.log.level, settings.log.format)
+    server = settings.authorization if name == "authorization" else settings.resource
+    with _alone(acme_file(settings, server, "lock")) as is_alone:
+        if not is_alone or not is_due(settings, server, SYSTEM.now()):
+            return Exit.OK
+        return _renew(settings, server)
+
+
+def _renew(settings: Settings, server: ServerSettings) -> int:
+    host, failure = host_of(server), acme_file(settings, server, "failed")
+    if find_spec("acme") is None:
+        reason = "tls.acme needs its library: pip install 'valetkey[acme]'"
+    else:
+        try:
+            pem = _ordered(settings, server, host)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the server goes on and tells it
+            reason = f"{type(problem).__name__}: {problem}"
+        else:
+            replace_secret_file(acme_file(settings, server, "pem"), pem)
+            failure.unlink(missing_ok=True)
+            log.info("certificate.issued", host=host, authority=settings.tls.acme)
+            return Exit.OK
+    count, _ = failed(settings, server)
+    replace_secret_file(failure, f"{count + 1} {SYSTEM.now()}\n")
+    log.error("certificate.not_issued", host=host, authority=settings.tls.acme, reason=reason)
+    return Exit.FAILED
+
+
+def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
+    """Order a certificate, prove the host name, and return key and chain as one PEM text."""
+    from acme import challenges, client, crypto_util, errors, messages  # noqa: PLC0415 - an extra
+    from josepy.jwa import ES256  # noqa: PLC0415 - the same
+    from josepy.jwk import JWKEC  # noqa: PLC0415 - the same
+
+    told, folder = settings.tls, settings.source.directory
+    account_pem = create_or_read_secret_file(folder / told.acme_folder / "account.pem", fresh_key)
+    account = JWKEC(key=private_key(account_pem))
+    network = client.ClientNetwork(
+        account, alg=ES256, user_agent=f"valetkey/{version('valetkey')}", timeout=30
+    )
+    authority = client.ClientV2(client.ClientV2.get_directory(told.acme, network), network)
+    try:
+        wanted = messages.NewRegistration.from_data(
+            email=told.acme_email or None, terms_of_service_agreed=True
+        )
+        authority.new_account(wanted)
+    except errors.ConflictError as known:
+        network.account = messages.RegistrationResource(
+            uri=known.location, body=messages.Registration()
+        )
+    key = fresh_key()
+    order = authority.new_order(crypto_util.make_csr(key.encode(), [host]))
+    thumbprint = to_base64url(account.thumbprint())
+    file = acme_file(settings, server, "challenge")
+    try:
+        for authorization in order.authorizations:
+            if authorization.body.status == messages.STATUS_VALID:
+                continue
+            offered = {each.chall.to_json()["type"]: each for each in authorization.body.challenges}
+            if _CHALLENGE not in offered:
+                raise Refused(f"{told.acme} does not offer {_CHALLENGE}")
+            chosen = offered[_CHALLENGE]
+            proof = f"{chosen.chall.to_json()['token']}.{thumbprint}"
+            replace_secret_file(file, self_signed(host, SYSTEM.now(), days=1, challenge=proof))
+            answer = challenges.KeyAuthorizationChallengeResponse(key_authorization=proof)
+            authority.answer_challenge(chosen, answer)
+        # acme compares with the local time of its own clock.
+        until = datetime.now() + _WITHIN  # noqa: DTZ005, TID251
+        issued = authority.poll_and_finalize(order, until)
+    finally:
+        file.unlink(missing_ok=True)
+    return key + str(issued.fullchain_pem)
+
+
+@contextmanager
+def _alone(file: Path) -> Generator[bool]:
+    """Hold the lock on `file`; yield whether this process has it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file.open("ab") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except Mistake as mistake:
+        log.error("certificate.not_issued", reason=str(mistake))
+        sys.exit(Exit.MISTAKE)
