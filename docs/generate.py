@@ -14,6 +14,7 @@ import click
 
 from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
+from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
@@ -236,9 +237,31 @@ def _may(role: Role, permission: Permission) -> str:
     return "yes" if permission in MAY[role] else ""
 
 
+def clients() -> Iterator[str]:
+    """The clients that presets are made for: what each needs, and which test drives it."""
+    yield "# Clients we have met"
+    yield (
+        "What each client needs of this server, and why. Its [preset](../how-to/apps/presets.md)\n"
+        "sets all of it. Where no test is named, the configuration follows the client's\n"
+        "documentation and was not run."
+    )
+    for preset in PRESETS.values():
+        yield f"## {preset.label}"
+        facts = [
+            f"Preset: `{preset.name}`",
+            f"Client: {preset.client}",
+            f"Redirect URI: path of `{preset.redirect_uri}`" if preset.redirect_uri else "",
+            f"Scopes: {', '.join(f'`{name}`' for name in preset.scopes)}" if preset.scopes else "",
+            f"Tested by: `{preset.run}`" if preset.run else "Tested by: not run",
+        ]
+        yield "\n".join(f"- {fact}" for fact in facts if fact)
+        yield "Needs:\n\n" + "\n".join(f"- {need}" for need in preset.needs)
+
+
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "admin-api.md": admin_api,
     "client-fields.md": client_fields,
+    "clients.md": clients,
     "commands.md": commands,
     "endpoints.md": endpoints,
     "errors.md": errors,

@@ -15,6 +15,7 @@ from babel.messages.extract import extract, extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -95,6 +96,8 @@ def _sentences() -> Iterator[Found]:
     for advice in ADVICE.values():
         yield advice.looked_at, "authorization/site/developer/monitoring/advice.py", []
         yield advice.fix, "authorization/site/developer/monitoring/advice.py", []
+    for preset in PRESETS.values():
+        yield preset.label, "authorization/actions/developer/presets.toml", []
     for word in CLAIM_WORDS.values():
         yield word, "authorization/site/consent/claim_words.py", ["It wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):

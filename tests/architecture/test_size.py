@@ -15,6 +15,7 @@ CROWDED = {
     "docs/decisions",  # one page for each, never taken back
 }
 TABLES = {
+    "src/valetkey/authorization/actions/developer/presets.toml",  # one entry for each client
     "src/valetkey/authorization/site/errors/errors.toml",  # one entry for each error code
 }
 GENERATED = "docs/reference/"

@@ -240,3 +240,26 @@ def test_a_client_is_given_an_owner(tmp_path: Path) -> None:
     assert "already" in client(tmp_path, "owner", "printer", "ada@example.com").out
     assert client(tmp_path, "owner", "printer", "nobody").code == 2
     assert client(tmp_path, "owner", "nothing", "ada").code == 2
+
+
+def test_a_preset_registers_and_prints_its_configuration(tmp_path: Path) -> None:
+    begin(tmp_path)
+    known = {each["preset"] for each in client(tmp_path, "presets", "--json").json}
+    assert {"spring-boot", "kubelogin"} <= known
+    callback = "https://app.example/login/oauth2/code/valetkey"
+    ran = client(
+        tmp_path, "create", "--name", "Shop", "--preset", "spring-boot", "--redirect-uri", callback
+    )
+    assert ran.code == 0, ran.err
+    secret = re.search(r"client_secret +(vk_cs_\S+)", ran.out)
+    assert secret is not None
+    assert f'client-secret: "{secret[1]}"' in ran.out
+    made = client(
+        tmp_path, "create", "--name", "Sh", "--preset", "spring-boot", "--requires-pkce", "--json"
+    ).json
+    assert made["redirect_uris"] == ["http://localhost:8080/login/oauth2/code/valetkey"]
+    assert made["post_logout_redirect_uris"] == ["http://localhost:8080/"]
+    assert made["requires_pkce"] is True
+    files = made["configuration"]
+    assert isinstance(files, dict)
+    assert str(made["client_id"]) in files["src/main/resources/application.yaml"]

@@ -1,11 +1,13 @@
 """`valetkey client`: register, show, change and switch off applications."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.developer.presets import PRESETS, ConfigurationFile
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
     Client,
@@ -48,18 +50,35 @@ command = group(
 @command.command()
 @click.option("--name", required=True, help="Its name, as users see it on the consent page.")
 @click.option("--id", "client_id", default="", help="Its client_id; made without this.")
+@click.option(
+    "--preset",
+    type=click.Choice(tuple(PRESETS)),
+    metavar="NAME",
+    help="What it is built with: sets what the other options do not, and prints its configuration.",
+)
 @metadata_options
 @options.config_file
 @options.as_json
-def create(name: str, client_id: str, config: Path | None, as_json: bool, **given: object) -> None:
+def create(
+    name: str,
+    client_id: str,
+    preset: str | None,
+    config: Path | None,
+    as_json: bool,
+    **given: object,
+) -> None:
     """Register an application. Its secret is made and printed once.
 
     Implicit and password grants are turned on afterwards, with allow-implicit and allow-password.
 
-    Example: valetkey client create --name "Notes Printer" --redirect-uri https://app.example/cb
-    --scope notes:read
+    Example: valetkey client create --name "Notes Printer" --preset spring-boot --redirect-uri
+    https://app.example/login/oauth2/code/valetkey
     """
-    metadata = with_options(ClientMetadata(name=name), given)
+    built_with = PRESETS[preset] if preset else None
+    start = built_with.metadata(name) if built_with else ClientMetadata(name=name)
+    metadata = with_options(start, given)
+    if built_with:
+        metadata = with_options(built_with.completed(metadata), given)
     if set(LEGACY).intersection(metadata.grant_types):
         raise Mistake("register it first, then see: valetkey client allow-implicit --help")
     settings = options.settings_of(config)
@@ -77,7 +96,34 @@ def create(name: str, client_id: str, config: Path | None, as_json: bool, **give
         return await opened.store.write(deed), secret
 
     client, secret = with_store(settings, work)
-    _tell(client, secret, f"{say.strong(client.name)} is registered", as_json=as_json)
+    shown_secret = secret.reveal() if secret else ""
+    issuer = settings.authorization.url
+    files = (
+        built_with.configuration(client, client.id, issuer, shown_secret, SYSTEM.random)
+        if built_with
+        else ()
+    )
+    headline = f"{say.strong(client.name)} is registered"
+    _tell(client, secret, headline, as_json=as_json, files=files)
+
+
+@command.command()
+@options.as_json
+def presets(as_json: bool) -> None:
+    """What an application can be built with, for `valetkey client create --preset`.
+
+    Example: valetkey client presets
+    """
+    if as_json:
+        say.as_json(
+            [
+                {"preset": each.name, "label": each.label, "redirect_uri": each.redirect_uri}
+                for each in PRESETS.values()
+            ]
+        )
+        return
+    rows = [(each.name, each.label, each.redirect_uri or "-") for each in PRESETS.values()]
+    say.table(("PRESET", "BUILT WITH", "REDIRECT URI IN DEVELOPMENT"), rows)
 
 
 @command.command()
@@ -120,9 +166,18 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
     _tell(client, secret, f"{client.id} is as you said", as_json=as_json)
 
 
-def _tell(client: Client, secret: Secret | None, headline: str, *, as_json: bool) -> None:
+def _tell(
+    client: Client,
+    secret: Secret | None,
+    headline: str,
+    *,
+    as_json: bool,
+    files: Sequence[ConfigurationFile] = (),
+) -> None:
     if as_json:
-        told = {"client_secret": secret.reveal()} if secret else {}
+        told: dict[str, object] = {"client_secret": secret.reveal()} if secret else {}
+        if files:
+            told["configuration"] = {file.name: file.text for file in files}
         say.as_json({**clients.as_json(client), **told})
         return
     say.line(headline)
@@ -131,6 +186,8 @@ def _tell(client: Client, secret: Secret | None, headline: str, *, as_json: bool
     )
     if secret:
         say.note("The secret is shown only now.")
+    for file in files:
+        say.line(f"\n{say.strong(file.name)}\n{file.text}")
 
 
 @command.command("list")

@@ -1,5 +1,6 @@
 """Registering an app: its kinds, its faults beside their fields, its secret once."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,14 @@ from tests.authorization.endpoints.developer.developers import (
     CALLBACK,
     WEB_APP,
     developer,
+    found,
     join,
     registered,
     shown,
     text_of,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import (
     ApplicationType,
@@ -64,6 +67,48 @@ def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
         assert [(one.uid, one.role) for one in team] == [(ALICE.uid, TeamRole.OWNER)]
 
     run(database_url, story)
+
+
+def test_every_preset_registers_as_it_is_and_shows_its_configuration(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        chooser = (await alice.get("/developer/new")).body
+        for preset in PRESETS.values():
+            assert f"?kind={preset.kind}&amp;preset={preset.name}" in chooser
+            form = await alice.get("/developer/new", kind=preset.kind, preset=preset.name)
+            name = f"Built with {preset.name}"
+            page = await alice.submit(form, "register", do="save", name=name)
+            assert page.status == 200, text_of(page)
+            client = await found(it, shown(page, "client-id"))
+            assert client.redirect_uris == ((preset.redirect_uri,) if preset.redirect_uri else ())
+            assert client.scope.names == preset.scopes
+            secret = "" if client.is_public else shown(page, "client-secret")
+            for number, text in enumerate(preset.files.values(), 1):
+                filled = shown(page, f"file-{number}")
+                assert ("{client_id}" in text) == (client.id in filled)
+                assert ("{client_secret}" in text) == (bool(secret) and secret in filled)
+                assert not re.search(r"\{(app|issuer|random|redirect_uri)\}", filled)
+
+    # One user registers one app for each.
+    portal = PortalSettings(Registrants.EVERYONE, apps_per_person=len(PRESETS))
+    run(f"sqlite:///{tmp_path}/a.db", story, portal=portal)
+
+
+def test_a_preset_follows_the_redirect_uri(tmp_path: Path) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        form = await alice.get("/developer/new", kind="server", preset="spring-boot")
+        callback = "https://app.example/shop/login/oauth2/code/valetkey"
+        page = await alice.submit(form, "register", do="save", name="Shop", redirect_uri_0=callback)
+        client = await found(it, shown(page, "client-id"))
+        assert client.openid.post_logout_redirect_uris == ("https://app.example/shop/",)
+        assert not client.requires_pkce
+        # A preset of another kind, or an unknown one, counts as none.
+        for kind, preset in (("browser", "spring-boot"), ("server", "nonsense")):
+            form = await alice.get("/developer/new", kind=kind, preset=preset)
+            assert 'name="preset"' not in form.body
+
+    run(f"sqlite:///{tmp_path}/a.db", story)
 
 
 def test_a_second_press_registers_nothing_and_shows_no_secret(database_url: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from valetkey.authorization.actions.developer.kind import AppKind, new_app
+from valetkey.authorization.actions.developer.presets import PRESETS, presets_of
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -102,6 +103,8 @@ OVERVIEW = OverviewPage(
     "Prints your notes on real paper.",
     sentences=("know that it is you who signs in", "read your notes"),
 )
+SPRING = PRESETS["spring-boot"]
+CHOICE = {kind: presets_of(AppKind(kind)) for kind in KINDS}
 SECRETS = (
     SecretLine("cs_2", "Gp4M", ago(40), None),
     SecretLine("cs_1", "x7Qa", ago(9_000_000), ago(4_000), ends_in=82_000),
@@ -195,9 +198,9 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "app_hostile": replace(
             OVERVIEW, app=head(hostile), description=hostile.name, redirect_uris=(hostile.name,)
         ),
-        "choose_kind": ChooseKindPage(KINDS),
+        "choose_kind": ChooseKindPage(KINDS, CHOICE),
         **{
-            f"choose_kind_{barrier}": ChooseKindPage(KINDS, barrier, 20)
+            f"choose_kind_{barrier}": ChooseKindPage(KINDS, CHOICE, barrier, 20)
             for barrier in ("nobody", "unverified", "uninvited", "full")
         },
         "new_app": new(empty(AppKind.SERVER, UriRow(), UriRow())),
@@ -206,7 +209,16 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "new_app_machine": new(empty(AppKind.MACHINE)),
         "new_app_faulty": new(FAULTY),
         "new_app_odd": new(odd),
+        "new_app_preset": replace(
+            new(replace(of_kind(AppKind.SERVER), app=SPRING.metadata())), preset=SPRING
+        ),
         "registered": RegisteredPage(HEAD, ISSUER, SECRET),
+        "registered_preset": RegisteredPage(
+            HEAD,
+            ISSUER,
+            SECRET,
+            SPRING.configuration(SPRING.metadata(), HEAD.client_id, ISSUER, SECRET, bytes),
+        ),
         "registered_public": RegisteredPage(HEAD, ISSUER, ""),
         "registered_hostile": RegisteredPage(head(hostile), ISSUER, SECRET),
         "app_settings": settings(FORM, legacy=LEGACY, saved=True, verified=True),

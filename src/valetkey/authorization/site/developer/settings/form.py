@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of, new_app
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.presets import Preset
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.register.fields import Editor, Field, Kind
 from valetkey.authorization.protocol.register.client_metadata import (
@@ -123,10 +124,15 @@ class AppForms:
     portal: Portal
     scopes: Mapping[str, str]
 
-    def new(self, kind: AppKind) -> ClientMetadata:
+    def new(self, kind: AppKind, preset: Preset | None = None) -> ClientMetadata:
         """Return the metadata of a new app before anything was typed."""
-        settings = self.portal.settings
-        return new_app(kind, settings.default_profile.value, settings.grant_types)
+        profile, allowed = (
+            self.portal.settings.default_profile.value,
+            self.portal.settings.grant_types,
+        )
+        if preset is not None:
+            return preset.metadata(profile=profile, allowed=allowed)
+        return new_app(kind, profile, allowed)
 
     def read(self, form: Form, before: ClientMetadata) -> ClientMetadata:
         """Return the metadata with what the form holds; a field that is not in it stays."""

@@ -13,6 +13,12 @@ from valetkey.authorization.actions.developer.portal import (
     RegistrationBarrier,
     fresh_client_id,
 )
+from valetkey.authorization.actions.developer.presets import (
+    PRESETS,
+    ConfigurationFile,
+    Preset,
+    presets_of,
+)
 from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -48,6 +54,8 @@ class ChooseKindPage:
     template: ClassVar[str] = "developer/settings/choose_kind.html"
 
     kinds: tuple[str, ...]
+    #: The presets of each of these kinds.
+    presets: Mapping[str, tuple[Preset, ...]]
     barrier: str = ""
     most: int = 0
 
@@ -63,6 +71,8 @@ class NewAppPage:
     client_id: str
     mark: str
     form: AppForm
+    #: What the app is built with; None where the user chose only where it runs.
+    preset: Preset | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,8 @@ class RegisteredPage:
     app: AppHead
     issuer: str
     secret: str
+    #: The configuration of what the app is built with.
+    files: tuple[ConfigurationFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +117,9 @@ class RegisterApp:
         kind = self._kind(request.query)
         if barrier is not None or kind is None:
             return self._choose(barrier)
-        form = self.forms.shown(self.forms.new(kind), kind)
-        return self._form(request, form, fresh_client_id(self.random))
+        preset = _preset(request.query, kind)
+        form = self.forms.shown(self.forms.new(kind, preset), kind)
+        return self._form(request, form, fresh_client_id(self.random), preset)
 
     async def submit(self, request: SignedInRequest) -> Outcome:
         """Register the app, or say what is wrong; other buttons only check or add rows."""
@@ -114,13 +127,16 @@ class RegisterApp:
         kind, client_id = self._kind(form), form.get("client_id") or ""
         if kind is None or not self._is_own_id(request, client_id, form.get("mark") or ""):
             return SeeOther(NEW_APP)
-        app = self.forms.read(form, self.forms.new(kind))
+        preset = _preset(form, kind)
+        app = self.forms.read(form, self.forms.new(kind, preset))
+        if preset is not None:
+            app = preset.completed(app)
         if shown := self.forms.pressed(form, app, kind):
-            return self._form(request, shown, client_id)
-        return await self._register(request, app, client_id)
+            return self._form(request, shown, client_id, preset)
+        return await self._register(request, app, client_id, preset)
 
     async def _register(
-        self, request: SignedInRequest, app: ClientMetadata, client_id: str
+        self, request: SignedInRequest, app: ClientMetadata, client_id: str, preset: Preset | None
     ) -> Outcome:
         user, now = request.user, request.now
         secret = None
@@ -141,24 +157,36 @@ class RegisterApp:
             return self._choose(made)
         if isinstance(made, tuple):
             shown = self.forms.shown(app, kind_of(app), faults=made)
-            return self._form(request, shown, client_id, _UNPROCESSABLE)
+            return self._form(request, shown, client_id, preset, _UNPROCESSABLE)
         shown_once = "" if secret is None else secret.reveal()
-        return Show(RegisteredPage(head_of(made), self.issuer, shown_once))
+        files = () if preset is None else self._files(preset, app, client_id, shown_once)
+        return Show(RegisteredPage(head_of(made), self.issuer, shown_once, files))
+
+    def _files(
+        self, preset: Preset, app: ClientMetadata, client_id: str, secret: str
+    ) -> tuple[ConfigurationFile, ...]:
+        return preset.configuration(app, client_id, self.issuer, secret, self.random)
 
     def _choose(self, barrier: RegistrationBarrier | None) -> Show:
         return Show(
             ChooseKindPage(
                 tuple(kind.value for kind in self.portal.kinds),
+                {kind.value: presets_of(kind) for kind in self.portal.kinds},
                 "" if barrier is None else barrier.value,
                 self.portal.settings.apps_per_person,
             )
         )
 
     def _form(
-        self, request: SignedInRequest, form: AppForm, client_id: str, status: int = 200
+        self,
+        request: SignedInRequest,
+        form: AppForm,
+        client_id: str,
+        preset: Preset | None,
+        status: int = 200,
     ) -> Show:
         mark = self._mark(request, client_id)
-        return Show(NewAppPage(NEW_APP, request.csrf, client_id, mark, form), status)
+        return Show(NewAppPage(NEW_APP, request.csrf, client_id, mark, form, preset), status)
 
     def _kind(self, said: Form) -> AppKind | None:
         return next((kind for kind in self.portal.kinds if kind == said.get("kind")), None)
@@ -172,3 +200,8 @@ class RegisterApp:
         return _CLIENT_ID.fullmatch(client_id) is not None and same(
             mark, self._mark(request, client_id)
         )
+
+
+def _preset(said: Form, kind: AppKind) -> Preset | None:
+    found = PRESETS.get(said.get("preset") or "")
+    return found if found is not None and found.kind is kind else None

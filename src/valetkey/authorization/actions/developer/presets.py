@@ -1,0 +1,154 @@
+"""Presets: the registration and the configuration of common clients, read from presets.toml."""
+
+import base64
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from types import MappingProxyType
+from typing import cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from valetkey.authorization.actions.developer.kind import AppKind, new_app
+from valetkey.authorization.model.register.client import Client, ClientType, GrantTypeName
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
+
+SECRET_TO_FILL_IN = "CLIENT_SECRET"
+"""Stands in a configuration where the secret is not known."""
+
+_ALL = frozenset(grant.value for grant in GrantTypeName)
+_PLACE = re.compile(r"\{(app|scheme|redirect_uri|issuer|client_id|client_secret|random(?:_hex)?)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationFile:
+    """A file of an app, or a part of it, with the values of its registration filled in."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """What an app is built with, by its entry in presets.toml.
+
+    `registration` has values of `ClientMetadata` by field. `like` names the preset whose
+    registration this one shares. `client`, `needs` and `run` are documentation.
+    """
+
+    label: str
+    kind: AppKind
+    client: str
+    needs: tuple[str, ...]
+    files: Mapping[str, str]
+    name: str = ""
+    redirect_uri: str = ""
+    scopes: tuple[str, ...] = ()
+    grant_types: tuple[str, ...] = ()
+    registration: Mapping[str, object] = field(default_factory=dict[str, object])
+    like: str = ""
+    run: str = ""
+
+    def metadata(
+        self, name: str = "", *, profile: str = "", allowed: Collection[str] | None = None
+    ) -> ClientMetadata:
+        """Return what an app starts with, before its own redirect URIs are known.
+
+        Of the grant types it has those in `allowed`, all without it.
+        """
+        start = new_app(self.kind, profile, _ALL if allowed is None else allowed)
+        if self.grant_types:
+            granted = (each for each in self.grant_types if allowed is None or each in allowed)
+            start = replace(start, grant_types=tuple(granted))
+        uris = (self.redirect_uri,) if self.redirect_uri else ()
+        values = {"name": name, "redirect_uris": uris, "scopes": self.scopes}
+        flags = {key: value for key, value in self.registration.items() if not _is_filled(value)}
+        start = replace(start, requires_pkce=start.type == ClientType.PUBLIC)
+        return with_values(start, {**values, **flags})
+
+    def completed(self, metadata: ClientMetadata) -> ClientMetadata:
+        """Return the metadata with what follows from its first redirect URI."""
+        uri = metadata.redirect_uris[0] if metadata.redirect_uris else ""
+        places = {"redirect_uri": uri, "app": self._app(uri)}
+        values = {
+            name: _filled_value(value, places)
+            for name, value in self.registration.items()
+            if _is_filled(value)
+        }
+        return with_values(metadata, values) if values and uri else metadata
+
+    def configuration(
+        self,
+        client: Client | ClientMetadata,
+        client_id: str,
+        issuer: str,
+        secret: str,
+        random: Callable[[int], bytes],
+    ) -> tuple[ConfigurationFile, ...]:
+        """Return the configuration of a registered app; `secret` is "" where it is not known."""
+        uri = client.redirect_uris[0] if client.redirect_uris else ""
+        places = {
+            "app": self._app(uri),
+            "scheme": uri.partition(":")[0],
+            "redirect_uri": uri,
+            "issuer": issuer,
+            "client_id": client_id,
+            "client_secret": secret or SECRET_TO_FILL_IN,
+            "random": base64.urlsafe_b64encode(random(32)).decode(),
+            "random_hex": random(32).hex(),
+        }
+        return tuple(
+            ConfigurationFile(name, _filled(text, places)) for name, text in self.files.items()
+        )
+
+    def _app(self, redirect_uri: str) -> str:
+        """The address of the app without a slash at its end: what stands before the path."""
+        usual = urlsplit(self.redirect_uri).path
+        if usual and redirect_uri.endswith(usual):
+            return redirect_uri.removesuffix(usual)
+        parts = urlsplit(redirect_uri)
+        return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
+
+
+def _is_filled(value: object) -> bool:
+    texts = cast("list[object]", value) if isinstance(value, list) else [value]
+    return any(isinstance(text, str) and _PLACE.search(text) for text in texts)
+
+
+def _filled_value(value: object, places: Mapping[str, str]) -> object:
+    if isinstance(value, list):
+        return tuple(_filled(str(each), places) for each in cast("list[object]", value))
+    return _filled(str(value), places)
+
+
+def _filled(text: str, places: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda found: places[found[1]], text)
+
+
+def _read() -> Mapping[str, Preset]:
+    text = files(__package__).joinpath("presets.toml").read_text()
+    found = msgspec.convert(tomllib.loads(text), dict[str, Preset])
+    presets = dict[str, Preset]()
+    for name, preset in found.items():
+        shared = found[preset.like] if preset.like else preset
+        presets[name] = replace(
+            preset,
+            name=name,
+            redirect_uri=preset.redirect_uri or shared.redirect_uri,
+            scopes=preset.scopes or shared.scopes,
+            grant_types=preset.grant_types or shared.grant_types,
+            registration=preset.registration or shared.registration,
+        )
+    return MappingProxyType(presets)
+
+
+PRESETS: Mapping[str, Preset] = _read()
+"""Every preset by its name, in the order in which they are shown."""
+
+
+def presets_of(kind: AppKind) -> tuple[Preset, ...]:
+    """Return the presets of apps of this kind."""
+    return tuple(each for each in PRESETS.values() if each.kind is kind)
