@@ -44,6 +44,7 @@ COMMANDS = (
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("group", "groups of users, and who is in them", "Every day"),
     Listed("attribute", "declare attributes of accounts, such as a department", "Every day"),
+    Listed("claims", "declare what tokens say of users", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),
     Listed("brand", "name, colour, logo and links of the pages", "Every day"),
     Listed("admin-token", "tokens for programs that administer through the API", "Every day"),

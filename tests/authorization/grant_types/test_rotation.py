@@ -25,6 +25,7 @@ from valetkey.authorization.grant_types.grant_type import PreparedSecrets, Token
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.database.connect import connect
@@ -104,6 +105,7 @@ class Rotation(RuleBasedStateMachine):
             address="",
             now=self.now,
             reader=_READER,
+            claims=TokenClaims(self.store, _DEFAULT),
         )
         said = self._write(lambda tx: refresh_token.redeem(tx, request))
         if isinstance(said, Refusal):

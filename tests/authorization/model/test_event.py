@@ -25,7 +25,15 @@ from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedTo
 from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.events import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.api_roles import (
+    assign,
+    assign_group,
+    withdraw_group,
+)
+from valetkey.authorization.actions.api_roles import withdraw as withdraw_role
+from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.attributes import declare_attribute, remove_attribute
+from valetkey.authorization.actions.claims import declare_claim, remove_claim
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import adopt, invite, withdraw
 from valetkey.authorization.actions.users import UserRecord
@@ -35,6 +43,7 @@ from valetkey.authorization.endpoints.registration.register import draw
 from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.delivery import Delivery
@@ -49,6 +58,8 @@ from valetkey.authorization.model.event.event import (
     Event,
 )
 from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.server.brand import BrandField
@@ -61,6 +72,7 @@ from valetkey.authorization.operations.groups import (
     DELETE_GROUP,
     REMOVE_GROUP_MEMBER,
     GroupWanted,
+    make_group,
 )
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.register.invitations import Invitation
@@ -228,6 +240,28 @@ async def _groups(it: Service) -> None:
     await it.perform(DELETE_GROUP, {"group": "staff"})
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
+    claim = DeclaredClaim("tenant", "constant:eu", (Place.ID_TOKEN,))
+    await it.write(lambda tx: declare_claim(tx, claim, "", it.clock.now))
+    await it.write(lambda tx: remove_claim(tx, "tenant", it.clock.now))
+
+
+async def _roles(it: Service) -> None:
+    now = it.clock.now
+
+    def work(tx: Transaction) -> None:
+        wanted = ApiMetadata("https://roles.example", "Roles", roles=("editor",))
+        api = it.foundation.api_registrar("test").register(tx, wanted, now, api_id="roles")
+        user = tx.users.find_to_change(ADA)
+        group = make_group(tx, GroupWanted("editors"), "gr_roles", now)
+        assert isinstance(api, Api)
+        assert isinstance(group, Group)
+        assert user is not None
+        assert assign(tx, user, api, "editor", now)
+        assert withdraw_role(tx, user, api, "editor", now)
+        assert assign_group(tx, group, api, "editor", now)
+        assert withdraw_group(tx, group, api, "editor", now)
+
+    await it.write(work)
 
 
 async def _account(it: Service) -> None:
@@ -272,6 +306,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await letters(it)
         await _account(it)
         await _groups(it)
+        await _roles(it)
         await apis(it)
         await devices(it, _WORD, told)
         await ends(it)

@@ -107,42 +107,6 @@ def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_pa
     assert (ada["uid"], ada["name"]) == (1001, "Ada Lovelace")
 
 
-DECLARED = """
-[[attributes]]
-name = "department"
-label = "Department"
-schema = { type = "string", maxLength = 40 }
-
-[[attributes]]
-name = "level"
-schema = { type = "integer", minimum = 1 }
-editable = true
-
-[[users]]
-username = "ada"
-email = "ada@example.com"
-attributes = { department = "physics", level = 3 }
-"""
-
-
-def test_a_file_declares_attributes_and_those_of_its_users(tmp_path: Path) -> None:
-    configure(tmp_path)
-    ran = apply(tmp_path, DECLARED, "--yes")
-    assert ran.code == 0, ran.err
-    plan = ["+ attribute department", "+ attribute level", "+ user ada"]
-    assert ran.out.splitlines()[:3] == plan
-    assert apply(tmp_path, DECLARED).out == "Everything is as the file says.\n"
-    changed = apply(tmp_path, DECLARED.replace("physics", "optics"), "--yes")
-    assert "~ user ada: attributes.department" in changed.out
-    shown = valetkey("user", "attributes", "ada", "--json", here=tmp_path).json
-    assert shown["attributes"] == {"department": "optics", "level": 3}
-    wrong = apply(tmp_path, DECLARED.replace("level = 3", "level = 0").replace("40", "-1"))
-    assert wrong.code == 2
-    assert "attributes[1].schema" in wrong.err
-    assert "users[1].attributes" in wrong.err
-    assert valetkey("user", "attributes", "ada", "--json", here=tmp_path).json == shown
-
-
 def test_who_is_made_without_a_password_is_told_of(tmp_path: Path) -> None:
     configure(tmp_path)
     users = '[[users]]\nusername = "eve"\nemail = "eve@example.com"\n'

@@ -27,6 +27,10 @@ from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 
 MOST_SCOPES = 100
+MOST_ROLES = 50
+ROLE_NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,79}"
+"""The pattern of a role's name."""
+
 LONGEST_LIFETIME = 86_400
 """Seconds; revocations are kept two days."""
 
@@ -50,6 +54,7 @@ class ApiMetadata:
     signing_algorithm: str = Algorithm.ES256.value
     clients: tuple[str, ...] | None = None
     shares_scopes: bool = False
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,15 @@ def _faults(wanted: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[Me
         yield MetadataError("signing_algorithm", f"one of: {', '.join(algorithms)}")
     if wanted.clients is not None and len(wanted.clients) > _MOST_CLIENTS:
         yield MetadataError("clients", f"at most {_MOST_CLIENTS}, or any")
+    yield from _role_faults(wanted)
+
+
+def _role_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
+    if len(wanted.roles) > MOST_ROLES:
+        yield MetadataError("roles", f"at most {MOST_ROLES}")
+    for place, role in enumerate(wanted.roles[:MOST_ROLES]):
+        if re.fullmatch(ROLE_NAME, role) is None:
+            yield MetadataError(f"roles/{place}", "1 to 80 letters, digits and . _ : -")
 
 
 def metadata_of(api: Api) -> ApiMetadata:
@@ -200,6 +214,7 @@ def metadata_of(api: Api) -> ApiMetadata:
         signing_algorithm=api.signing_algorithm.value,
         clients=None if api.clients is None else tuple(sorted(api.clients)),
         shares_scopes=api.shares_scopes,
+        roles=api.roles,
     )
 
 
@@ -229,6 +244,7 @@ def _api(wanted: ApiMetadata, api_id: str, now: Instant) -> Api:
         shares_scopes=wanted.shares_scopes,
         created_at=now,
         changed_at=now,
+        roles=tuple(dict.fromkeys(wanted.roles)),
     )
 
 

@@ -19,9 +19,11 @@ from valetkey.authorization.model.account.attribute import (
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.attributes import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.register.claim import Source
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
 
 Faults = tuple[MetadataError, ...]
@@ -51,8 +53,16 @@ def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bo
 
 
 def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
-    """Remove a declaration; False if there is none. Values stay, and nothing shows them."""
+    """Remove a declaration; False if there is none. Values stay, and nothing shows them.
+
+    Raises Refused (conflict) while a claim comes from it.
+    """
     tx.declarations.hold_all()
+    source = f"{Source.ATTRIBUTE}:{name}"
+    users = [each.name for each in tx.declarations.claims() if each.source == source]
+    if users:
+        description = f"the claim {users[0]} comes from this attribute; remove the claim first"
+        raise Refused(Refusal(ErrorCode.CONFLICT, description, "attribute.used"))
     if not tx.declarations.remove_attribute(name):
         return False
     tx.events.add(AttributeRemoved(name), now)

@@ -77,6 +77,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     images = Offload(1, LOGOS_AT_ONCE, "logos")
     uses = SecretUses()
     apis = make_apis(foundation, directory)
+    claims = foundation.token_claims()
     door = make_door(foundation, directory, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
@@ -118,7 +119,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         limits=settings.limits,
         random=runtime.random,
     )
-    server = make_server(foundation, directory, apis, decisions)
+    server = make_server(foundation, directory, apis, claims, decisions)
     sign_out = SignOut(foundation.issuer, store, server.subjects, logout_delivery.at_once)
     reader = make_reader(foundation)
     refuse_with_page = RefuseWithPage(decisions, server.brands, foundation.issuer)
@@ -126,12 +127,13 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         foundation,
         door,
         apis,
+        claims,
         reader,
         replace(passwords, door="password_grant").authenticate,
         minter,
         refuse,
     )
-    userinfo = userinfo_route(foundation, directory, reader, minter, refuse)
+    userinfo = userinfo_route(foundation, directory, claims, reader, minter, refuse)
     site = Site(foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page)
     routes = (
         *browser_routes(server, minter, refuse_with_page),

@@ -42,6 +42,7 @@ from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
@@ -62,6 +63,7 @@ def client_routes(
     foundation: Foundation,
     door: ClientRequestAuthentication,
     apis: ApiDirectory,
+    claims: TokenClaims,
     reader: AccessTokenReader,
     authenticate: Authenticate,
     minter: TokenResponses,
@@ -79,6 +81,7 @@ def client_routes(
             policy=policy_of(foundation.settings, foundation.own_scope),
             apis=apis,
             reader=reader,
+            claims=claims,
             minter=minter,
             fingerprints=key,
             runtime=foundation.runtime,
@@ -174,6 +177,7 @@ def metadata_routes(
 def userinfo_route(
     foundation: Foundation,
     directory: ClientDirectory,
+    claims: TokenClaims,
     reader: AccessTokenReader,
     minter: TokenResponses,
     refuse: ClientRefusal,
@@ -183,7 +187,7 @@ def userinfo_route(
     endpoint = UserInfoEndpoint(
         foundation.store,
         directory,
-        UserInfo(reader, id_tokens.subjects),
+        UserInfo(reader, id_tokens.subjects, claims),
         id_tokens.signer,
         foundation.issuer,
     )

@@ -21,6 +21,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import Retention, retention
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.operations.operation import Services
@@ -30,7 +31,9 @@ from valetkey.authorization.protocol.register.names import RESERVED
 from valetkey.authorization.protocol.register.self_registration import SelfRules
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
@@ -85,6 +88,20 @@ class Foundation:
         """All other scopes, with their sentences."""
         own = self.own_scope
         return {name: said for name, said in self.scopes.items() if name not in own}
+
+    @property
+    def default_api(self) -> Api:
+        """The operator's own API."""
+        return default_api(
+            self.settings.resource.url,
+            self.settings.brand.name,
+            self.asked_of_people,
+            self.own_scope,
+        )
+
+    def token_claims(self) -> TokenClaims:
+        """The claims of tokens, with a cache of their own."""
+        return TokenClaims(self.store, self.default_api)
 
     def registrar(self, door: str) -> Registrar:
         """The keeper of clients, for changes that come through this door."""

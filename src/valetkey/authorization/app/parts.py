@@ -16,7 +16,7 @@ from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
-from valetkey.authorization.tokens.apis import ApiDirectory, default_api
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -50,16 +50,7 @@ def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolic
 
 def make_apis(foundation: Foundation, directory: ClientDirectory) -> ApiDirectory:
     """Build the directory of APIs, with the operator's own as the default."""
-    return ApiDirectory(
-        foundation.store,
-        lambda: directory.revision,
-        default_api(
-            foundation.settings.resource.url,
-            foundation.settings.brand.name,
-            foundation.asked_of_people,
-            foundation.own_scope,
-        ),
-    )
+    return ApiDirectory(foundation.store, lambda: directory.revision, foundation.default_api)
 
 
 def _signer(foundation: Foundation) -> ClientSigner:

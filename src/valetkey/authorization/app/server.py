@@ -12,6 +12,7 @@ from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.config.settings import Settings
 from valetkey.web import log
@@ -21,6 +22,7 @@ def make_server(
     foundation: Foundation,
     directory: ClientDirectory,
     apis: ApiDirectory,
+    claims: TokenClaims,
     decisions: DecisionQueue,
 ) -> Server:
     """Build what the authorization endpoint and the pages share.
@@ -36,6 +38,7 @@ def make_server(
         store=foundation.store,
         directory=directory,
         apis=apis,
+        claims=claims,
         keyring=foundation.keyring,
         sessions=settings.sessions,
         policy=policy_of(settings, foundation.own_scope),

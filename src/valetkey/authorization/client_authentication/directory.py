@@ -29,7 +29,7 @@ class ClientDirectory:
 
     async def remembered(self, client_id: str) -> Client | None:
         """The client if it was found before and nobody changed the register since."""
-        await self._compare()
+        await self.compare()
         client = self._known.get(client_id)
         metrics.CACHE.add("clients", "miss" if client is None else "hit")
         return client
@@ -52,7 +52,7 @@ class ClientDirectory:
         Another process may have changed it less than a second ago.
         """
         self.distrust()
-        await self._compare()
+        await self.compare()
         return await self.look(client_id)
 
     def distrust(self) -> None:
@@ -72,7 +72,8 @@ class ClientDirectory:
         number = self._revision
         return self._known.get(client.id) is client and is_revision(tx.db, number)
 
-    async def _compare(self) -> None:
+    async def compare(self) -> None:
+        """Compare the revision with the database, if something was committed since."""
         changed = self._store.engine.changed()
         if changed == self._changed:
             return

@@ -29,7 +29,6 @@ from valetkey.authorization.storage.sign_in.presences import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.authorization.tokens.stored_claims import with_stored_claims
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Prefix, well_formed
@@ -114,6 +113,7 @@ def begin_grant(
             client=request.client,
             scope=scope,
             api=api,
+            claims=request.claims,
             draw=request.fresh.access,
             lifetime=request.policy.lifetime_of(request.client, api),
             now=request.now,
@@ -122,7 +122,7 @@ def begin_grant(
             auth_time=code.auth_time,
             ends_at=grant.expires_at,
             refresh_token=first_refresh_token(request, grant),
-            identity=with_stored_claims(tx, identity),
+            identity=request.claims.of_identity(tx, identity, api),
         ),
         request.fingerprints,
     )

@@ -44,6 +44,7 @@ def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Grante
             client=client,
             scope=wanted,
             api=api,
+            claims=request.claims,
             draw=request.fresh.access,
             lifetime=request.policy.lifetime_of(client, api),
             now=now,

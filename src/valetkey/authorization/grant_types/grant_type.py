@@ -18,6 +18,7 @@ from valetkey.authorization.protocol.resource import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
@@ -63,6 +64,7 @@ class TokenRequest:
     address: str
     now: Instant
     reader: AccessTokenReader
+    claims: TokenClaims
     user: User | None = None
     reads: Mapping[str, Read | None] = field(default_factory=dict[str, Read | None])
 

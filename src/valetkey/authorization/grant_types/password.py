@@ -78,6 +78,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
             client=client,
             scope=at(api, scope),
             api=api,
+            claims=request.claims,
             draw=request.fresh.access,
             lifetime=min(request.policy.lifetime_of(client, api), _LONGEST),
             now=now,

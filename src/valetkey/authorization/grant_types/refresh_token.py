@@ -36,7 +36,6 @@ from valetkey.authorization.storage.grants import GrantWithState, Rotation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.authorization.tokens.stored_claims import with_stored_claims
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
@@ -228,6 +227,7 @@ def _grant_again(
             client=request.client,
             scope=wanted.scope,
             api=wanted.api,
+            claims=request.claims,
             draw=request.fresh.access,
             lifetime=request.policy.lifetime_of(request.client, wanted.api),
             now=request.now,
@@ -236,14 +236,14 @@ def _grant_again(
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
-            identity=_identity(tx, request, presented, wanted.scope),
+            identity=_identity(tx, request, presented, wanted),
         ),
         request.fingerprints,
     )
 
 
 def _identity(
-    tx: Transaction, request: TokenRequest, presented: _Presented, scope: Scope
+    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
 ) -> Identity | None:
     """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
@@ -259,10 +259,10 @@ def _identity(
         methods=grant.methods,
         sid=grant.sid,
         claims=ClaimsRequest.parse(grant.claims),
-        scope=scope,
+        scope=wanted.scope,
         with_scope_claims=request.client.has_scope_claims_in_id_token,
     )
-    return with_stored_claims(tx, identity)
+    return request.claims.of_identity(tx, identity, wanted.api)
 
 
 def _place(grant: Grant) -> str:

@@ -93,6 +93,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
             client=client,
             scope=scope,
             api=api,
+            claims=request.claims,
             draw=request.fresh.access,
             lifetime=request.policy.lifetime_of(client, api),
             now=now,

@@ -6,7 +6,13 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.actions.apis import LONGEST_LIFETIME, MOST_SCOPES, ApiMetadata
+from valetkey.authorization.actions.apis import (
+    LONGEST_LIFETIME,
+    MOST_ROLES,
+    MOST_SCOPES,
+    ROLE_NAME,
+    ApiMetadata,
+)
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.operations.client_records import SecretShown
@@ -23,6 +29,10 @@ _ScopeName = Annotated[str, msgspec.Meta(pattern=r"^[!$-\[\]-~]{1,100}$")]
 _Sentence = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
 _Scopes = Annotated[dict[_ScopeName, _Sentence], msgspec.Meta(max_length=MOST_SCOPES)]
 _MachineScopes = Annotated[list[_ScopeName], msgspec.Meta(max_length=MOST_SCOPES)]
+_Roles = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=f"^{ROLE_NAME}$")]],
+    msgspec.Meta(max_length=MOST_ROLES),
+]
 _Lifetime = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_LIFETIME)]
 _ClientIds = Annotated[
     list[Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,100}$")]],
@@ -49,6 +59,7 @@ class ApiShown(msgspec.Struct, frozen=True):
     created_at: Moment
     changed_at: Moment
     disabled_at: Moment | None
+    roles: list[str] = []
 
 
 class ApiRead(msgspec.Struct, frozen=True):
@@ -77,6 +88,7 @@ class ApiWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signing_algorithm: Algorithm = Algorithm.ES256
     clients: _ClientIds | UnsetType = UNSET
     shares_scopes: bool = False
+    roles: _Roles = []
 
 
 class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +102,7 @@ class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signing_algorithm: Algorithm | UnsetType = UNSET
     clients: _ClientIds | UnsetType = UNSET
     shares_scopes: bool | UnsetType = UNSET
+    roles: _Roles | UnsetType = UNSET
 
 
 def shown(api: Api) -> ApiShown:
@@ -108,6 +121,7 @@ def shown(api: Api) -> ApiShown:
         created_at=api.created_at,
         changed_at=api.changed_at,
         disabled_at=api.disabled_at,
+        roles=list(api.roles),
     )
 
 
@@ -129,8 +143,9 @@ def changed_metadata(before: ApiMetadata, change: ApiChange) -> ApiMetadata:
     """Return `before` with what the change says."""
     said = {name: getattr(change, name) for name in change.__struct_fields__}
     said = {name: value for name, value in said.items() if value is not UNSET}
-    if "machine_scopes" in said:
-        said["machine_scopes"] = tuple(said["machine_scopes"])
+    for name in ("machine_scopes", "roles"):
+        if name in said:
+            said[name] = tuple(said[name])
     if "clients" in said:
         said["clients"] = None if ANY in said["clients"] else tuple(said["clients"])
     for name in ("access_token_format", "signing_algorithm"):

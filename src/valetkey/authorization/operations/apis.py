@@ -47,6 +47,7 @@ ONE = "/apis/{api_id}"
 _OPTIONS = (
     Option("scopes", help="JSON: each scope with what it lets an app do, such as: see your files."),
     Option("machine_scopes", help="A scope that clients have of their own."),
+    Option("roles", help="A role that users and groups can have at the API."),
 )
 _AFTER = Parameter(
     "after",

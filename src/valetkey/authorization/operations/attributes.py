@@ -174,7 +174,7 @@ ATTRIBUTES = (
         "Remove a declared attribute; nothing shows its values any more",
         unchecked_write(remove),
         gives=Done,
-        refuses=(404,),
+        refuses=(404, 409),
         event=AttributeRemoved,
         commands=(
             Command(

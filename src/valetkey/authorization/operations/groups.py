@@ -29,6 +29,7 @@ from valetkey.authorization.operations.paging import PAGING, limit_of
 from valetkey.authorization.operations.records import Done, Line, Moment
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 
@@ -122,7 +123,14 @@ LIST_GROUPS = Operation(
 
 def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a group. Faults: the name is taken, or the parent is unknown or in a group itself."""
-    wanted = call.input(GroupWanted)
+    made = make_group(tx, call.input(GroupWanted), call.new_id("gr"), call.now)
+    return Result(_shown(made)) if isinstance(made, Group) else made
+
+
+def make_group(
+    tx: Transaction, wanted: GroupWanted, group_id: str, now: Instant
+) -> Group | tuple[MetadataError, ...]:
+    """Create a group, or return what is wrong with it."""
     parent = tx.groups.find_to_change(wanted.parent) if wanted.parent else None
     if wanted.parent and parent is None:
         return (MetadataError("parent", "a group that exists"),)
@@ -130,11 +138,11 @@ def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
         return (
             MetadataError("parent", f"a group that is in none; this one is in {parent.parent}"),
         )
-    group = Group(call.new_id("gr"), wanted.name, wanted.description, wanted.parent, call.now)
+    group = Group(group_id, wanted.name, wanted.description, wanted.parent, now)
     if not tx.groups.create(group, "" if parent is None else parent.id):
         return (MetadataError("name", "another: this one is taken"),)
-    tx.events.add(GroupCreated(group.name, group.parent), call.now)
-    return Result(_shown(group))
+    tx.events.add(GroupCreated(group.name, group.parent), now)
+    return group
 
 
 CREATE_GROUP = Operation(
@@ -229,7 +237,7 @@ LIST_GROUP_MEMBERS = Operation(
 
 def add_group_member(tx: Transaction, call: Call, user: User) -> bool:
     """Make the user a direct member. False if they are one. Refused: not found, too many groups."""
-    return _add(tx, call, user, _group(tx, call.named("group")))
+    return add_member(tx, user, _group(tx, call.named("group")), call.now)
 
 
 ADD_GROUP_MEMBER = Operation(
@@ -254,7 +262,7 @@ ADD_GROUP_MEMBER = Operation(
 
 def remove_group_member(tx: Transaction, call: Call, user: User) -> bool:
     """End the user's direct membership. False if there is none."""
-    return _remove(tx, call, user, _group(tx, call.named("group")))
+    return remove_member(tx, user, _group(tx, call.named("group")), call.now)
 
 
 REMOVE_GROUP_MEMBER = Operation(
@@ -292,9 +300,11 @@ def set_user_groups(tx: Transaction, call: Call, user: User) -> bool | tuple[Met
     if unknown := [name for name, group in found.items() if group is None]:
         return (MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}"),)
     before = {group.name: group for group in tx.groups.direct(user.uid)}
-    changed = [_remove(tx, call, user, before[name]) for name in sorted(before.keys() - names)]
+    changed = [
+        remove_member(tx, user, before[name], call.now) for name in sorted(before.keys() - names)
+    ]
     added = {name: group for name, group in found.items() if group and name not in before}
-    changed += [_add(tx, call, user, group) for group in added.values()]
+    changed += [add_member(tx, user, group, call.now) for group in added.values()]
     return any(changed)
 
 
@@ -336,7 +346,8 @@ def _group(tx: Transaction, name: str, *, to_change: bool = False) -> Group:
     return group
 
 
-def _add(tx: Transaction, call: Call, user: User, group: Group) -> bool:
+def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
+    """Make a user, who is held, a direct member. False if they are. Refused: too many groups."""
     # The user is held until the commit, so that concurrent additions are counted.
     if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
         raise Refused(
@@ -344,16 +355,17 @@ def _add(tx: Transaction, call: Call, user: User, group: Group) -> bool:
                 ErrorCode.CONFLICT, f"a user is in {MOST_OF_USER} groups at most", "group.too_many"
             )
         )
-    if not tx.groups.add(group, user.uid, call.now):
+    if not tx.groups.add(group, user.uid, now):
         return False
-    tx.events.add(GroupMemberAdded(user.uid, group.name), call.now)
+    tx.events.add(GroupMemberAdded(user.uid, group.name), now)
     return True
 
 
-def _remove(tx: Transaction, call: Call, user: User, group: Group) -> bool:
+def remove_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
+    """End the direct membership of a user, who is held. False if there is none."""
     if not tx.groups.remove(group, user.uid):
         return False
-    tx.events.add(GroupMemberRemoved(user.uid, group.name), call.now)
+    tx.events.add(GroupMemberRemoved(user.uid, group.name), now)
     return True
 
 

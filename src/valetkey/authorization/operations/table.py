@@ -1,7 +1,9 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
+from valetkey.authorization.operations.api_roles import API_ROLES
 from valetkey.authorization.operations.apis import APIS
 from valetkey.authorization.operations.attributes import ATTRIBUTES
+from valetkey.authorization.operations.claims import CLAIMS
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
@@ -18,7 +20,8 @@ from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 AREAS: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *ATTRIBUTES),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
-    "apis": APIS,
+    "apis": (*APIS, *API_ROLES),
+    "claims": CLAIMS,
     "events": EVENTS,
     "server": (*SERVER, *REGISTRATION),
     "tokens": TOKENS,

@@ -23,6 +23,9 @@ OFFLINE_ACCESS = "offline_access"
 GROUPS = "groups"
 """The scope, and the claim with the names of the user's groups."""
 
+ROLES = "roles"
+"""The claim with the names of the user's roles at an API."""
+
 IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
     {
         OPENID: "know that it is you who signs in",
@@ -72,6 +75,20 @@ _NO_NAMES: frozenset[str] = frozenset()
 
 SIGN_IN_CLAIMS = ("sub", "auth_time", "acr", "amr")
 """Claims about a sign-in that can be requested."""
+
+RESERVED_CLAIMS = (
+    PERSONAL_CLAIMS - {GROUPS}
+    | frozenset(SIGN_IN_CLAIMS)
+    | frozenset(
+        (
+            *("iss", "aud", "exp", "nbf", "iat", "jti", "nonce", "azp", "sid", "typ", "events"),
+            *("at_hash", "c_hash", "s_hash", "scope", "client_id", "cnf", "act", "may_act"),
+            *("grant_id", "uid", "active", "token_type", "token_introspection", "username"),
+            *("sub_jwk", "_claim_names", "_claim_sources", "authorization_details"),
+        )
+    )
+)
+"""Claims of protocols and of the user's record, which an operator cannot declare."""
 
 LONGEST = 4_096
 """Maximum length of a `claims` parameter."""

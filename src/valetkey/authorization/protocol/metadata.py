@@ -34,7 +34,8 @@ class ServerFacts:
     are those of the authorization endpoint. The algorithms: `id_token_algorithms` of this server,
     `assertion_algorithms` of clients authenticating, `request_object_algorithms` of clients'
     request objects (empty if they are not accepted). `unsigned_requests` says whether any client is
-    registered for unsigned request objects. `languages` are those of the pages.
+    registered for unsigned request objects. `languages` are those of the pages. `declared_claims`
+    are those that an operator declares for ID tokens and userinfo.
     """
 
     issuer: str
@@ -58,6 +59,7 @@ class ServerFacts:
     password: bool = False
     unsigned_requests: bool = False
     languages: Collection[str] = ("en",)
+    declared_claims: Collection[str] = ()
 
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
@@ -119,7 +121,9 @@ def _about_people(facts: ServerFacts) -> dict[str, object]:
         "subject_types_supported": list(facts.subject_types),
         "acr_values_supported": [each.value for each in Acr],
         "claim_types_supported": ["normal"],
-        "claims_supported": [*SIGN_IN_CLAIMS, "sid", *personal],
+        "claims_supported": list(
+            dict.fromkeys((*SIGN_IN_CLAIMS, "sid", *personal, *facts.declared_claims))
+        ),
         "id_token_signing_alg_values_supported": list(facts.id_token_algorithms),
         "userinfo_signing_alg_values_supported": list(facts.id_token_algorithms),
     }

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
+from valetkey.authorization.storage.administration.api_roles import ApiRoles
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.audit_chain import AuditChain
 from valetkey.authorization.storage.administration.brand import BrandChanges
@@ -134,6 +135,11 @@ class Transaction(Struct, frozen=True):
     def groups(self) -> Groups:
         """Groups of users."""
         return Groups(self.db)
+
+    @property
+    def api_roles(self) -> ApiRoles:
+        """Roles of users and groups at APIs."""
+        return ApiRoles(self.db)
 
     @property
     def account_removals(self) -> AccountRemovals:

@@ -8,9 +8,11 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.claim import NO_CLAIMS, Claims
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.declared_claims import TokenClaims, encoded
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
@@ -49,6 +51,7 @@ class TokenPolicy:
 class Granted(Struct, frozen=True):
     """A granted token request: everything the response says, before signing.
 
+    `claims` are those of the access token beyond the protocol's.
     `user` and `grant_id` are None for a client's own access. `reference` is the token itself if it
     is a reference token, `identity` is the content of the ID token. `actors` and
     `issued_token_type` are those of a token exchange.
@@ -68,6 +71,7 @@ class Granted(Struct, frozen=True):
     identity: Identity | None = None
     actors: tuple[str, ...] = ()
     issued_token_type: str = ""
+    claims: Claims = NO_CLAIMS
 
 
 class TokenSecrets:
@@ -99,6 +103,7 @@ class Issuing(Struct, frozen=True):
     client: Client
     api: Api
     scope: Scope
+    claims: TokenClaims
     draw: TokenSecrets
     lifetime: Lifetime
     now: Instant
@@ -113,7 +118,11 @@ class Issuing(Struct, frozen=True):
 
 
 def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
-    """Create the record of an access token. A reference token is stored; a JWT is signed later."""
+    """Create the record of an access token. A reference token is stored; a JWT is signed later.
+
+    Raises Refused where its claims cannot be had.
+    """
+    claims = asked.claims.of_access_token(tx, asked.client.id, asked.api, asked.scope, asked.user)
     expires_at = Instant(asked.now + asked.lifetime)
     if asked.ends_at is not None:
         expires_at = min(expires_at, asked.ends_at)
@@ -131,6 +140,7 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
                 issued_at=asked.now,
                 expires_at=expires_at,
                 actors=asked.actors,
+                claims=encoded(claims),
             ),
         )
     return Granted(
@@ -148,4 +158,5 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
         identity=asked.identity,
         actors=asked.actors,
         issued_token_type=asked.issued_token_type,
+        claims=claims,
     )

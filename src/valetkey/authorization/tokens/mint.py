@@ -38,6 +38,7 @@ class TokenResponses:
             grant_id=granted.grant_id,
             auth_time=granted.auth_time,
             actors=granted.actors,
+            claims=granted.claims,
         ).sign(self.keys.current(now, self._algorithm(granted)))
 
     def _algorithm(self, granted: Granted) -> Algorithm:

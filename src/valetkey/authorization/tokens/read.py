@@ -8,9 +8,11 @@ from typing import Generic, TypeVar
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.register.claim import NO_CLAIMS, Claims
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.declared_claims import decoded
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel import metrics
@@ -45,6 +47,7 @@ class Read:
     expires_at: Instant
     by_reference: bool
     actors: tuple[str, ...] = ()
+    claims: Claims = field(default_factory=lambda: NO_CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,7 @@ class AccessTokenReader:
             expires_at=said.expires_at,
             by_reference=False,
             actors=said.actors,
+            claims=said.claims,
         )
 
     def _verify(self, token: str, now: Instant) -> AccessToken:
@@ -264,6 +268,7 @@ def _read(token: ReferenceToken) -> Read:
         expires_at=token.expires_at,
         by_reference=True,
         actors=token.actors,
+        claims=decoded(token.claims),
     )
 
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.register.claim import NO_CLAIMS
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (
     GROUPS,
@@ -16,8 +17,8 @@ from valetkey.authorization.protocol.claims import (
 )
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
-from valetkey.authorization.tokens.stored_claims import stored_claims
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -47,6 +48,7 @@ class UserInfo:
 
     reader: AccessTokenReader
     subjects: Subjects
+    token_claims: TokenClaims
 
     def claims(self, told: UserInfoGrant, client: Client) -> dict[str, object]:
         """Return the claims for `client`, the client that `told` names."""
@@ -73,7 +75,7 @@ class UserInfo:
 
         `read` is the content of a JWT. Refused with `invalid_token` unless everything the token
         depends on is live, and with `insufficient_scope` for a token without `openid` or a client's
-        own token. Unless `complete`, without the claims of other tables (`has_stored`).
+        own token. Unless `complete`, without the claims that need another statement.
         """
         found = self.reader.find_live(tx, token, read, now)
         if found is None or require_live(found.standing, now) is not None:
@@ -101,7 +103,9 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
-        stored = stored_claims(tx, user.uid, names if complete else ())
+        stored = NO_CLAIMS
+        if complete:
+            stored = self.token_claims.of_userinfo(tx, user, live.client_id, live.scope, names)
         return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at, stored)
 
 

@@ -1,10 +1,13 @@
-"""Apply what the file declares of accounts."""
+"""Apply what the file declares of accounts and of tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from valetkey.authorization.actions.attributes import declare_attribute
+from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import Wanted
 from valetkey.cli.applying.step import Action, Step, unfit
@@ -26,3 +29,26 @@ def declare(tx: Transaction, wanted: Wanted, now: Instant) -> Step:
         raise unfit(wanted, changed)
     done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
     return Step(done, "attribute", attribute.name)
+
+
+def declare_claims(tx: Transaction, wanted: Wanted, default_api: str, now: Instant) -> Step:
+    """Declare or change a claim. Raises Unfit if the rules do not allow it."""
+    given = wanted.given
+    places = cast("Sequence[str]", given.get("in", ()))
+    if wrong := [each for each in places if each not in set(Place)]:
+        fault = MetadataError("in", f"{', '.join(Place)}; not {wrong[0][:40]}")
+        raise unfit(wanted, [fault])
+    claim = DeclaredClaim(
+        wanted.text("name"),
+        wanted.text("from"),
+        tuple(place for place in Place if place in places),
+        wanted.text("scope"),
+        frozenset(cast("Sequence[str]", given.get("clients", ()))),
+        frozenset(cast("Sequence[str]", given.get("apis", ()))),
+    )
+    is_new = all(each.name != claim.name for each in tx.declarations.claims())
+    changed = declare_claim(tx, claim, default_api, now)
+    if isinstance(changed, tuple):
+        raise unfit(wanted, changed)
+    done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
+    return Step(done, "claim", claim.name)

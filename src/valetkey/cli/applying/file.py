@@ -45,6 +45,9 @@ class Site:
     clients: tuple[Wanted, ...]
     apis: tuple[Wanted, ...] = ()
     attributes: tuple[Wanted, ...] = ()
+    groups: tuple[Wanted, ...] = ()
+    roles: tuple[Wanted, ...] = ()
+    claims: tuple[Wanted, ...] = ()
 
 
 class _InvalidValue(Exception):
@@ -57,13 +60,21 @@ def read_site(path: Path) -> Site:
     The rules for clients and users are not checked here.
     """
     document = _document(path)
-    known = ("attributes", "users", "clients", "apis")
+    known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims")
     problems = [_unknown(name, name, known) for name in document if name not in known]
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
     apis = tuple(_wanted("apis", document, _API, "", problems))
     attributes = tuple(_wanted("attributes", document, _ATTRIBUTE, "", problems))
+    groups = tuple(_wanted("groups", document, _GROUP, "", problems))
+    roles = tuple(_wanted("roles", document, _ROLE, "", problems))
+    claims = tuple(_wanted("claims", document, _CLAIM, "", problems))
     problems += _repeated(apis, "identifier", canonical)
+    for named in (groups, claims):
+        problems += _repeated(named, "name", str)
+        problems += _lacking(named, "name", "…")
+    for key in ("api", "role"):
+        problems += _lacking(roles, key, "…")
     problems += _repeated(attributes, "name", str)
     problems += _lacking(apis, "identifier", "https://…")
     problems += _lacking(attributes, "name", "…")
@@ -78,7 +89,7 @@ def read_site(path: Path) -> Site:
     ]
     if problems:
         raise Mistakes(str(path), problems)
-    return Site(users, clients, apis, attributes)
+    return Site(users, clients, apis, attributes, groups, roles, claims)
 
 
 def holds_secrets(site: Site) -> bool:
@@ -243,6 +254,29 @@ _ATTRIBUTE: Mapping[str, Callable[[object], object]] = {
     "editable": _flag,
 }
 
+_GROUP: Mapping[str, Callable[[object], object]] = {
+    "name": _text,
+    "description": _text,
+    "parent": _text,
+    "members": _texts,
+}
+
+_ROLE: Mapping[str, Callable[[object], object]] = {
+    "api": _text,
+    "role": _text,
+    "users": _texts,
+    "groups": _texts,
+}
+
+_CLAIM: Mapping[str, Callable[[object], object]] = {
+    "name": _text,
+    "from": _text,
+    "in": _texts,
+    "scope": _text,
+    "clients": _texts,
+    "apis": _texts,
+}
+
 _API: Mapping[str, Callable[[object], object]] = {
     "identifier": _text,
     "name": _text,
@@ -253,6 +287,7 @@ _API: Mapping[str, Callable[[object], object]] = {
     "signing_algorithm": _text,
     "clients": _any_or_texts,
     "shares_scopes": _flag,
+    "roles": _texts,
     "disabled": _flag,
 }
 

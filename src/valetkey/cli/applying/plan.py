@@ -13,7 +13,7 @@ from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import api, client, declarations, user
+from valetkey.cli.applying import api, client, declarations, group, user
 from valetkey.cli.applying.file import Site, Wanted
 from valetkey.cli.applying.step import Step, Unfit, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
@@ -31,7 +31,9 @@ class Prepared:
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
     apis: tuple[api.WantedApi, ...]
-    attributes: tuple[Wanted, ...] = ()
+    groups: tuple[tuple[Wanted, str], ...]
+    """Each with the id to use if it is new."""
+    site: Site
 
 
 class _Enough(Exception):
@@ -70,7 +72,8 @@ async def prepare(
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     random = opened.runtime.random
     apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
-    return Prepared(source, tuple(users), clients, apis, site.attributes)
+    groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
+    return Prepared(source, tuple(users), clients, apis, groups, site)
 
 
 async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
@@ -115,14 +118,19 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     steps: list[Step] = []
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
-    if prepared.apis or prepared.attributes:
+    site = prepared.site
+    if site.apis or site.attributes or site.groups or site.roles or site.claims:
         tx.apis.hold_all()
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
+    default = opened.settings.resource.url
     todo: list[Callable[[], Step]] = [
-        *(partial(declarations.declare, tx, each, now) for each in prepared.attributes),
+        *(partial(declarations.declare, tx, each, now) for each in site.attributes),
         *(partial(api.carry_out, tx, keeper, each, now) for each in prepared.apis),
         *(partial(user.carry_out, tx, accounts, each, now) for each in prepared.users),
+        *(partial(group.carry_out, tx, each, fresh, now) for each, fresh in prepared.groups),
         *(partial(client.carry_out, tx, clients, each, now) for each in prepared.clients),
+        *(partial(group.assign_roles, tx, each, now) for each in site.roles),
+        *(partial(declarations.declare_claims, tx, each, default, now) for each in site.claims),
     ]
     for do in todo:
         try:

@@ -23,7 +23,12 @@ from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 
-_GROUPS = {"roles": "user", "invitations": "registration", "tokens": "admin-token"}
+_GROUPS = {
+    "roles": "user",
+    "invitations": "registration",
+    "tokens": "admin-token",
+    "claims": "claims",
+}
 """The group of the paths that begin with another word than its plural."""
 
 _VERBS = {"read": "show", "make": "create", "register": "create"}

@@ -1,7 +1,8 @@
 """Self-contained access tokens: the claims both servers agree on (RFC 9068)."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import cast
 
 from valetkey.kernel.jose import jwt
@@ -27,6 +28,13 @@ MUTUAL_TLS = "x5t#S256"
 MOST_ACTORS = 5
 """Maximum number of actors in the `act` claim."""
 
+_OWN = frozenset(
+    (
+        *("iss", "sub", "aud", "client_id", "scope", "jti", "iat", "exp"),
+        *("grant_id", "auth_time", "cnf", "act"),
+    )
+)
+_NO_CLAIMS: Mapping[str, object] = MappingProxyType({})
 _ALGORITHMS = (Algorithm.ES256,)
 
 
@@ -47,7 +55,7 @@ class AccessToken:
 
     `audience` is the resource server's URL; `auth_time` is when the user signed in, if one did. A
     token without `bindings` is a bearer token. `actors` are the subjects of its `act` claim, the
-    latest first (RFC 8693 section 4.1).
+    latest first (RFC 8693 section 4.1). `claims` are all others, and never replace these.
     """
 
     issuer: str
@@ -62,10 +70,12 @@ class AccessToken:
     auth_time: Instant | None
     bindings: tuple[Binding, ...] = ()
     actors: tuple[str, ...] = ()
+    claims: Mapping[str, object] = field(default_factory=lambda: _NO_CLAIMS, hash=False)
 
     def sign(self, key: SigningKey) -> str:
         """Return the token as a signed string."""
         claims: jwt.Claims = {
+            **self.claims,
             "iss": self.issuer,
             "sub": self.subject,
             "aud": self.audience,
@@ -119,6 +129,7 @@ def verify(
         auth_time=_instant(claims, "auth_time") if "auth_time" in claims else None,
         bindings=_bindings(claims) if "cnf" in claims else (),
         actors=_actors(claims) if "act" in claims else (),
+        claims=_others(claims),
     )
 
 
@@ -154,6 +165,12 @@ def _instant(claims: jwt.Claims, name: str) -> Instant:
     if type(value) is not int or value < 0:
         raise _refused(name, "whole seconds since 1970")
     return Instant(value)
+
+
+def _others(claims: jwt.Claims) -> Mapping[str, object]:
+    if claims.keys() <= _OWN:
+        return _NO_CLAIMS
+    return {name: value for name, value in claims.items() if name not in _OWN}
 
 
 def _actors(claims: jwt.Claims) -> tuple[str, ...]:

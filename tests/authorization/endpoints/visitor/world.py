@@ -43,6 +43,7 @@ from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.id_token import IdTokens
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
@@ -198,11 +199,13 @@ async def world(
     await keys.keep(clock.now)
     door = OutboundHttp((), runtime.now, resolve=_nowhere)
     shared, client_keys = SharedSecrets(keyring.sealer), ClientKeys(door)
+    default = default_api(API, "API", SCOPES, CLIENT_SCOPE)
     server = Server(
         issuer=issuer,
         store=store,
         directory=ClientDirectory(store),
-        apis=ApiDirectory(store, lambda: -1, default_api(API, "API", SCOPES, CLIENT_SCOPE)),
+        apis=ApiDirectory(store, lambda: -1, default),
+        claims=TokenClaims(store, default),
         keyring=keyring,
         sessions=SessionSettings(),
         administration=AdministrationSettings(),

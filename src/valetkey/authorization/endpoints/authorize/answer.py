@@ -47,7 +47,6 @@ from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, TokenSecrets, issue_access_token
-from valetkey.authorization.tokens.stored_claims import with_stored_claims
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -296,7 +295,7 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
             # What else comes through the browser leaves them to the token endpoint and userinfo.
             with_scope_claims=asked.response_type is ResponseType.ID_TOKEN,
         )
-        identity = with_stored_claims(tx, identity)
+        identity = server.claims.of_identity(tx, identity)
     return Issued(
         asked,
         code=_code(tx, server, yes, drawn, now) if asked.response_type.has_code else None,
@@ -370,6 +369,7 @@ def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
             client=client,
             scope=scope,
             api=api,
+            claims=server.claims,
             draw=drawn.access,
             lifetime=lifetime,
             now=now,

@@ -24,6 +24,7 @@ from valetkey.authorization.protocol.authorization_response import (
 from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
@@ -42,6 +43,7 @@ class Server(Browsers):
 
     directory: ClientDirectory
     apis: ApiDirectory
+    claims: TokenClaims
     policy: TokenPolicy
     code_lifetime: Lifetime
     brands: CurrentBrand

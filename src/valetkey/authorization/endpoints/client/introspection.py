@@ -155,6 +155,7 @@ class IntrospectionEndpoint:
         if require_live(found.standing, now) is not None or not caller.may_know(live):
             return _INACTIVE
         said: dict[str, object] = {
+            **live.claims,
             "active": True,
             "scope": str(live.scope),
             "client_id": live.client_id,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from valetkey.authorization.model.register.claim import Place
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -63,6 +64,11 @@ class MetadataEndpoint:
             self.facts,
             implicit=self.facts.implicit or tx.clients.any_implicit(),
             password=tx.clients.any_password(),
+            declared_claims=[
+                each.name
+                for each in tx.declarations.claims()
+                if not {Place.ID_TOKEN, Place.USERINFO}.isdisjoint(each.places)
+            ],
             unsigned_requests=tx.clients.any_unsigned_requests(),
         )
 

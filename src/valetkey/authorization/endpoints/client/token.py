@@ -21,6 +21,7 @@ from valetkey.authorization.grant_types.grant_type import (
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
@@ -50,6 +51,7 @@ class TokenEndpoint:
     policy: TokenPolicy
     apis: ApiDirectory
     reader: AccessTokenReader
+    claims: TokenClaims
     minter: TokenResponses
     fingerprints: FingerprintKey
     runtime: Runtime
@@ -104,6 +106,7 @@ class TokenEndpoint:
             address=request.address,
             now=request.at,
             reader=self.reader,
+            claims=self.claims,
         )
         self.apis.renew()
         await self.minter.keys.refresh_each_second(request.at)

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.openid.bearer import read_token
+from valetkey.authorization.model.register.claim import Place
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.claims import GROUPS
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.id_token import Signs
 from valetkey.authorization.tokens.read import Remembered
-from valetkey.authorization.tokens.stored_claims import has_stored
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Pairs, Request, Response, json_response
@@ -53,11 +54,14 @@ class UserInfoEndpoint:
             return known
         read = await self.userinfo.reader.read_by_value(token, now)
         told = None
-        if self.userinfo.takes_one_statement(read):
+        await self.directory.compare()
+        declared = await self.userinfo.token_claims.as_of(self.directory.revision)
+        has_declared = any(Place.USERINFO in each.places for each in declared)
+        if not has_declared and self.userinfo.takes_one_statement(read):
             told = await self.store.read_one(
                 lambda tx: self.userinfo.tell(tx, token, read, now, complete=False)
             )
-        if told is None or has_stored(told.names):
+        if told is None or GROUPS in told.names:
             told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
         self.known.keep(token, mark, told)
         return told

@@ -6,6 +6,7 @@ from valetkey.authorization.model.event import (
     administration,
     apis,
     attributes,
+    claims,
     clients,
     factors,
     grants,
@@ -40,6 +41,7 @@ _MODULES = (
     grants,
     groups,
     attributes,
+    claims,
     keys,
     administration,
 )

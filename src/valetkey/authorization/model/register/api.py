@@ -19,7 +19,8 @@ class Api:
     `scopes` are what users can allow, each with its sentence; `machine_scope` is what clients have
     of their own. `access_token_format` and `access_token_lifetime` are None where the client's
     registration decides, `clients` where every client may ask for the API. `shares_scopes` permits
-    other APIs that have it too to declare the same scope names. What was granted in an earlier
+    other APIs that have it too to declare the same scope names. `roles` are what users and groups
+    can be at it. What was granted in an earlier
     generation has ended.
     """
 
@@ -36,6 +37,7 @@ class Api:
     created_at: Instant
     changed_at: Instant
     disabled_at: Instant | None = None
+    roles: tuple[str, ...] = ()
     generation: int = 0
 
     @property

@@ -150,10 +150,19 @@ class Groups:
         )
         if gone:
             return gone
+        self.db.run(
+            "DELETE FROM group_roles WHERE (group_id, api_id, role) IN"
+            " (SELECT r.group_id, r.api_id, r.role FROM user_groups g"
+            " JOIN group_roles r ON r.group_id = g.id"
+            " WHERE g.deleted_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
         return self.db.run(
             "DELETE FROM user_groups WHERE id IN (SELECT g.id FROM user_groups g"
             " WHERE g.deleted_at <= :before AND NOT EXISTS"
-            " (SELECT 1 FROM group_members m WHERE m.group_id = g.id) LIMIT :limit)",
+            " (SELECT 1 FROM group_members m WHERE m.group_id = g.id) AND NOT EXISTS"
+            " (SELECT 1 FROM group_roles r WHERE r.group_id = g.id) LIMIT :limit)",
             before=before,
             limit=limit,
         )

@@ -31,6 +31,7 @@ class _Stored:
     changed_at: Instant
     disabled_at: Instant | None
     generation: int
+    roles: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,7 @@ class Apis:
             changed_at=stored.changed_at,
             disabled_at=stored.disabled_at,
             generation=stored.generation,
+            roles=stored.roles,
         )
 
 
@@ -268,4 +270,5 @@ def _stored(api: Api, key: str) -> _Stored:
         changed_at=api.changed_at,
         disabled_at=api.disabled_at,
         generation=api.generation,
+        roles=api.roles,
     )

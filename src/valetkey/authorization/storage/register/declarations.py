@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.register.claim import DeclaredClaim
 from valetkey.authorization.storage.revision import hold_all, touch
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
@@ -31,6 +32,18 @@ class Declarations:
     def remove_attribute(self, name: str) -> bool:
         """Remove a declared attribute; its values stay. Call `hold_all` first."""
         return self._remove("attribute", name)
+
+    def claims(self) -> Sequence[DeclaredClaim]:
+        """Return the declared claims by name; at most `MOST_CLAIMS`."""
+        return [DeclaredClaim.decode(text) for text in self._all("claim")]
+
+    def put_claim(self, claim: DeclaredClaim, now: Instant) -> None:
+        """Declare or change a claim. Call `hold_all` first."""
+        self._put("claim", claim.name, claim.encode(), now)
+
+    def remove_claim(self, name: str) -> bool:
+        """Remove a declared claim. Call `hold_all` first."""
+        return self._remove("claim", name)
 
     def _all(self, kind: str) -> Sequence[str]:
         rows = self.db.rows(

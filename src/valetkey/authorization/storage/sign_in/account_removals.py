@@ -125,6 +125,10 @@ class AccountRemovals:
                 " (SELECT group_id FROM group_members WHERE uid = :uid LIMIT :limit)"
             ),
             (
+                "DELETE FROM user_roles WHERE (uid, api_id, role) IN"
+                " (SELECT uid, api_id, role FROM user_roles WHERE uid = :uid LIMIT :limit)"
+            ),
+            (
                 "DELETE FROM team_invitations WHERE id IN (SELECT id FROM team_invitations"
                 " WHERE uid = :uid OR invited_by = :uid LIMIT :limit)"
             ),

@@ -14,7 +14,10 @@ from valetkey.kernel.secret import Fingerprint
 
 @dataclass(frozen=True, slots=True)
 class ReferenceToken:
-    """An access token's data; `uid` and `grant_id` are None for a client's own."""
+    """An access token's data; `uid` and `grant_id` are None for a client's own.
+
+    `claims` are those beyond the protocol's, as JSON; "" for none.
+    """
 
     id: str
     client_id: str
@@ -25,6 +28,7 @@ class ReferenceToken:
     issued_at: Instant
     expires_at: Instant
     actors: tuple[str, ...] = ()
+    claims: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""Assign roles at APIs to users and groups, and withdraw them. Run inside a transaction."""
+
+from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.claims import (
+    ApiRoleAssigned,
+    ApiRoleWithdrawn,
+    GroupApiRoleAssigned,
+    GroupApiRoleWithdrawn,
+)
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+
+def assign(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
+    """Give a user the role. False if they have it.
+
+    Raises Refused if the API does not declare it.
+    """
+    require_role(api, role)
+    if not tx.api_roles.assign(user.uid, api.id, role):
+        return False
+    tx.events.add(ApiRoleAssigned(user.uid, api.id, role), now)
+    return True
+
+
+def withdraw(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
+    """Take the role from a user, declared or not. False if they do not have it themselves."""
+    if not tx.api_roles.withdraw(user.uid, api.id, role):
+        return False
+    tx.events.add(ApiRoleWithdrawn(user.uid, api.id, role), now)
+    return True
+
+
+def assign_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
+    """Give the members of a group, and of the groups in it, the role. False if they have it.
+
+    Raises Refused if the API does not declare it.
+    """
+    require_role(api, role)
+    if not tx.api_roles.assign_group(group, api.id, role):
+        return False
+    tx.events.add(GroupApiRoleAssigned(group.name, api.id, role), now)
+    return True
+
+
+def withdraw_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
+    """Take the role from the members of a group. False if the group does not have it."""
+    if not tx.api_roles.withdraw_group(group, api.id, role):
+        return False
+    tx.events.add(GroupApiRoleWithdrawn(group.name, api.id, role), now)
+    return True
+
+
+def require_role(api: Api, role: str) -> None:
+    """Raise Refused (not found) if the API does not declare the role."""
+    if role not in api.roles:
+        raise Refused(
+            Refusal(ErrorCode.NOT_FOUND, "the API declares no such role", "api.role.unknown")
+        )

@@ -1,0 +1,100 @@
+"""Declare claims of tokens. The functions run inside a transaction."""
+
+import re
+from collections.abc import Iterator
+
+from valetkey.authorization.model.event.claims import ClaimDeclared, ClaimRemoved
+from valetkey.authorization.model.register.claim import (
+    CLAIM_NAME,
+    MOST_CLAIMS,
+    DeclaredClaim,
+    Place,
+    Source,
+)
+from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.resource import canonical
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+Faults = tuple[MetadataError, ...]
+
+_MOST_LISTED = 100
+_LONGEST_CONSTANT = 1_000
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
+_SOURCES = (
+    "attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT or email_domain; "
+    "claims of other providers are not kept, so there is no upstream"
+)
+
+
+def declare_claim(
+    tx: Transaction, claim: DeclaredClaim, default_api: str, now: Instant
+) -> bool | Faults:
+    """Declare or change a claim. False if it is declared so; faults if it cannot be.
+
+    `default_api` is the identifier of the server's own API.
+    """
+    tx.declarations.hold_all()
+    declared = {each.name: each for each in tx.declarations.claims()}
+    if faults := (*_faults(claim), *_unknown(tx, claim, default_api)):
+        return faults
+    if declared.get(claim.name) == claim:
+        return False
+    if claim.name not in declared and len(declared) >= MOST_CLAIMS:
+        return (MetadataError("name", f"one of at most {MOST_CLAIMS} claims"),)
+    tx.declarations.put_claim(claim, now)
+    tx.events.add(ClaimDeclared(claim.name, claim.source), now)
+    return True
+
+
+def remove_claim(tx: Transaction, name: str, now: Instant) -> bool:
+    """Remove a declaration; False if there is none. Tokens issued before keep the claim."""
+    tx.declarations.hold_all()
+    if not tx.declarations.remove_claim(name):
+        return False
+    tx.events.add(ClaimRemoved(name), now)
+    return True
+
+
+def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
+    kind, _, argument = claim.source.partition(":")
+    if re.fullmatch(CLAIM_NAME, claim.name) is None:
+        yield MetadataError("name", "a letter, then at most 199 letters, digits and _ . : / -")
+    elif claim.name in RESERVED_CLAIMS:
+        yield MetadataError("name", f"another: {claim.name} has a meaning of its own")
+    elif claim.name in {GROUPS, ROLES} and kind != claim.name:
+        yield MetadataError("from", f"{claim.name}, because that is what this claim means")
+    has_argument = {
+        Source.ATTRIBUTE: bool(argument),
+        Source.CONSTANT: 0 < len(argument) <= _LONGEST_CONSTANT,
+        Source.EMAIL_DOMAIN: ":" not in claim.source,
+    }
+    if kind not in set(Source) or not has_argument.get(Source(kind), True):
+        yield MetadataError("from", _SOURCES)
+    if not claim.places:
+        yield MetadataError("in", f"one or more of {', '.join(Place)}")
+    if claim.scope and _SCOPE.fullmatch(claim.scope) is None:
+        yield MetadataError("scope", "the name of one scope")
+    for name, listed in (("clients", claim.clients), ("apis", claim.apis)):
+        if len(listed) > _MOST_LISTED:
+            yield MetadataError(name, f"at most {_MOST_LISTED}, or none for all")
+
+
+def _unknown(tx: Transaction, claim: DeclaredClaim, default_api: str) -> Iterator[MetadataError]:
+    """What a claim refers to and does not exist would be missing silently from every token."""
+    kind, _, argument = claim.source.partition(":")
+    if kind == Source.ATTRIBUTE:
+        names = [each.name for each in tx.declarations.attributes()]
+        if argument not in names:
+            yield MetadataError("from", f"a declared attribute; there is no {argument[:40]}")
+    if kind == Source.ROLES and argument and tx.apis.find_by_key(canonical(argument)) is None:
+        yield MetadataError("from", "roles: and the identifier of a declared API")
+    for client_id in sorted(claim.clients)[:_MOST_LISTED]:
+        if not client_id.isprintable() or tx.clients.find(client_id) is None:
+            yield MetadataError("clients", f"ids of clients; there is no {client_id[:80]!a}")
+    for identifier in sorted(claim.apis)[:_MOST_LISTED]:
+        if identifier != default_api and (
+            not identifier.isprintable() or tx.apis.find_by_key(canonical(identifier)) is None
+        ):
+            yield MetadataError("apis", f"identifiers of APIs; there is no {identifier[:80]!a}")

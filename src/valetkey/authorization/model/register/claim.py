@@ -1,0 +1,74 @@
+"""Claims that an operator declares: which tokens say what of a user."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+import msgspec
+
+CLAIM_NAME = r"[A-Za-z](?:[A-Za-z0-9_.:/-]{0,198}[A-Za-z0-9_])?"
+"""The pattern of a claim's name: a word, or a URL for one that is to be unique."""
+
+MOST_CLAIMS = 100
+"""Maximum number of declared claims."""
+
+LARGEST_CLAIMS = 8_192
+"""Maximum size of the claims in one token in bytes of JSON, without those of the protocol."""
+
+Claims = Mapping[str, object]
+
+NO_CLAIMS: Claims = MappingProxyType({})
+
+
+class Place(StrEnum):
+    """Where a claim can be."""
+
+    ID_TOKEN = "id_token"
+    USERINFO = "userinfo"
+    ACCESS_TOKEN = "access_token"
+
+
+class Source(StrEnum):
+    """Where the value of a claim comes from; what follows a colon is its argument."""
+
+    ATTRIBUTE = "attribute"  # its name
+    GROUPS = "groups"  # what the names begin with; none for all groups
+    ROLES = "roles"  # the identifier of an API; none for that of the token
+    CONSTANT = "constant"  # the text
+    EMAIL_DOMAIN = "email_domain"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredClaim:
+    """A claim: its source, and which tokens have it.
+
+    `scope` is "" for every scope. Empty `clients` stand for every client, empty `apis` for every
+    API; both are compared with what the token is issued to and for.
+    """
+
+    name: str
+    source: str
+    places: tuple[Place, ...]
+    scope: str = ""
+    clients: frozenset[str] = field(default_factory=frozenset[str])
+    apis: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def kind(self) -> Source:
+        """The source without its argument."""
+        return Source(self.source.partition(":")[0])
+
+    @property
+    def argument(self) -> str:
+        """What follows the source's colon; "" for none."""
+        return self.source.partition(":")[2]
+
+    def encode(self) -> str:
+        """Encode for storage."""
+        return msgspec.json.encode(self, order="deterministic").decode()
+
+    @staticmethod
+    def decode(text: str) -> "DeclaredClaim":
+        """Decode what `encode` returned."""
+        return msgspec.json.decode(text, type=DeclaredClaim)

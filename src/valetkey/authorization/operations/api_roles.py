@@ -1,0 +1,189 @@
+"""Operations on roles at APIs: who has them."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.api_roles import (
+    assign,
+    assign_group,
+    require_role,
+    withdraw,
+    withdraw_group,
+)
+from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.claims import (
+    ApiRoleAssigned,
+    ApiRoleWithdrawn,
+    GroupApiRoleAssigned,
+    GroupApiRoleWithdrawn,
+)
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.operation import (
+    Call,
+    Operation,
+    Parameter,
+    Result,
+    Run,
+    on_user,
+    reads,
+    writes,
+)
+from valetkey.authorization.operations.paging import PAGING, limit_of
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+_ROLE = "/apis/{api_id}/roles/{role}"
+_MOST_GROUPS = 1_000
+
+
+class RoleHolder(msgspec.Struct, frozen=True):
+    """A user who has a role, not by a group."""
+
+    uid: int
+    username: str
+
+
+class RoleHolders(msgspec.Struct, frozen=True):
+    """Users with a role by uid; `groups` are the first 1,000 groups with it by name."""
+
+    items: list[RoleHolder]
+    groups: list[str]
+    next: str | None
+
+
+def list_holders(tx: Transaction, call: Call) -> Result:
+    """List who has a role at an API."""
+    api, role, limit = _api(tx, call), call.named("role"), limit_of(call.query)
+    require_role(api, role)
+    after = int(call.query.get("after", "0"))
+    found = tx.api_roles.users(api.id, role, after, limit + 1)
+    more = str(found[limit - 1][0]) if len(found) > limit else ""
+    items = [RoleHolder(uid, username) for uid, username in found[:limit]]
+    groups = list(tx.api_roles.groups(api.id, role, _MOST_GROUPS))
+    return Result(RoleHolders(items, groups, more or None), next=more)
+
+
+def _user_role(change: Callable[[Transaction, User, Api, str, Instant], bool]) -> Run:
+    def run(tx: Transaction, call: Call, user: User) -> bool:
+        return change(tx, user, _api(tx, call), call.named("role"), call.now)
+
+    return on_user(run)
+
+
+def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool]) -> Run:
+    def run(tx: Transaction, call: Call) -> bool:
+        group = tx.groups.find_to_change(call.named("group"))
+        if group is None:
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such group", "group.unknown"))
+        return change(tx, group, _api(tx, call), call.named("role"), call.now)
+
+    return writes(run)
+
+
+def _api(tx: Transaction, call: Call) -> Api:
+    api = tx.apis.find(call.named("api_id"))
+    if api is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
+    return api
+
+
+API_ROLES = (
+    Operation(
+        "list_api_role",
+        "GET",
+        _ROLE,
+        Permission.READ,
+        "Users and groups with a role at an API",
+        reads(list_holders),
+        gives=RoleHolders,
+        query=(
+            PAGING[0],
+            Parameter(
+                "after",
+                "Where to go on: `next` of the page before.",
+                {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
+            ),
+        ),
+        refuses=(404,),
+        lists=True,
+        commands=(Command("api role-users", empty="No user has this role except by a group."),),
+    ),
+    Operation(
+        "assign_api_role",
+        "PUT",
+        f"{_ROLE}/users/{{uid}}",
+        Permission.PEOPLE,
+        "Give a user a role at an API",
+        _user_role(assign),
+        gives=Done,
+        refuses=(404,),
+        event=ApiRoleAssigned,
+        commands=(
+            Command(
+                "api add-role",
+                done="{username} is {role}.",
+                unchanged="{username} was {role} before; nothing changed.",
+            ),
+        ),
+    ),
+    Operation(
+        "withdraw_api_role",
+        "DELETE",
+        f"{_ROLE}/users/{{uid}}",
+        Permission.PEOPLE,
+        "Take a role at an API from a user",
+        _user_role(withdraw),
+        gives=Done,
+        refuses=(404,),
+        event=ApiRoleWithdrawn,
+        commands=(
+            Command(
+                "api remove-role",
+                done="{username} is not {role} any more, unless by a group.",
+                unchanged="{username} was not {role}; nothing changed.",
+            ),
+        ),
+    ),
+    Operation(
+        "assign_group_api_role",
+        "PUT",
+        f"{_ROLE}/groups/{{group}}",
+        Permission.PEOPLE,
+        "Give the members of a group a role at an API",
+        _group_role(assign_group),
+        gives=Done,
+        refuses=(404,),
+        event=GroupApiRoleAssigned,
+        commands=(
+            Command(
+                "api add-group-role",
+                done="Members of {group} are {role}.",
+                unchanged="Members of {group} were {role} before; nothing changed.",
+            ),
+        ),
+    ),
+    Operation(
+        "withdraw_group_api_role",
+        "DELETE",
+        f"{_ROLE}/groups/{{group}}",
+        Permission.PEOPLE,
+        "Take a role at an API from the members of a group",
+        _group_role(withdraw_group),
+        gives=Done,
+        refuses=(404,),
+        event=GroupApiRoleWithdrawn,
+        commands=(
+            Command(
+                "api remove-group-role",
+                done="Members of {group} are not {role} any more.",
+                unchanged="Members of {group} were not {role}; nothing changed.",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,214 @@
+"""The claims of tokens beyond the user's record: groups, roles at APIs, and declared claims.
+
+Evaluated in the transaction that issues the token. Nothing is read unless a claim needs it, and
+then groups and roles by one statement.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.claim import (
+    LARGEST_CLAIMS,
+    NO_CLAIMS,
+    Claims,
+    DeclaredClaim,
+    Place,
+    Source,
+)
+from valetkey.authorization.protocol.claims import GROUPS, ROLES
+from valetkey.authorization.protocol.resource import canonical
+from valetkey.authorization.storage.administration.api_roles import Memberships
+from valetkey.authorization.storage.revision import is_revision, revision
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.id_token import Identity
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
+
+
+class TokenClaims:
+    """The claims of each token; knows the declarations as of the last revision it saw."""
+
+    def __init__(self, store: Store, default: Api) -> None:
+        """Read from `store`; `default` is the API of tokens that are for no other."""
+        self.default = default
+        self._store = store
+        self._known: tuple[int, Sequence[DeclaredClaim]] = (-1, ())
+
+    def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
+        """Return the declared claims as this transaction sees them. Any thread may ask."""
+        number, claims = self._known
+        # Mostly without waiting: a round trip only after something changed.
+        if number >= 0 and is_revision(tx.db, number):
+            return claims
+        number, claims = revision(tx.db), tuple(tx.declarations.claims())
+        self._known = number, claims
+        return claims
+
+    async def as_of(self, revision: int) -> Sequence[DeclaredClaim]:
+        """Return the declared claims as of the revision that the clients' directory compared."""
+        number, claims = self._known
+        if number < 0 or number != revision:
+            claims = await self._store.read(self.declared)
+        return claims
+
+    def of_access_token(
+        self, tx: Transaction, client_id: str, api: Api, scope: Scope, user: User | None
+    ) -> Claims:
+        """Return the claims of an access token; `user` is None for a client's own.
+
+        Raises Refused if they are larger than 8 KiB.
+        """
+        chosen = _chosen(self.declared(tx), Place.ACCESS_TOKEN, client_id, api, scope)
+        if not chosen and not (api.roles and user is not None):
+            return NO_CLAIMS
+        values = _Values(tx, user, api)
+        found = {ROLES: values.roles(api)} if api.roles and user is not None else {}
+        return bounded(found | values.of(chosen))
+
+    def of_identity(self, tx: Transaction, identity: Identity, api: Api | None = None) -> Identity:
+        """Return the identity with the claims of its ID token that are not in the user's record.
+
+        `api` is that of the access token issued with it, the default one without one.
+        """
+        api = api or self.default
+        chosen = _chosen(self.declared(tx), Place.ID_TOKEN, identity.client.id, api, identity.scope)
+        found = self._found(tx, identity.user, api, chosen, identity.claim_names)
+        return replace(identity, stored=found) if found else identity
+
+    def of_userinfo(
+        self,
+        tx: Transaction,
+        user: User,
+        client_id: str,
+        scope: Scope,
+        names: Collection[str],
+    ) -> Claims:
+        """Return the same for userinfo, whose tokens are for the default API."""
+        chosen = _chosen(self.declared(tx), Place.USERINFO, client_id, self.default, scope)
+        return self._found(tx, user, self.default, chosen, names)
+
+    def _found(
+        self,
+        tx: Transaction,
+        user: User,
+        api: Api,
+        chosen: Sequence[DeclaredClaim],
+        names: Collection[str],
+    ) -> Claims:
+        if not chosen and GROUPS not in names:
+            return NO_CLAIMS
+        values = _Values(tx, user, api)
+        found = {GROUPS: values.groups("")} if GROUPS in names else {}
+        return bounded(found | values.of(chosen))
+
+
+class _Values:
+    """The values of claims for one user at one API; what is stored is read once."""
+
+    def __init__(self, tx: Transaction, user: User | None, api: Api) -> None:
+        self._tx = tx
+        self._user = user
+        self._api = api
+        self._memberships: Memberships | None = None
+
+    def of(self, chosen: Sequence[DeclaredClaim]) -> dict[str, object]:
+        """Return the values by name; a claim without a value is absent."""
+        found = ((each.name, self._value(each)) for each in chosen)
+        return {name: value for name, value in found if value is not None}
+
+    def groups(self, prefix: str) -> list[str]:
+        return [name for name in self._read().groups if name.startswith(prefix)]
+
+    def roles(self, api: Api) -> list[str]:
+        """Return the user's roles at the API, of those that it declares."""
+        if api.id == self._api.id:
+            has = self._read().roles
+        elif self._user is None:
+            has = ()
+        else:
+            has = self._tx.api_roles.memberships(self._user.uid, api.id).roles
+        return [role for role in has if role in api.roles]
+
+    def _value(self, claim: DeclaredClaim) -> object:
+        kind, argument = claim.kind, claim.argument
+        if kind is Source.CONSTANT:
+            return argument
+        if self._user is None:
+            return None
+        match kind:
+            case Source.ATTRIBUTE:
+                return self._user.attributes.values.get(argument)
+            case Source.GROUPS:
+                return self.groups(argument)
+            case Source.ROLES:
+                api = self._tx.apis.find_by_key(canonical(argument)) if argument else self._api
+                return [] if api is None else self.roles(api)
+            case Source.EMAIL_DOMAIN:
+                # An unverified address must not be taken for membership of its domain.
+                verified = self._user.email_verified_at is not None
+                return self._user.email.rpartition("@")[2].lower() if verified else None
+
+    def _read(self) -> Memberships:
+        if self._memberships is None:
+            self._memberships = (
+                Memberships((), ())
+                if self._user is None
+                else self._tx.api_roles.memberships(self._user.uid, self._api.id)
+            )
+        return self._memberships
+
+
+def applies(
+    claim: DeclaredClaim, place: Place, client_id: str, api: Api, scope: Collection[str]
+) -> bool:
+    """Return whether a token of this place has the claim, if it has a value."""
+    return (
+        place in claim.places
+        and (not claim.scope or claim.scope in scope)
+        and (not claim.clients or client_id in claim.clients)
+        and (not claim.apis or api.identifier in claim.apis)
+    )
+
+
+def bounded(claims: Claims) -> Claims:
+    """Return the claims. Raises Refused above 8 KiB: nothing is cut or left out."""
+    size = len(msgspec.json.encode(dict(claims)))
+    if size <= LARGEST_CLAIMS:
+        return claims
+    sizes = {name: len(msgspec.json.encode(value)) for name, value in claims.items()}
+    largest = max(sizes, key=lambda name: sizes[name])
+    raise Refused(
+        Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "the claims of this token are too large; the operator has to shorten them",
+            "claims.size",
+            f"at most {LARGEST_CLAIMS} bytes",
+            f"{size} bytes, {sizes[largest]} of them in {largest}",
+        )
+    )
+
+
+def _chosen(
+    declared: Sequence[DeclaredClaim],
+    place: Place,
+    client_id: str,
+    api: Api,
+    scope: Collection[str],
+) -> Sequence[DeclaredClaim]:
+    if not declared:
+        return ()
+    return [each for each in declared if applies(each, place, client_id, api, scope)]
+
+
+def encoded(claims: Mapping[str, object]) -> str:
+    """Encode the claims of a token by reference for storage; "" for none."""
+    return msgspec.json.encode(dict(claims)).decode() if claims else ""
+
+
+def decoded(text: str) -> Claims:
+    """Decode what `encoded` returned."""
+    return msgspec.json.decode(text, type=dict[str, object]) if text else NO_CLAIMS

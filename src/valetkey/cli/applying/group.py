@@ -1,0 +1,84 @@
+"""Apply one group of the file, and one list of those who have a role at an API.
+
+Members and roles are only added: whom the file does not name is left alone.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from valetkey.authorization.actions.api_roles import assign, assign_group
+from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.operations.groups import GroupWanted, add_member, make_group
+from valetkey.authorization.operations.records import fault_of
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.resource import canonical
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
+from valetkey.kernel.moment import Instant
+
+
+def carry_out(tx: Transaction, wanted: Wanted, fresh_id: str, now: Instant) -> Step:
+    """Create the group, add its members. Raises Unfit if the rules do not allow it."""
+    name, parent = wanted.text("name"), wanted.text("parent")
+    try:
+        said = msgspec.convert(
+            {"name": name, "description": wanted.text("description"), "parent": parent}, GroupWanted
+        )
+    except msgspec.ValidationError as error:
+        raise unfit(wanted, [fault_of(error)]) from None
+    there = tx.groups.find_to_change(name)
+    group = there or make_group(tx, said, fresh_id, now)
+    if not isinstance(group, Group):
+        raise unfit(wanted, group)
+    if group.parent != parent and "parent" in wanted.given:
+        right = f'"{group.parent}", because it never changes'
+        raise unfit(wanted, [MetadataError("parent", right)])
+    added = [
+        user.username for user in _users(tx, wanted, "members") if add_member(tx, user, group, now)
+    ]
+    if there is None:
+        return Step(Action.MAKE, "group", name)
+    return changed_or_kept("group", name, [f"members ({len(added)} added)"] if added else [])
+
+
+def assign_roles(tx: Transaction, wanted: Wanted, now: Instant) -> Step:
+    """Give the users and groups the role. Raises Unfit for those that do not exist."""
+    api, role = _api(tx, wanted), wanted.text("role")
+    added = [
+        user.username for user in _users(tx, wanted, "users") if assign(tx, user, api, role, now)
+    ]
+    for name in cast("Sequence[str]", wanted.given.get("groups", ())):
+        group = tx.groups.find_to_change(name)
+        if group is None:
+            raise unfit(wanted, [MetadataError("groups", f"groups; there is no {name[:80]!a}")])
+        if assign_group(tx, group, api, role, now):
+            added.append(group.name)
+    shown = [f"{len(added)} added"] if added else []
+    return changed_or_kept("role", f"{role} at {api.identifier}", shown)
+
+
+def _api(tx: Transaction, wanted: Wanted) -> Api:
+    api = tx.apis.find_by_key(canonical(wanted.text("api")))
+    if api is None:
+        raise unfit(wanted, [MetadataError("api", "the identifier of a declared API")])
+    if wanted.text("role") not in api.roles:
+        known = ", ".join(api.roles) or "none"
+        raise unfit(wanted, [MetadataError("role", f"a role that the API declares: {known}")])
+    return api
+
+
+def _users(tx: Transaction, wanted: Wanted, key: str) -> Sequence[User]:
+    """Return the users whom the file names, held in the order of their uids."""
+    found: dict[int, User] = {}
+    for name in cast("Sequence[str]", wanted.given.get(key, ())):
+        user = tx.users.find_by_username(name)
+        if user is None:
+            raise unfit(wanted, [MetadataError(key, f"usernames; there is no {name[:80]!a}")])
+        found[user.uid] = user
+    held = [tx.users.find_to_change(user.uid) for _, user in sorted(found.items())]
+    return [user for user in held if user is not None]

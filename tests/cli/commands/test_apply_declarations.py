@@ -1,0 +1,91 @@
+"""`valetkey apply`: attributes, groups, roles and claims."""
+
+from pathlib import Path
+
+from tests.cli.commands.test_apply import apply, dump
+from tests.cli.running import valetkey
+from tests.cli.site import configure
+
+DECLARED = """
+[[attributes]]
+name = "department"
+label = "Department"
+schema = { type = "string", maxLength = 40 }
+
+[[attributes]]
+name = "level"
+schema = { type = "integer", minimum = 1 }
+editable = true
+
+[[users]]
+username = "ada"
+email = "ada@example.com"
+attributes = { department = "physics", level = 3 }
+"""
+
+
+def test_a_file_declares_attributes_and_those_of_its_users(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = apply(tmp_path, DECLARED, "--yes")
+    assert ran.code == 0, ran.err
+    plan = ["+ attribute department", "+ attribute level", "+ user ada"]
+    assert ran.out.splitlines()[:3] == plan
+    assert apply(tmp_path, DECLARED).out == "Everything is as the file says.\n"
+    changed = apply(tmp_path, DECLARED.replace("physics", "optics"), "--yes")
+    assert "~ user ada: attributes.department" in changed.out
+    shown = valetkey("user", "attributes", "ada", "--json", here=tmp_path).json
+    assert shown["attributes"] == {"department": "optics", "level": 3}
+    wrong = apply(tmp_path, DECLARED.replace("level = 3", "level = 0").replace("40", "-1"))
+    assert wrong.code == 2
+    assert "attributes[1].schema" in wrong.err
+    assert "users[1].attributes" in wrong.err
+    assert valetkey("user", "attributes", "ada", "--json", here=tmp_path).json == shown
+
+
+GROUPS = """
+[[groups]]
+name = "staff"
+
+[[groups]]
+name = "night"
+parent = "staff"
+members = ["ada"]
+
+[[apis]]
+identifier = "https://mcp.example.com/mcp"
+name = "Calendar"
+roles = ["editor"]
+
+[[roles]]
+api = "https://mcp.example.com/mcp"
+role = "editor"
+groups = ["staff"]
+users = ["ada"]
+
+[[claims]]
+name = "department"
+from = "attribute:department"
+in = ["id_token", "userinfo"]
+scope = "profile"
+"""
+
+
+def test_a_file_declares_groups_roles_and_claims(tmp_path: Path) -> None:
+    configure(tmp_path)
+    ran = apply(tmp_path, GROUPS + DECLARED, "--yes")
+    assert ran.code == 0, ran.err
+    for line in ("+ group night", "+ claim department", "+ api https://mcp.example.com/mcp"):
+        assert line in ran.out
+    assert "~ role editor at https://mcp.example.com/mcp: 2 added" in ran.out
+    before = dump(tmp_path)
+    assert apply(tmp_path, GROUPS + DECLARED).out == "Everything is as the file says.\n"
+    assert dump(tmp_path) == before
+    groups = valetkey("user", "groups", "ada", "--json", here=tmp_path).json
+    assert groups["all"] == ["night", "staff"]
+    wrong = GROUPS.replace('["ada"]', '["nobody"]').replace('role = "editor"', 'role = "king"')
+    wrong = wrong.replace('"userinfo"]', '"cookie"]').replace('"night"', '"two words"')
+    refused = apply(tmp_path, wrong + DECLARED, "--yes")
+    assert refused.code == 2
+    for place in ("groups[2].name", "roles[1].role", "claims[1].in"):
+        assert place in refused.err
+    assert dump(tmp_path) == before
