@@ -1,12 +1,13 @@
 """`valetkey reload`: a file that is right is used without an interruption, a wrong one is not."""
 
 import os
+import pty
 import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.cli.running import valetkey
+from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import configure, serving
 from tests.support.wait import wait_until
 
@@ -46,3 +47,20 @@ def test_changed_file_is_used_and_wrong_file_changes_nothing(tmp_path: Path) -> 
         wait_until(lambda: "resource.database: changed" in site.log.read_text())
     assert not (tmp_path / "other.db").exists()
     assert not (tmp_path / "valetkey/authorization.pid").exists()
+
+
+def test_servers_end_when_their_terminal_is_closed(tmp_path: Path) -> None:
+    configure(tmp_path)
+    # A child whose controlling terminal is `terminal`, as a shell starts it.
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execve(PROGRAM, [str(PROGRAM), "serve"], clean_environment())
+    said = b""
+    while b"ready authorization=" not in said:
+        said += os.read(terminal, 4_096)
+    note = tmp_path / "valetkey/authorization.pid"
+    assert int(note.read_text()) == child
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not note.exists()

@@ -1,16 +1,18 @@
 """`valetkey serve`: both servers, or one of them, supervised."""
 
 import os
+import signal
 import socket
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
 from urllib.parse import urlsplit
 
 import click
 
 from valetkey.cli import options
+from valetkey.cli.serving import run_folder
+from valetkey.cli.serving.places import has_terminal
 from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
 from valetkey.cli.serving.recheck import fixed, wrong_objects
 from valetkey.config.agreement import missing_files, servers
@@ -20,14 +22,13 @@ from valetkey.config.load import Mistakes
 from valetkey.config.paths import certificate_files, monitoring_token, process_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
 from valetkey.web.connection.bind import bind, bind_named
 
 _ANEW = "valetkey.cli.register.anew"
 _LEDGER = "ledger"
 _NOT_FOR_RESOURCE = ("VALETKEY__AUTHORIZATION__KEYRING_TEXT", "VALETKEY__AUTHORIZATION__DATABASE")
-_LONGEST = 60
-"""Characters of a directory in which the address of a worker's Unix socket fits (unix(7))."""
 
 
 @click.command()
@@ -63,9 +64,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
     # Last: a start that is refused leaves no directory behind.
-    # mkdtemp makes a directory that no other user can enter.
-    elsewhere = "/tmp" if len(gettempdir()) > _LONGEST else None  # noqa: S108
-    folder = Path(mkdtemp(prefix="valetkey-", dir=elsewhere))
+    folder, lock = run_folder.begin(SYSTEM.now())
     SharedCounters.begin(folder / _LEDGER)
     scraping: Mapping[str, str] = {}
     if scraped is not None:
@@ -93,6 +92,8 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
         level=settings.log.level,
         style=settings.log.format,
         drain=settings.serving.drain,
+        terminal=has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN,
+        lock=lock,
         fixed=fixed(settings, names),
         notes=tuple(str(process_path(settings, part)) for _, part in chosen),
     ).take_over()

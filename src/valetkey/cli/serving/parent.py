@@ -25,6 +25,9 @@ def main(descriptor: int) -> int:
         # Any: it was written from a Plan by this very process.
         plan: dict[str, Any] = json.load(pipe)
 
+    # Held until this process ends, however it does; no other process gets it.
+    os.set_inheritable(plan["lock"], False)
+
     def announce() -> None:
         for note in plan["notes"]:
             with suppress(OSError):
@@ -50,6 +53,7 @@ def main(descriptor: int) -> int:
         level=plan["level"],
         style=plan["style"],
         recheck=recheck,
+        terminal=plan["terminal"],
     )
     try:
         return supervisor.run()

@@ -189,3 +189,12 @@ def received(channel: socket.socket) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -41,7 +41,8 @@ class Plan:
     `ready` is the line printed when all are ready, `file` the configuration or "", `folder` a
     directory removed at the end; `level` and `style` are those of the log. `drain` is in seconds,
     `fixed` lists what a reload cannot change (see `recheck`), and `notes` are the files that hold
-    the process id.
+    the process id. With `terminal`, the servers end when it is closed. The descriptor `lock`
+    keeps another start from removing `folder`.
     """
 
     servers: tuple[Answering, ...]
@@ -53,6 +54,8 @@ class Plan:
     drain: int
     fixed: Mapping[str, str]
     notes: tuple[str, ...]
+    terminal: bool
+    lock: int
 
     def take_over(self) -> NoReturn:
         """Replace this process by the supervisor, which gets this plan; its sockets stay open.
@@ -65,7 +68,7 @@ class Plan:
             # A few hundred bytes and some paths: less than a pipe holds before it is read.
             pipe.write(json.dumps(asdict(self)).encode())
         theirs = (n for server in self.servers for n in (*server.listening, *server.passed))
-        for descriptor in (reading, *theirs):
+        for descriptor in (reading, self.lock, *theirs):
             os.set_inheritable(descriptor, True)
         # Blocked until the supervisor has its handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)

@@ -14,7 +14,6 @@ from stat import S_IWOTH
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.renewal import prepare
 from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes, load
@@ -53,7 +52,7 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
     monitoring_token(settings)
     for name, server in servers(settings):
         if name in names and (files := certificate_files(settings, server)):
-            prepare(settings, server)
+            import_module("valetkey.cli.serving.renewal").prepare(settings, server)
             import_module("valetkey.web.listen").tls_context(*files)
     changed = changed_since(before, settings, _SHARED)
     if changed:

@@ -19,7 +19,7 @@ from selectors import EVENT_READ, DefaultSelector
 from subprocess import Popen
 from time import monotonic
 
-from valetkey.cli.serving.places import Place, Server, Worker, received
+from valetkey.cli.serving.places import Place, Server, Worker, has_terminal, received
 
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
@@ -48,11 +48,13 @@ class Supervisor:
         level: str = "info",
         style: str = "auto",
         recheck: Callable[[], "Popen[bytes]"] | None = None,
+        terminal: bool = False,
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
         `level` and `style` are used to log workers that ended. `recheck` starts the process that
-        checks a changed configuration: exit code 0 means that it can be used.
+        checks a changed configuration: exit code 0 means that it can be used. `terminal`: it ends
+        when its terminal is closed.
         """
         self._servers = servers
         self._announce = announce
@@ -61,6 +63,7 @@ class Supervisor:
         self._level = level
         self._style = style
         self._recheck = recheck
+        self._terminal = terminal
         # On one core, starting two servers together takes as long as one after the other, and the
         # first one is ready in half the time.
         self._in_turn = _cores() == 1
@@ -111,6 +114,10 @@ class Supervisor:
 
     def reload(self, *_: object) -> None:
         """Replace every worker by one with the current configuration, if that is valid."""
+        if self._terminal and not has_terminal():
+            # SIGHUP of the system: the terminal was closed.
+            self.stop()
+            return
         self._reload_asked = True
         self._wake()
 

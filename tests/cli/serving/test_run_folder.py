@@ -1,0 +1,34 @@
+"""The temporary directory of a run, and what is left of runs that were killed."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from valetkey.cli.serving import run_folder
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import SYSTEM
+
+
+def test_directories_of_killed_runs_are_removed_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="vk-", dir="/tmp") as made:
+        monkeypatch.setattr(tempfile, "tempdir", made)
+        now = SYSTEM.now()
+        running, held = run_folder.begin(now)
+        killed, lost = run_folder.begin(now)
+        (killed / "ledger").touch()
+        os.close(lost)
+        elsewhere = Path(made, "valetkey-run-link")
+        elsewhere.symlink_to("/etc")
+        soon, at_once = run_folder.begin(now)
+        assert killed.exists(), "it may be about to be locked"
+        later, _lock = run_folder.begin(Instant(now + 3_600))
+        assert {each.name for each in Path(made).iterdir()} == {
+            each.name for each in (running, soon, later, elsewhere)
+        }
+        assert later.stat().st_mode & 0o077 == 0
+        for descriptor in (held, at_once, _lock):
+            os.close(descriptor)
