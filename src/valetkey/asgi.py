@@ -15,6 +15,7 @@ from valetkey.config.environment import environment
 from valetkey.config.load import find_file, load
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
+from valetkey.database.notices import NOTICES
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message, Receive, Send
@@ -64,6 +65,7 @@ class Application:
         named = given.get(FILE)
         settings = load(find_file(Path(named) if named else None), given)
         log.set_up(settings.log.level, settings.log.format)
+        NOTICES.begin(log.seldom, settings.log.slow_statement / 1000)
         await self._prepare(settings)
         return await self._build(settings)
 

@@ -8,6 +8,7 @@ import pytest
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
+from valetkey.web import log
 from valetkey.web.exchange import Headers, Request, Response, json_response
 from valetkey.web.health import Health
 
@@ -81,3 +82,11 @@ def test_a_fault_of_the_program_is_no_mere_failure() -> None:
 
     with pytest.raises(KeyError):
         _ask(_health(database=faulty), "/health/ready", TOKEN)
+
+
+def test_cause_of_not_ready_is_logged_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    log._seldom.clear()
+    for _ in range(3):
+        _ask(_health(database=_away, signing_key=_well), "/health/ready", TOKEN)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert '"event":"health.not_ready","cause":"database: Away: disk full"' in line

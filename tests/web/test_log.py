@@ -6,13 +6,19 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
 from tests.web import NOW, ask, echo, refuse, small_app
+from valetkey.database.decisions import DecisionQueue
+from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
+from valetkey.resource.problem import Problems
+from valetkey.sdk.challenge import Challenge
 from valetkey.web import log
+from valetkey.web.exchange import Request, Response
 from valetkey.web.router import Route
 
 
@@ -111,7 +117,7 @@ def test_a_request_is_one_line_and_many_are_one_write() -> None:
 
     async def main() -> None:
         for number in range(3):
-            access.add((NOW, "GET", "/v2/{object}", 200 + number, 0.0012, "192.0.2.7"))
+            access.add((NOW, "GET", "/v2/{object}", 200 + number, 0.0012, "192.0.2.7", "id-1", ""))
         assert told.getvalue() == ""
         access.flush()
 
@@ -126,6 +132,7 @@ def test_a_request_is_one_line_and_many_are_one_write() -> None:
         "status": 200,
         "milliseconds": 1.2,
         "address": "192.0.2.7",
+        "request_id": "id-1",
     }
 
 
@@ -134,7 +141,7 @@ def test_lines_are_written_soon_without_being_asked(monkeypatch: pytest.MonkeyPa
     told = told_at("info")
 
     async def main() -> None:
-        log.AccessLog().add((NOW, "GET", "/", 200, 0.0, ""))
+        log.AccessLog().add((NOW, "GET", "/", 200, 0.0, "", "id-1", ""))
         for _ in range(500):
             await asyncio.sleep(0.01)
             if told.getvalue():
@@ -151,7 +158,7 @@ def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def main() -> None:
         for _ in range(5):
-            access.add((NOW, "GET", "/", 200, 0.0, ""))
+            access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", ""))
         access.flush()
 
     asyncio.run(main())
@@ -162,7 +169,7 @@ def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_no_request_is_told_above_info() -> None:
     told = told_at("warning")
     access = log.AccessLog()
-    access.add((NOW, "GET", "/", 200, 0.0, ""))
+    access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", ""))
     access.flush()
     assert told.getvalue() == ""
 
@@ -208,6 +215,7 @@ def test_ecs_names_are_those_of_the_schema() -> None:
     assert request["event.action"] == "request"
     assert request["http.request.method"] == "GET"
     assert request["url.path"] == "/echo"
+    assert request["http.request.id"]
     assert request["http.response.status_code"] == 200
     assert isinstance(request["event.duration"], int)
     assert (failure["log.level"], failure["error.type"]) == ("error", "KeyError")
@@ -222,3 +230,37 @@ def test_log_that_cannot_be_written_ends_nothing() -> None:
     log.error("worker.restarting", server="resource")
     with suppress(OSError):
         full.close()
+
+
+def test_request_id_is_in_every_line_of_request_and_only_proxies_choose_it() -> None:
+    told = told_at("info")
+
+    async def fails(_: Request) -> Response:
+        log.info("asked")
+        raise RuntimeError
+
+    app = small_app(
+        [Route("/fails", {"GET": fails}, refuse)], trusted_proxies=[ip_network("10.0.0.0/8")]
+    )
+    given = [("x-request-id", "from-afar/7"), ("x-forwarded-for", "192.0.2.7")]
+    ask(app, "GET", "/fails", headers=given)
+    ask(app, "GET", "/fails", headers=given, peer="10.0.0.1")
+    ask(app, "GET", "/fails", headers=[("x-request-id", "from afar")], peer="10.0.0.1")
+    app._access_log.flush()
+    ids = [line["request_id"] for line in lines(told)]
+    own, other = ids[0], ids[4]
+    assert ids[:6] == [own, own, "from-afar/7", "from-afar/7", other, other]
+    assert ids[6:] == [own, "from-afar/7", other]
+    assert len({own, other, "from-afar/7"}) == 3
+
+
+def test_refused_request_is_logged_with_reference_of_its_decision_record() -> None:
+    told = told_at("info")
+    queue = DecisionQueue(SYSTEM.random)
+    problems = Problems("https://a.example", Challenge("x"), queue)
+    app = small_app([Route("/x", {"GET": echo}, problems.refuse_at("/x"))])
+    answer = ask(app, "POST", "/x")
+    app._access_log.flush()
+    (line,) = lines(told)
+    (decision,) = queue.waiting
+    assert line["reference"] == decision.reference == json.loads(answer.body)["reference"]

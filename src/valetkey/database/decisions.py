@@ -8,8 +8,9 @@ from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
-from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.refusal import FAILED, Refusal
 from valetkey.kernel.secret import fresh_reference
+from valetkey.kernel.waiting import CALLER
 
 DECISION_LIFETIME = days(7)
 """How long a decision record is kept."""
@@ -86,7 +87,11 @@ class DecisionQueue:
     ) -> str:
         """Queue the record and return its reference, such as VK-7F3K-9QXM-2RTD."""
         metrics.REFUSALS.add(_kept(refusal.check))
-        reference = fresh_reference(self.random)
+        failed = refusal.check == FAILED
+        reference = refusal.received if failed else fresh_reference(self.random)
+        caller = CALLER.get()
+        if caller is not None:
+            caller.reference = reference
         self.waiting.append(
             Decision(
                 reference=reference,

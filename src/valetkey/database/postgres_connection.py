@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from time import monotonic
 from typing import NamedTuple
 
 import psycopg
@@ -24,6 +25,7 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
+from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
 from valetkey.kernel.refusal import Mistake
@@ -121,6 +123,7 @@ def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool 
         channel.send(_SETTINGS, limits_of_session(timeouts))
         channel.finish()
         channel.prepares = prepares
+        NOTICES.connected(f"{raw.info.host}:{raw.info.port}")
     except BaseException:
         raw.close()
         raise
@@ -217,7 +220,7 @@ class PostgresConnection:
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         """See `Connection.rows`."""
         channel = self._send(sql, params)
-        return channel.rows(self._result(channel))
+        return channel.rows(self._result(channel, sql))
 
     def row(self, sql: str, /, **params: object) -> Row | None:
         """See `Connection.row`."""
@@ -262,7 +265,7 @@ class PostgresConnection:
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""
-        result = self._result(self._send(sql, params))
+        result = self._result(self._send(sql, params), sql)
         return (
             result.command_tuples or 0 if (result.command_status or b"").startswith(_WROTE) else 0
         )
@@ -272,7 +275,7 @@ class PostgresConnection:
         channel = self._send(sql, params)
         if self._reading:
             # The end of a read is not awaited, so an error would be lost.
-            self._result(channel)
+            self._result(channel, sql)
 
     def end(self) -> None:
         """Detach from the ended transaction, so that code keeping this object cannot use it."""
@@ -300,9 +303,14 @@ class PostgresConnection:
             raise self._failed(problem) from None
         return channel
 
-    def _result(self, channel: Channel) -> PGresult:
+    def _result(self, channel: Channel, sql: str) -> PGresult:
         try:
-            return channel.result()
+            began = monotonic()
+            result = channel.result()
+            took = monotonic() - began
+            if took >= NOTICES.slow:
+                NOTICES.took(sql, took)
+            return result
         except psycopg.Error as problem:
             # Not `from problem`: its text repeats values, which a log would print.
             raise self._failed(problem) from None

@@ -7,11 +7,13 @@ with the next one or with COMMIT. The answer to ROLLBACK after a read is not awa
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import inf
+from time import monotonic
 
 import psycopg
 from psycopg import errors
 
 from valetkey.database.engine import DatabaseUnavailable, Row, Timeouts
+from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
     SETTINGS_OF_A_TRANSACTION,
@@ -244,7 +246,12 @@ class Session:
         if keep:
             self._committing = True
             channel.send(b"COMMIT")
-            if channel.finish().command_status != b"COMMIT":
+            began = monotonic()
+            ended = channel.finish().command_status
+            took = monotonic() - began
+            if took >= NOTICES.slow:
+                NOTICES.took("COMMIT", took)
+            if ended != b"COMMIT":
                 raise psycopg.InternalError("the commit became a rollback")
             return
         if begun:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import ClassVar
 
 import apsw
@@ -21,6 +22,7 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
+from valetkey.database.notices import NOTICES
 from valetkey.database.sqlite_files import sync
 from valetkey.database.statement import storable
 from valetkey.kernel.refusal import Mistake
@@ -257,7 +259,12 @@ class SQLiteConnection:
             if "revision" in sql:
                 self._known.clear()
         try:
-            return raw.execute(sql, storable(params)).fetchall()
+            began = monotonic()
+            found = raw.execute(sql, storable(params)).fetchall()
+            took = monotonic() - began
+            if took >= NOTICES.slow:
+                NOTICES.took(sql, took)
+            return found
         except UnstorableValue as problem:
             self.failure = problem
             raise

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
 import apsw
@@ -19,6 +20,7 @@ from valetkey.database.engine import (
     Row,
     Timeouts,
 )
+from valetkey.database.notices import NOTICES
 from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
@@ -227,7 +229,11 @@ class Writer:
                 for asked in batch:
                     self._one(asked, grouped=len(batch) > 1)
             if len(batch) > 1 or batch[0].problem is None:
+                began = monotonic()
                 self._raw.execute("COMMIT")
+                took = monotonic() - began
+                if took >= NOTICES.slow:
+                    NOTICES.took("COMMIT", took)
         except apsw.ConstraintError as problem:
             # A deferred constraint fails at the commit, for no particular function: run each alone.
             self._roll_back()

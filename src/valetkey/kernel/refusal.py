@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+FAILED = "http.failed"
+"""The check of a refusal that is a fault of the program; it `received` the reference in the log."""
+
 
 class ErrorCode(StrEnum):
     """Error codes exactly as in the RFCs; after those, the API's own."""

@@ -22,6 +22,12 @@ class Caller(Protocol):
         """
         ...
 
+    request_id: str
+    """The id of the request, in every line of the log about it; "" before it is known."""
+
+    reference: str
+    """The reference of the decision record of the request's refusal; "" without one."""
+
     patience: float
     """Seconds that the request's work may queue before it is no longer worth starting."""
 

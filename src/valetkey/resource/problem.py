@@ -7,7 +7,7 @@ from types import MappingProxyType
 import msgspec
 
 from valetkey.database.decisions import DecisionQueue
-from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal
 from valetkey.kernel.shapes.shape import FieldError
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.preconditions import OTHER_BODY
@@ -21,7 +21,6 @@ VERSIONS = ("v2",)
 # HTTP has a status for these; the registered error codes do not cover them.
 _STATUS_OF: Mapping[str, int] = MappingProxyType({NOT_ACCEPTABLE.check: 406, OTHER_BODY.check: 422})
 _CHALLENGED = frozenset((401, 403))
-_FAULT = "http.failed"
 _TYPE = ("content-type", "application/problem+json")
 
 
@@ -69,7 +68,7 @@ class Problems:
         secret.
         """
         status = _STATUS_OF.get(refusal.check, refusal.code.status)
-        if refusal.check == _FAULT:
+        if refusal.check == FAILED:
             reference = refusal.received
         if not reference:
             reference = self._decisions.put(refusal, endpoint=endpoint, at=request.at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import same
+from valetkey.web import log
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
 from valetkey.web.router import Route
 
@@ -56,7 +57,10 @@ class Health:
 
     async def _ready(self, request: Request) -> Response:
         found = await self._look(request.at)
-        well = not any(found.values())
+        wrong = [f"{name}: {why}" for name, why in found.items() if why]
+        if wrong:
+            log.seldom("warning", "health.not_ready", "; ".join(wrong))
+        well = not wrong
         if not well and not self._trusts(request):
             raise Refused(_NOT_READY)
         answer: dict[str, object] = {"status": "ready" if well else "not ready"}

@@ -21,6 +21,7 @@ import msgspec
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import lazily
+from valetkey.kernel.waiting import CALLER
 
 if TYPE_CHECKING:
     import structlog
@@ -41,8 +42,9 @@ _PAUSE = 0.25
 _PENDING = 10_000
 _MINUTE = 60.0
 _CAUSES = 200  # remembered at a time
-Line = tuple[Instant, str, str, int, float, str]
-"""Time, method, path template of the route, status, duration in seconds, client address."""
+Line = tuple[Instant, str, str, int, float, str, str, str]
+"""Time, method, path template of the route, status, duration in seconds, client address, request
+id, and the reference of the decision record or ""."""
 _Fields = MutableMapping[str, Field]
 _Render = Callable[[object, str, _Fields], str]
 
@@ -70,7 +72,7 @@ class _Output:
         """Format many request lines; plain JSON is encoded in one call."""
         if self._render is _json and not self._ecs:
             return _encoder.encode_lines(rows).decode()
-        told = [{name: getattr(row, name) for name in _FIELDS} for row in rows]
+        told = [_fields(row) for row in rows]
         return "".join(self.line("info", each) + "\n" for each in told)
 
     def write(self, text: str) -> None:
@@ -200,6 +202,9 @@ def _tell(level: str, event: str, fields: _Fields, failure: BaseException | None
         return
     told: _Fields = {"level": level, "event": event}
     told.update({name: _typed(value) for name, value in fields.items()})
+    caller = CALLER.get()
+    if caller is not None and caller.request_id:
+        told["request_id"] = caller.request_id
     if failure is not None:
         told.update({"failure": type(failure).__qualname__, "where": _where(failure)})
     now = datetime.now(UTC)  # noqa: TID251 - it only says when this line was written
@@ -207,7 +212,7 @@ def _tell(level: str, event: str, fields: _Fields, failure: BaseException | None
     _output.write(_output.line(level, told) + "\n")
 
 
-class _Row(msgspec.Struct):
+class _Row(msgspec.Struct, omit_defaults=True):
     """One request as it is written to the log."""
 
     level: str
@@ -218,6 +223,8 @@ class _Row(msgspec.Struct):
     status: int
     milliseconds: float
     address: str
+    request_id: str
+    reference: str = ""
 
 
 _FIELDS = _Row.__struct_fields__
@@ -231,6 +238,7 @@ _ECS = {
     "path": "url.path",
     "status": "http.response.status_code",
     "address": "client.address",
+    "request_id": "http.request.id",
     "failure": "error.type",
     "cause": "error.message",
     "where": "error.stack_trace",
@@ -248,10 +256,14 @@ def _in_ecs(fields: _Fields) -> _Fields:
     return told
 
 
+def _fields(row: _Row) -> _Fields:
+    return {name: getattr(row, name) for name in _FIELDS if name != "reference" or row.reference}
+
+
 def _row(line: Line) -> _Row:
-    at, method, path, status, duration, address = line
+    at, method, path, status, duration, *rest = line
     milliseconds = int(100_000 * duration + 0.5) / 100
-    return _Row("info", _written(at), "request", method, path, status, milliseconds, address)
+    return _Row("info", _written(at), "request", method, path, status, milliseconds, *rest)
 
 
 @lru_cache(maxsize=8)

@@ -14,15 +14,15 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 from time import perf_counter
 
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.web import log
+from valetkey.web.background import keep_running
 from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.body import BodyMemory, Gone, read_body, take_body
 from valetkey.web.connection.incoming_request import (
@@ -35,6 +35,7 @@ from valetkey.web.connection.incoming_request import (
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.paths import Paths
+from valetkey.web.request_id import RequestIds
 from valetkey.web.security_headers import harden
 
 TARGET_BYTES = 8 * 1024
@@ -96,7 +97,7 @@ _LAST_WORD = Response(
     b'{"error":"server_error","error_description":"the server failed"}',
     (("content-type", "application/json"),),
 )
-_RESTART, _FAILED = 1.0, 400
+_FAILED = 400
 
 
 class App:
@@ -145,6 +146,7 @@ class App:
         self.vital = frozenset(path for path, r in exact.items() if r.quiet)
         self.paths = frozenset(path.encode("ascii") for path in exact)
         self._access_log = log.AccessLog()
+        self._ids = RequestIds(self.proxies, runtime.random)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or run one lifespan."""
@@ -160,7 +162,9 @@ class App:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run the background work for the duration of the block, then stop and close everything."""
-        tasks = [asyncio.create_task(_keep(work, self._unavailable)) for work in self._background]
+        tasks = [
+            asyncio.create_task(keep_running(work, self._unavailable)) for work in self._background
+        ]
         try:
             yield
         finally:
@@ -181,6 +185,7 @@ class App:
     async def answer(self, asked: IncomingRequest) -> None:
         """Answer one request; nothing is sent if its client disconnected before it was complete."""
         started = admitted = perf_counter()
+        asked.request_id = self._ids.of(asked)
         method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
         route, arguments = self._paths.find(path)
         body, refusal = b"", None
@@ -228,7 +233,7 @@ class App:
             if response.stream is not None:
                 await _pour(asked, response, response.stream, hsts=hsts, bare=bare)
         finally:
-            self._tell(route, request, response.status, perf_counter() - started)
+            self._tell(asked, route, request, response.status, perf_counter() - started)
 
     def _count(
         self, route: Route | None, request: Request, response: Response, took: float
@@ -242,12 +247,19 @@ class App:
         if self._observe is not None and not route.quiet and response.stream is None:
             self._observe(request.at, response.status, took)
 
-    def _tell(self, route: Route | None, request: Request, status: int, duration: float) -> None:
+    def _tell(
+        self,
+        asked: IncomingRequest,
+        route: Route | None,
+        request: Request,
+        status: int,
+        duration: float,
+    ) -> None:
         # Requests to quiet routes are logged only when they fail.
         if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
             path = log.UNKNOWN if route is None else route.path
-            line = (request.at, request.method, path, status, duration, request.address)
-            self._access_log.add(line)
+            whose = request.address, asked.request_id, asked.reference
+            self._access_log.add((request.at, request.method, path, status, duration, *whose))
 
     def _is_read(self, path: str) -> bool:
         route, _ = self._paths.find(path)
@@ -310,7 +322,7 @@ class App:
         path = log.UNKNOWN if route is None else route.path
         log.error("request.failed", failure, reference=reference, method=request.method, path=path)
         description = f"the server failed; its log has the reason under {reference}"
-        refusal = Refusal(ErrorCode.SERVER_ERROR, description, "http.failed", received=reference)
+        refusal = Refusal(ErrorCode.SERVER_ERROR, description, FAILED, received=reference)
         return self._say_no(route, request, refusal)
 
     def _say_no(self, route: Route | None, request: Request, refusal: Refusal) -> Response:
@@ -375,24 +387,3 @@ def _check_type(body: Body, given: str) -> None:
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
         description = "the body must be application/json in UTF-8"
         raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
-
-
-async def _keep(
-    work: Callable[[], Coroutine[object, object, object]], unavailable: tuple[type[Exception], ...]
-) -> None:
-    named = work.func if isinstance(work, partial) else work
-    job = getattr(named, "__qualname__", type(named).__name__)
-    while True:
-        try:
-            await work()
-        except unavailable as failure:
-            metrics.JOB_FAILURES.add(job)
-            cause = f"{job}: {type(failure).__name__}: {failure}"
-            log.seldom("error", "background.failed", cause, job=job)
-            await asyncio.sleep(_RESTART)
-        except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
-            metrics.JOB_FAILURES.add(job)
-            log.error("background.failed", failure, job=job)
-            await asyncio.sleep(_RESTART)
-        else:
-            return

@@ -1,7 +1,6 @@
 """Record endings in a file outside the database, within two seconds."""
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
+from valetkey.web import log
 
 _EVERY = 2.0
 _AT_ONCE = 1_000
@@ -53,6 +53,9 @@ class EndingNotes:
             now = self.store.engine.mark()
             if now is not None and now == mark:
                 continue
-            with contextlib.suppress(DatabaseUnavailable, Overloaded, OSError):
+            try:
                 await note_endings(self.store, endings)
                 mark = now
+            except (DatabaseUnavailable, Overloaded, OSError) as failure:
+                cause = f"EndingNotes.run: {type(failure).__name__}: {failure}"
+                log.seldom("error", "background.failed", cause, job="EndingNotes.run")

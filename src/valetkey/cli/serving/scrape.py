@@ -6,7 +6,6 @@ supervisor's directory. Both run on threads of their own: a scrape is answered e
 loop is stuck or the database is unavailable.
 """
 
-import asyncio
 import contextlib
 import os
 import resource
@@ -24,6 +23,7 @@ import msgspec
 
 from valetkey.cli.serving.exposition import Worker, expose
 from valetkey.cli.serving.plan import Scraping
+from valetkey.cli.serving.vitals import open_descriptors
 from valetkey.config.agreement import is_loopback
 from valetkey.kernel import metrics
 from valetkey.kernel.metrics import Sample, Snapshot
@@ -74,15 +74,6 @@ def report(scraping: Scraping, server: str, worker: int) -> None:
     listening.listen(16)
     fresh.replace(_address(scraping, server, worker))
     _on_thread("metrics-tell", listening, _tell)
-
-
-async def watch_loop() -> None:
-    """Measure the lag of the event loop, twice a second."""
-    clock = asyncio.get_running_loop().time
-    while True:
-        due = clock() + _LOOK_EVERY
-        await asyncio.sleep(_LOOK_EVERY)
-        metrics.LOOP_LAG.observe(max(0.0, clock() - due))
 
 
 def _address(scraping: Scraping, server: str, worker: int) -> Path:
@@ -222,5 +213,5 @@ def _measure_process() -> None:
     with contextlib.suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         metrics.MEMORY.set(pages * resource.getpagesize())
-        metrics.DESCRIPTORS.set(sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1)
+        metrics.DESCRIPTORS.set(open_descriptors())
     metrics.DESCRIPTORS_LIMIT.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -26,12 +26,15 @@ from valetkey.cli.serving.plan import METRICS, Scraping
 from valetkey.cli.serving.renewal import challenge_file
 from valetkey.cli.serving.renewal import prepare as prepare_certificate
 from valetkey.cli.serving.renewal import renew as renew_certificate
+from valetkey.cli.serving.vitals import Vitals, open_descriptors
 from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
+from valetkey.database.notices import NOTICES
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
 from valetkey.web.router import App
@@ -78,6 +81,7 @@ def work(
     try:
         settings = load(Path(file) if file else None, environment())
         log.set_up(settings.log.level, settings.log.format)
+        NOTICES.begin(log.seldom, settings.log.slow_statement / 1000)
         worker, prepares = channel.wait_to_go()
         if prepares:
             listen.run(_patiently(settings, lambda: _prepare(settings, channel, prepare)))
@@ -175,7 +179,7 @@ async def _answer(
     prepare_certificate(settings, server)
     files = certificate_files(settings, server)
     app = await _patiently(settings, lambda: build(settings))
-    beside = [asyncio.create_task(scrape.watch_loop())]
+    beside = [asyncio.create_task(Vitals(SYSTEM.now, open_descriptors).watch())]
     if renews and uses_acme(settings, server):
         beside.append(asyncio.create_task(renew_certificate(settings, server)))
     # Objects alive now stay: exclude them from collection. Requests leave hardly any cycles, so

@@ -47,6 +47,10 @@ class LogSettings:
     """`json`; `ecs`, JSON with the field names of the Elastic Common Schema; `text`; `auto` is
     `text` on a terminal and `json` otherwise."""
 
+    slow_statement: Annotated[int, rules.whole(10, 60_000, "milliseconds")] = 500
+    """A statement or a commit that takes this long is logged as `database.slow`, once a minute for
+    each statement and without its values."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:

@@ -87,6 +87,8 @@ class Exchange:
     task: asyncio.Task[None] | None = None
     _body: bytes | bytearray = b""
     _taken = False
+    request_id = ""
+    reference = ""
     gone = False
     """Whether the connection is closed."""
     timed_at = inf

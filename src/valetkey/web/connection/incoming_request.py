@@ -28,6 +28,10 @@ class IncomingRequest(Protocol):
     """Whether the connection itself is TLS."""
     more: bool
     """Whether the body is incomplete."""
+    request_id: str
+    """See `Caller`; the App sets it."""
+    reference: str
+    """See `Caller`."""
 
     def whole(self) -> bytes:
         """Return the complete body; a second call returns nothing."""
@@ -64,6 +68,8 @@ def length_of(response: Response) -> int | None:
 class AsgiRequest:
     """A request received by an ASGI server; `finish` sends the response."""
 
+    request_id = ""
+    reference = ""
     gone = False
     """Whether the server reported a disconnect; checked once the response takes over a second."""
     half_closed_at = inf

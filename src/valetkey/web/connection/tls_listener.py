@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from valetkey.kernel.refusal import Mistake
+from valetkey.web import log
 from valetkey.web.connection.gate import Gate
 from valetkey.web.protocol import HttpProtocol
 
@@ -80,7 +81,9 @@ class TlsListener:
                 accepted, peer = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:
+            except OSError as failure:
+                cause = failure.strerror or type(failure).__name__
+                log.seldom("error", "connection.not_accepted", cause)
                 self._loop.remove_reader(self._sock)
                 self._retry = self._loop.call_later(_RETRY, self._listen)
                 return

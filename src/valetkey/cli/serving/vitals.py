@@ -1,0 +1,55 @@
+"""Watch a worker's process: its event loop, its clock and its file descriptors."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
+
+from valetkey.kernel import metrics
+from valetkey.kernel.moment import Instant
+from valetkey.web import log
+
+_LOOK_EVERY = 0.5
+_COUNT_EVERY = 20  # looks
+_STEP = 2  # seconds: the clock is read in whole seconds
+_FEW = 0.9  # of the descriptors
+
+
+@dataclass(slots=True)
+class Vitals:
+    """Measures the lag of the event loop, and logs what an operator should know of the process."""
+
+    now: Callable[[], Instant]
+    opened: Callable[[], int]
+    """Counts the open file descriptors."""
+
+    async def watch(self) -> None:
+        """Look twice a second until cancelled."""
+        clock = asyncio.get_running_loop().time
+        looks, apart = 0, self.now() - clock()
+        while True:
+            due = clock() + _LOOK_EVERY
+            await asyncio.sleep(_LOOK_EVERY)
+            metrics.LOOP_LAG.observe(max(0.0, clock() - due))
+            step = self.now() - clock() - apart
+            if abs(step) >= _STEP:
+                apart += step
+                log.warning("clock.stepped", seconds=round(step))
+            if looks % _COUNT_EVERY == 0:
+                self._count()
+            looks += 1
+
+    def _count(self) -> None:
+        opened, most = self.opened(), getrlimit(RLIMIT_NOFILE)[0]
+        if opened > _FEW * most:
+            cause = "more than 90 % of the open-file limit are in use"
+            log.seldom("error", "descriptors.low", cause, open=opened, limit=most)
+
+
+def open_descriptors() -> int:
+    """Return how many file descriptors this process has open; 0 where that is not known."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1
+    except OSError:
+        return 0

@@ -1,0 +1,49 @@
+"""A worker's log tells of clock steps and of missing descriptors."""
+
+import asyncio
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.wait import until
+from valetkey.cli.serving import vitals
+from valetkey.cli.serving.vitals import Vitals, open_descriptors
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.web import log
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    monkeypatch.setattr(vitals, "_LOOK_EVERY", 0.001)
+    log._seldom.clear()
+    stream = io.StringIO()
+    log.set_up("info", "json", stream)
+    yield stream
+    log.set_up("warning", "json")
+
+
+def test_clock_step_and_few_descriptors_are_logged(told: io.StringIO) -> None:
+    ahead = 0
+
+    async def story() -> None:
+        nonlocal ahead
+        watch = Vitals(lambda: Instant(SYSTEM.now() + ahead), lambda: 1_000_000_000)
+        task = asyncio.create_task(watch.watch())
+        await until(lambda: "descriptors.low" in told.getvalue())
+        assert "clock.stepped" not in told.getvalue()
+        ahead = -3_600
+        await until(lambda: "clock.stepped" in told.getvalue())
+        task.cancel()
+
+    asyncio.run(story())
+    low, step = map(json.loads, told.getvalue().splitlines())
+    assert (low["level"], low["open"]) == ("error", 1_000_000_000)
+    assert step["level"] == "warning"
+    assert abs(step["seconds"] + 3_600) <= 1
+
+
+def test_open_descriptors_are_counted() -> None:
+    assert 0 < open_descriptors() < 10_000
