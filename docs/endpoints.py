@@ -22,6 +22,7 @@ from valetkey.web.router import Route
 ASSETS = "/assets/"
 API = "/v2/"
 ADMIN_API = "/admin/api/"
+SCIM = "/scim/v2/"
 # Some routes are there where a provider is.
 _PROVIDER = '[{"id": "other", "issuer": "https://other.example", "client_id": "us"}]'
 
@@ -150,6 +151,7 @@ SENTENCES = {
     "/admin/tokens/new": "Makes one.",
     "/admin/tokens/{token_id}/end": "Asks, and ends one.",
     ADMIN_API: "What the console does, for programs (OpenAPI 3.1 in `v1/openapi.json`).",
+    SCIM: "Directories provision users and groups (RFC 7644), where `scim.enabled` says so.",
     ASSETS: "Stylesheet and icon, under names that change with their content.",
 }
 
@@ -216,7 +218,7 @@ def _table(routes: Sequence[Route]) -> str:
 
 
 def _path(route: Route) -> str:
-    for folder in (ASSETS, ADMIN_API):
+    for folder in (ASSETS, ADMIN_API, SCIM):
         if route.path.startswith(folder):
             return folder
     return route.path
@@ -246,6 +248,7 @@ async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
         }
         environment["VALETKEY__FEDERATION__PROVIDERS"] = _PROVIDER
         environment["VALETKEY__FEDERATION__SECRETS"] = "other=secret"
+        environment["VALETKEY__SCIM__ENABLED"] = "true"
         settings = load(None, environment)
         await prepare(settings, SYSTEM)
         await resource.prepare(settings, SYSTEM)

@@ -48,6 +48,7 @@ COMMANDS = (
     Listed("owner", "a link that makes you the owner, once", "Every day"),
     Listed("brand", "name, colour, logo and links of the pages", "Every day"),
     Listed("admin-token", "tokens for programs that administer through the API", "Every day"),
+    Listed("scim", "let a directory keep users and groups", "Every day"),
     Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
     Listed("events", "what happened: sign-ins, grants, changes of objects", "Every day"),
     Listed("doctor", "look for what is wrong before users do", "Take care"),

@@ -22,6 +22,7 @@ from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.monitoring import LogSettings, MetricsSettings
 from valetkey.config.sections.portal import PortalSettings
+from valetkey.config.sections.scim import ScimSettings
 from valetkey.config.sections.serving import ServingSettings
 from valetkey.config.sections.tls import TlsSettings
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -344,6 +345,7 @@ class Settings:
     database: DatabaseSettings = DatabaseSettings()
     serving: ServingSettings = ServingSettings()
     tls: TlsSettings = TlsSettings()
+    scim: ScimSettings = ScimSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
     federation: FederationSettings = FederationSettings()

@@ -41,6 +41,7 @@ class Prefix(StrEnum):
     INVITATION = "vk_in"
     DEVICE = "vk_rd"
     DEVICE_CODE = "vk_dc"
+    SCIM_TOKEN = "vk_sc"
 
 
 class Secret:

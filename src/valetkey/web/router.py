@@ -60,7 +60,7 @@ _LIMIT = {Body.NONE: 64 * KIB, Body.FORM: 64 * KIB, Body.JSON: KIB * KIB, Body.A
 _CHARSET = r'(?:[ \t]*;[ \t]*charset="?utf-8"?)?'
 _FORM_TYPE = re.compile(r"application/x-www-form-urlencoded" + _CHARSET, re.IGNORECASE)
 _USUAL_TYPE = {Body.FORM: b"application/x-www-form-urlencoded", Body.JSON: b"application/json"}
-_JSON_TYPE = re.compile(r"application/(?:merge-patch\+)?json" + _CHARSET, re.IGNORECASE)
+_JSON_TYPE = re.compile(r"application/(?:(?:merge-patch|scim)\+)?json" + _CHARSET, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,7 @@ class Service:
         content_type: str = "",
         authorization: str = "",
         accept: str = "",
+        if_match: str = "",
     ) -> Answer:
         """One request, as a server hands it to the app."""
         path, _, query = target.partition("?")
@@ -122,6 +123,8 @@ class Service:
             headers.append((b"authorization", authorization.encode("latin-1")))
         if accept:
             headers.append((b"accept", accept.encode()))
+        if if_match:
+            headers.append((b"if-match", if_match.encode()))
         if body:
             headers.append((b"content-length", str(len(body)).encode()))
         sent: list[MutableMapping[str, object]] = []

@@ -75,6 +75,14 @@ from valetkey.authorization.operations.groups import (
     make_group,
 )
 from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.scim import (
+    CREATE_SCIM_CREDENTIAL,
+    END_SCIM_CREDENTIAL,
+    ROTATE_SCIM_CREDENTIAL,
+    ScimCredentialMade,
+    ScimCredentialWanted,
+    ScimRotation,
+)
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -224,6 +232,14 @@ async def _programs(it: Service, told: set[str]) -> None:
         assert change_brand(tx, by, BrandSettings(), {BrandField.NAME: "Acme"}, now)
 
     await it.write(work)
+    made = await it.perform(CREATE_SCIM_CREDENTIAL, {}, ScimCredentialWanted("Okta"))
+    assert isinstance(made, ScimCredentialMade)
+    told.add(made.token)
+    one = {"credential_id": made.record.id}
+    again = await it.perform(ROTATE_SCIM_CREDENTIAL, one, ScimRotation())
+    assert isinstance(again, ScimCredentialMade)
+    told.add(again.token)
+    await it.perform(END_SCIM_CREDENTIAL, one)
     for operation in (VERIFY, UNVERIFY):
         assert await it.perform(operation, {"client_id": "web"}) == Done(changed=True)
     web = await it.read(lambda tx: tx.clients.find("web"))

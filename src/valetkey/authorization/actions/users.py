@@ -85,7 +85,7 @@ class Accounts:
         password_hash: str | None = None,
     ) -> User | Faults:
         """The new account, or what is wrong with it. Without `uid` it gets one at random."""
-        if faults := (*record.faults(), *self._name_faults(record.username)):
+        if faults := (*record.faults(), *self.name_faults(record.username)):
             return faults
         if uid is not None and not 0 < uid <= LARGEST_UID:
             return (MetadataError("uid", f"a whole number from 1 to {LARGEST_UID}"),)
@@ -112,7 +112,7 @@ class Accounts:
     ) -> User | Faults:
         """The account as it is now, or what is wrong with the change."""
         is_new = fold(record.username) != fold(user.username)
-        new_name = self._name_faults(record.username) if is_new else ()
+        new_name = self.name_faults(record.username) if is_new else ()
         if faults := (*record.faults(), *new_name):
             return faults
         verified = user.email_verified_at if record.email_verified else None
@@ -139,7 +139,8 @@ class Accounts:
             self.notices.email_verified(tx, wanted, now)
         return wanted
 
-    def _name_faults(self, username: str) -> Faults:
+    def name_faults(self, username: str) -> Faults:
+        """What is wrong with a new username beyond its letters: it is reserved, or like an id."""
         detail = username_fault(username, self.reserved)
         return (MetadataError("username", detail),) if detail else ()
 

@@ -42,6 +42,7 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.site.errors.refuse import (
@@ -142,6 +143,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         userinfo,
         *registration_routes(foundation, refuse),
         *admin_api_routes(site.renderer, foundation.services, decisions),
+        *scim_routes(foundation.services, decisions),
         *resource_server_routes(foundation, door, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )

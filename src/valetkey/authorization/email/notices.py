@@ -127,7 +127,7 @@ def said_by(tx: Transaction, about: User) -> Mapping[str, str]:
     `by` is `person`, `program` or `operator`; `by_name` is the name of the first two's user.
     """
     kind, *more = str(tx.done_by or "").split()[:3] or [""]
-    if kind in {"cli", "apply"}:
+    if kind in {"cli", "apply", "scim"}:
         return {"by": "operator"}
     if kind != "user" or not more or (more == [str(about.uid)]):
         return {}

@@ -12,6 +12,7 @@ from valetkey.authorization.operations.groups import GROUPS
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.registration import REGISTRATION
 from valetkey.authorization.operations.roles import ROLES
+from valetkey.authorization.operations.scim import SCIM
 from valetkey.authorization.operations.server import SERVER
 from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.user_access import USER_ACCESS
@@ -24,7 +25,7 @@ AREAS: dict[str, tuple[Operation, ...]] = {
     "claims": CLAIMS,
     "events": EVENTS,
     "server": (*SERVER, *REGISTRATION),
-    "tokens": TOKENS,
+    "tokens": (*TOKENS, *SCIM),
 }
 """By the tag of the OpenAPI document."""
 

@@ -17,6 +17,11 @@ from valetkey.authorization.storage.administration.event_search import EventSear
 from valetkey.authorization.storage.administration.groups import Groups
 from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.restoration import Restoration
+from valetkey.authorization.storage.administration.scim import (
+    ScimCredentials,
+    ScimGroups,
+    ScimUsers,
+)
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
@@ -140,6 +145,19 @@ class Transaction(Struct, frozen=True):
     def api_roles(self) -> ApiRoles:
         """Roles of users and groups at APIs."""
         return ApiRoles(self.db)
+
+    @property
+    def scim_credentials(self) -> ScimCredentials:
+        """Credentials of programs that provision users and groups."""
+        return ScimCredentials(self.db)
+
+    def scim_users(self, credential: str) -> ScimUsers:
+        """Users as this SCIM credential names them."""
+        return ScimUsers(self.db, credential)
+
+    def scim_groups(self, credential: str) -> ScimGroups:
+        """Groups as this SCIM credential names them."""
+        return ScimGroups(self.db, credential)
 
     @property
     def account_removals(self) -> AccountRemovals:

@@ -38,6 +38,7 @@ _EXAMPLES = {
     "client_id": "printer",
     "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
     "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
+    "credential_id": "sc_aLK10lrmv1k2fsuxsIlNQs",
     "invitation_id": "in_3q2-7wEjRWeJ1xDVZnQ0tA",
 }
 

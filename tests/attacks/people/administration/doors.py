@@ -264,5 +264,9 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "GET /tokens": Permission.READ,
     "POST /tokens": Permission.KEYS,
     "DELETE /tokens/{token_id}": Permission.KEYS,
+    "GET /scim-credentials": Permission.READ,
+    "POST /scim-credentials": Permission.KEYS,
+    "POST /scim-credentials/{credential_id}/rotate": Permission.KEYS,
+    "DELETE /scim-credentials/{credential_id}": Permission.KEYS,
 }
 """What each operation of the admin API needs, written by hand: never read from the operations."""

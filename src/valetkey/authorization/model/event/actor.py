@@ -5,7 +5,8 @@ from typing import NewType
 DoneBy = NewType("DoneBy", str)
 """An actor in an event: a kind and, except for the last two kinds, an id.
 
-`user 17`, `user 17 token at_…`, `client web1`, `cli root`, `apply root`, `anonymous`, `system`.
+`user 17`, `user 17 token at_…`, `client web1`, `scim sc_…`, `cli root`, `apply root`,
+`anonymous`, `system`.
 Never empty.
 """
 
@@ -28,7 +29,7 @@ ITS_USER = Written("user")
 ITS_CLIENT = Written("client")
 """The user or client that the event names: stored as a short code and not indexed."""
 
-_OTHERS = frozenset({"user", "cli", "apply", "owner"})
+_OTHERS = frozenset({"user", "cli", "apply", "owner", "scim"})
 
 
 def by_user(uid: int) -> DoneBy:
@@ -44,6 +45,11 @@ def by_token(uid: int, token_id: str) -> DoneBy:
 def by_client(client_id: str) -> DoneBy:
     """Return the actor for a client at one of its endpoints."""
     return DoneBy(f"client {client_id}")
+
+
+def by_scim(credential_id: str) -> DoneBy:
+    """Return the actor for a program that provisions users by SCIM."""
+    return DoneBy(f"scim {credential_id}")
 
 
 def by_cli(operator: str) -> DoneBy:

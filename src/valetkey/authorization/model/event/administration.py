@@ -37,3 +37,25 @@ class BrandChanged(Event):
     field: str
     before: str
     after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScimCredentialIssued(Event):
+    """A credential for provisioning by SCIM was issued."""
+
+    credential_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScimCredentialRotated(Event):
+    """A SCIM credential got another token; the one before works until `previous_until`."""
+
+    credential_id: str
+    previous_until: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScimCredentialEnded(Event):
+    """A SCIM credential was ended."""
+
+    credential_id: str

@@ -20,7 +20,7 @@ class Groups:
 
     def find(self, name: str) -> Group | None:
         """Return the group of this name."""
-        return _GROUPS.find(
+        return GROUPS.find(
             self.db,
             "SELECT * FROM user_groups WHERE name = :name AND deleted_at IS NULL",
             name=name,
@@ -33,7 +33,7 @@ class Groups:
 
     def list(self, after: str, limit: int) -> Sequence[Group]:
         """Return at most `limit` groups whose names follow `after`, by name."""
-        return _GROUPS.all(
+        return GROUPS.all(
             self.db,
             "SELECT * FROM user_groups WHERE deleted_at IS NULL AND name > :after"
             " ORDER BY name LIMIT :limit",
@@ -74,6 +74,8 @@ class Groups:
             mark=f"deleted {group.id}",
             now=now,
         )
+        if deleted:
+            self.db.run("DELETE FROM scim_groups WHERE group_id = :id", id=group.id)
         return deleted == 1
 
     def members(self, group: Group, after: int, limit: int) -> Sequence[GroupMember]:
@@ -87,6 +89,25 @@ class Groups:
             after=after,
             limit=limit,
         )
+
+    def has(self, group: Group, uid: Uid) -> bool:
+        """Return whether the user is a direct member."""
+        row = self.db.row(
+            "SELECT 1 FROM group_members WHERE uid = :uid AND group_id = :id",
+            uid=uid,
+            id=group.id,
+        )
+        return row is not None
+
+    def size(self, group: Group, limit: int) -> int:
+        """Count the direct members, up to `limit`."""
+        row = self.db.row(
+            "SELECT count(*) FROM (SELECT uid FROM group_members WHERE group_id = :id"
+            " LIMIT :limit) AS counted",
+            id=group.id,
+            limit=limit,
+        )
+        return 0 if row is None else int(row[0])
 
     def add(self, group: Group, uid: Uid, now: Instant) -> bool:
         """Add a direct member. False if the user is one, or the group was deleted."""
@@ -109,7 +130,7 @@ class Groups:
 
     def direct(self, uid: Uid) -> Sequence[Group]:
         """Return the groups of which the user is a direct member, by name."""
-        return _GROUPS.all(
+        return GROUPS.all(
             self.db,
             "SELECT * FROM user_groups WHERE deleted_at IS NULL"
             " AND id IN (SELECT group_id FROM group_members WHERE uid = :uid)"
@@ -168,7 +189,7 @@ class Groups:
         )
 
 
-_GROUPS = Record(
+GROUPS = Record(
     Group,
     "user_groups",
     parent=Column(

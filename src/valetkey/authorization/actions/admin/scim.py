@@ -1,0 +1,95 @@
+"""Credentials of programs that provision users and groups by SCIM: issue, rotate, end."""
+
+from dataclasses import dataclass
+
+from valetkey.authorization.actions.admin.permissions import (
+    NOTHING,
+    Actor,
+    ActorPermissions,
+    Permission,
+    require,
+    require_to_issue,
+)
+from valetkey.authorization.model.account.scim import ScimCredential
+from valetkey.authorization.model.event.actor import DoneBy, by_scim
+from valetkey.authorization.model.event.administration import (
+    ScimCredentialEnded,
+    ScimCredentialIssued,
+    ScimCredentialRotated,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, Lifetime, later
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
+
+MOST = 20
+"""Maximum number of live credentials."""
+
+_PURPOSE = "scim token"
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioner:
+    """A program with a SCIM credential: it acts on users without a role, and on groups."""
+
+    credential_id: str
+
+    @property
+    def done_by(self) -> DoneBy:
+        """`scim sc_…`."""
+        return by_scim(self.credential_id)
+
+    def powers(self, tx: Transaction) -> ActorPermissions:
+        """`people` without a rank, so about nobody with a role; nothing once it has ended."""
+        tx.scim_credentials.hold()
+        credential = tx.scim_credentials.find(self.credential_id)
+        if credential is None or credential.ended_at is not None:
+            return NOTHING
+        return ActorPermissions(None, frozenset({Permission.PEOPLE}))
+
+
+def require_to_manage(tx: Transaction, actor: Actor) -> None:
+    """Require `keys` and `people`: a credential must not allow more than its issuer may do."""
+    require_to_issue(tx, actor, Permission.KEYS)
+    require(tx, actor, Permission.PEOPLE)
+
+
+def issue(
+    tx: Transaction, key: FingerprintKey, credential: ScimCredential, token: Secret
+) -> tuple[MetadataError, ...]:
+    """Issue a credential with this token. Faults: there are too many."""
+    # Counted one after the other.
+    tx.people.take_turn()
+    if len(tx.scim_credentials.live(MOST)) >= MOST:
+        return (MetadataError("name", f"one of at most {MOST}: end another one first"),)
+    tx.scim_credentials.issue(credential, key.of(_PURPOSE, token.reveal()))
+    tx.events.add(ScimCredentialIssued(credential.id), credential.created_at)
+    return ()
+
+
+def rotate(
+    tx: Transaction, key: FingerprintKey, id: str, token: Secret, keep: Lifetime, now: Instant
+) -> bool:
+    """Replace the token; the one before works for `keep` more seconds. False if it has ended."""
+    until = later(now, keep)
+    if not tx.scim_credentials.rotate(id, key.of(_PURPOSE, token.reveal()), until, now):
+        return False
+    tx.events.add(ScimCredentialRotated(id, until), now)
+    return True
+
+
+def end(tx: Transaction, id: str, now: Instant) -> bool:
+    """End the credential; its tokens stop working at once. False if it has ended."""
+    if not tx.scim_credentials.end(id, now):
+        return False
+    tx.events.add(ScimCredentialEnded(id), now)
+    return True
+
+
+def authenticate(
+    tx: Transaction, key: FingerprintKey, text: str, now: Instant
+) -> ScimCredential | None:
+    """Return the live credential of a token."""
+    if not well_formed(Prefix.SCIM_TOKEN, text):
+        return None
+    return tx.scim_credentials.find_by_print(key.of(_PURPOSE, text), now)

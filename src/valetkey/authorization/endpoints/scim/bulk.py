@@ -1,0 +1,169 @@
+"""Bulk requests: several changes in one, each in a transaction of its own (RFC 7644 3.7)."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from valetkey.authorization.endpoints.scim.message import Answer, Asked, error
+from valetkey.authorization.endpoints.scim.schema import Resource, refuse
+from valetkey.kernel.preconditions import preconditions
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+MOST = 100
+"""Operations of one request."""
+
+BYTES = 1024 * 1024
+"""Bytes of one request."""
+
+_MESSAGES = "urn:ietf:params:scim:api:messages:2.0:"
+_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_REFERENCE = "bulkId:"
+
+Perform = Callable[[str, str, str, Asked], Awaitable[Answer]]
+"""Runs one change: method, plural of the kind, id or "", what is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """One operation; `path` begins with a slash."""
+
+    method: str
+    path: str
+    bulk_id: str
+    version: str
+    data: object
+
+    @property
+    def references(self) -> Iterator[str]:
+        """The bulk ids it needs."""
+        for text in _texts((self.path.rpartition("/")[2], self.data)):
+            if text.startswith(_REFERENCE):
+                yield text.removeprefix(_REFERENCE)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What happened so far: ids by bulk id, and those that failed."""
+
+    ids: dict[str, str] = field(default_factory=dict[str, str])
+    failed: set[str] = field(default_factory=set[str])
+    answers: list[Resource] = field(default_factory=list[Resource])
+    errors: int = 0
+
+
+async def run(asked: Asked, perform: Perform) -> Answer:
+    """Run the operations, those that others refer to first. Raises Refused."""
+    operations, most_errors = _read(asked.body)
+    progress = _Progress()
+    waiting = list(operations)
+    while waiting:
+        known = {each.bulk_id for each in waiting if each.bulk_id}
+        # A reference to an operation that still waits; if all wait for others, none can go on.
+        ready = next((e for e in waiting if known.isdisjoint(e.references)), waiting[0])
+        waiting.remove(ready)
+        await _one(asked, ready, perform, progress)
+        if most_errors and progress.errors >= most_errors:
+            break
+    return Answer(200, {"schemas": [f"{_MESSAGES}BulkResponse"], "Operations": progress.answers})
+
+
+async def _one(asked: Asked, operation: _Operation, perform: Perform, progress: _Progress) -> None:
+    said: Resource = {"method": operation.method}
+    if operation.bulk_id:
+        said["bulkId"] = operation.bulk_id
+    try:
+        for needed in operation.references:
+            if needed not in progress.ids:
+                refuse("invalidValue", f"no operation created bulkId:{needed[:80]}")
+        plural, _, name = _resolved(operation.path, progress.ids)[1:].partition("/")
+        wanted = (
+            preconditions([operation.version], ()) if operation.version else (asked.preconditions)
+        )
+        body = _replaced(operation.data, progress.ids)
+        one = replace(asked, preconditions=wanted, body=body)
+        answer = await perform(operation.method, plural, name, one)
+        said["status"] = str(answer.status)
+        location = answer.headers.get("location") or f"{asked.caller.base}/{plural}/{name}"
+        said["location"] = location
+        if "etag" in answer.headers:
+            said["version"] = answer.headers["etag"]
+        if operation.bulk_id:
+            progress.ids[operation.bulk_id] = location.rpartition("/")[2]
+    except Refused as refused:
+        progress.errors += 1
+        status = refused.refusal.status or refused.refusal.code.status
+        said |= {"status": str(status), "response": error(refused.refusal)}
+        if operation.method != "POST":
+            said["location"] = f"{asked.caller.base}{operation.path}"
+    progress.answers.append(said)
+
+
+def _read(body: object) -> tuple[Sequence[_Operation], int]:
+    if not isinstance(body, dict):
+        refuse("invalidSyntax", "the body must be a BulkRequest message")
+    said = {name.lower(): value for name, value in cast("Resource", body).items()}
+    schemas, listed = said.get("schemas"), said.get("operations")
+    if not isinstance(schemas, list) or f"{_MESSAGES}BulkRequest" not in schemas:
+        refuse("invalidSyntax", f"schemas must hold {_MESSAGES}BulkRequest")
+    if not isinstance(listed, list) or not listed:
+        refuse("invalidSyntax", "Operations must be a list of at least one operation")
+    found = cast("list[object]", listed)
+    if len(found) > MOST:
+        raise Refused(
+            Refusal(
+                ErrorCode.CONTENT_TOO_LARGE,
+                f"a bulk request takes at most {MOST} operations",
+                "scim.bulk",
+            )
+        )
+    most = said.get("failonerrors", 0)
+    if not isinstance(most, int) or isinstance(most, bool) or most < 0:
+        refuse("invalidValue", "failOnErrors must be a whole number")
+    operations = [_operation(each) for each in found]
+    named = [each.bulk_id for each in operations if each.bulk_id]
+    if len(set(named)) != len(named):
+        refuse("invalidValue", "a bulkId is used twice")
+    return operations, most
+
+
+def _operation(said: object) -> _Operation:
+    if not isinstance(said, dict):
+        refuse("invalidSyntax", "an operation must be an object")
+    of = {name.lower(): value for name, value in cast("Resource", said).items()}
+    texts = [of.get(name, "") for name in ("method", "path", "bulkid", "version")]
+    method, path, bulk_id, version = (each if isinstance(each, str) else "\0" for each in texts)
+    if "\0" in {method, path, bulk_id, version} or method.upper() not in _METHODS:
+        refuse("invalidSyntax", "an operation needs method and path, and bulkId as text")
+    if not path.startswith("/") or len(bulk_id) > 200:  # noqa: PLR2004 - as long as other names
+        refuse("invalidSyntax", "a path begins with a slash; a bulkId has at most 200 characters")
+    if method.upper() == "POST" and not bulk_id:
+        refuse("invalidSyntax", "POST needs a bulkId")
+    return _Operation(method.upper(), path, bulk_id, version, of.get("data"))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in cast("Resource", value).values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in cast("Sequence[object]", value):
+            yield from _texts(each)
+
+
+def _replaced(value: object, ids: dict[str, str]) -> object:
+    if isinstance(value, str):
+        return _resolved(value, ids)
+    if isinstance(value, dict):
+        return {name: _replaced(each, ids) for name, each in cast("Resource", value).items()}
+    if isinstance(value, list):
+        return [_replaced(each, ids) for each in cast("list[object]", value)]
+    return value
+
+
+def _resolved(text: str, ids: dict[str, str]) -> str:
+    before, mark, name = text.rpartition(_REFERENCE)
+    if mark and name in ids and (not before or before.endswith("/")):
+        return f"{before}{ids[name]}"
+    return text

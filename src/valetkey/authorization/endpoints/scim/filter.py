@@ -1,0 +1,374 @@
+"""Filters and paths: parsed exactly, within bounds, and evaluated (RFC 7644 section 3.4.2.2)."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from valetkey.authorization.endpoints.scim.schema import Attribute, Resource, Schema, refuse
+
+LONGEST = 2_000
+"""Characters of a filter or a path."""
+
+DEPTH = 8
+"""Levels of parentheses."""
+
+COMPARISONS = 20
+"""Comparisons of a filter."""
+
+_TOKEN = re.compile(
+    r'(?P<space> +)|(?P<text>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*")'
+    r"|(?P<number>-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?(?![A-Za-z0-9.]))"
+    r"|(?P<word>[A-Za-z$][A-Za-z0-9_:.$-]*)|(?P<sign>[()\[\]])"
+)
+_PATH = re.compile(
+    r"(?P<name>[A-Za-z$][A-Za-z0-9_:.$-]*)(?:\[(?P<inside>.*)\](?:\.(?P<last>[A-Za-z$]+))?)?"
+)
+_ORDER: Mapping[str, Callable[[str, str], bool]] = {
+    "eq": lambda a, b: a == b,
+    "co": lambda a, b: b in a,
+    "sw": lambda a, b: a.startswith(b),
+    "ew": lambda a, b: a.endswith(b),
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+}
+_LITERALS = {"true": True, "false": False, "null": None}
+
+Literal = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A comparison of an attribute, or of its part, with a value; `operator` may be `pr`."""
+
+    path: tuple[Attribute, ...]
+    operator: str
+    value: Literal = None
+
+    @property
+    def name(self) -> str:
+        """The attribute compared, with the part that is meant where none is named."""
+        attribute, *part = self.path
+        if part:
+            return f"{attribute.name}.{part[0].name}"
+        return f"{attribute.name}.value" if attribute.part("value") else attribute.name
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """All of these hold."""
+
+    parts: Sequence["Filter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One of these holds."""
+
+    parts: Sequence["Filter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """This does not hold."""
+
+    part: "Filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One value of a multi-valued attribute fulfils the filter of its parts."""
+
+    attribute: Attribute
+    part: "Filter"
+
+
+Filter = Compare | Both | Either | Not | Element
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What a PATCH operation changes: `members[value eq "7"].display`."""
+
+    attribute: Attribute
+    selection: Filter | None = None
+    part: Attribute | None = None
+
+
+def parse_filter(text: str, schema: Schema) -> Filter:
+    """Return the filter. Raises Refused (invalidFilter)."""
+    parser = _Parser(text, schema.find, "invalidFilter")
+    found = parser.either(0)
+    if parser.next is not None:
+        parser.wrong()
+    return found
+
+
+def parse_path(text: str, schema: Schema) -> Path | None:
+    """Return the path; None for a standard attribute that is not kept. Raises Refused."""
+    match = _PATH.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
+        refuse("invalidPath", "the path is not as RFC 7644 section 3.5.2 defines")
+    name, inside, last = match["name"], match["inside"], match["last"]
+    found = schema.find(name)
+    if found is None:
+        if schema.ignores(name):
+            return None
+        refuse("invalidPath", "the path names no attribute that this server knows")
+    attribute, part = found[0], found[1] if len(found) > 1 else None
+    if inside is None:
+        return Path(attribute, None, part)
+    if part is not None or not attribute.multiple:
+        refuse("invalidPath", "a selection in brackets needs an attribute with several values")
+    parser = _Parser(inside, lambda each: _part_of(attribute, each), "invalidPath")
+    selection = parser.either(0)
+    if parser.next is not None:
+        parser.wrong()
+    part = attribute.part(last) if last else None
+    if last and part is None:
+        refuse("invalidPath", "the path names no part that this server knows")
+    return Path(attribute, selection, part)
+
+
+def matches(filter: Filter, resource: Mapping[str, object]) -> bool:
+    """Return whether the filter holds for the resource, or for one value of an attribute."""
+    match filter:
+        case Both(parts):
+            return all(matches(each, resource) for each in parts)
+        case Either(parts):
+            return any(matches(each, resource) for each in parts)
+        case Not(part):
+            return not matches(part, resource)
+        case Element(attribute, part):
+            return any(
+                matches(part, cast("Resource", each))
+                for each in _values(resource, (attribute,))
+                if isinstance(each, dict)
+            )
+        case Compare():
+            return _compares(filter, resource)
+
+
+def comparisons(filter: Filter) -> Iterator[Compare]:
+    """Yield every comparison; those inside brackets with the attribute before the brackets."""
+    match filter:
+        case Compare():
+            yield filter
+        case Both(parts) | Either(parts):
+            for each in parts:
+                yield from comparisons(each)
+        case Not(part):
+            yield from comparisons(part)
+        case Element(attribute, part):
+            for each in comparisons(part):
+                yield Compare((attribute, *each.path), each.operator, each.value)
+
+
+def sought(filter: Filter, indexed: frozenset[str]) -> Sequence[Compare] | None:
+    """Return equalities with indexed attributes of which one must hold; None if there are none."""
+    match filter:
+        case Compare(_, "eq", str()) if filter.name in indexed:
+            return (filter,)
+        case Element(attribute, part):
+            inside = frozenset(
+                name.removeprefix(f"{attribute.name}.")
+                for name in indexed
+                if name.startswith(f"{attribute.name}.")
+            )
+            found = sought(part, inside)
+            return found and [
+                Compare((attribute, *each.path), each.operator, each.value) for each in found
+            ]
+        case Both(parts):
+            return next((one for each in parts if (one := sought(each, indexed))), None)
+        case Either(parts):
+            each_part = [sought(each, indexed) for each in parts]
+            if all(each_part):
+                return [one for found in each_part for one in found or ()]
+            return None
+        case _:
+            return None
+
+
+def _compares(filter: Compare, resource: Mapping[str, object]) -> bool:
+    path = filter.path
+    if len(path) == 1 and path[0].part("value") is not None and path[0].type == "complex":
+        values = [
+            cast("Resource", each).get("value") if isinstance(each, dict) else each
+            for each in _values(resource, path)
+        ]
+        last = path[0].part("value") or path[0]
+    else:
+        values, last = _values(resource, path), path[-1]
+    values = [each for each in values if each is not None]
+    if filter.operator == "pr":
+        return bool(values)
+    if filter.value is None:
+        return not values if filter.operator == "eq" else bool(values)
+    if filter.operator == "ne":
+        return not any(_holds(last, "eq", each, filter.value) for each in values)
+    return any(_holds(last, filter.operator, each, filter.value) for each in values)
+
+
+def _holds(attribute: Attribute, operator: str, value: object, wanted: Literal) -> bool:
+    if isinstance(value, bool) or isinstance(wanted, bool):
+        return operator == "eq" and value is wanted
+    if isinstance(value, int | float) and isinstance(wanted, int | float):
+        return _ordered(operator, value, wanted)
+    if not isinstance(value, str) or not isinstance(wanted, str):
+        return False
+    if not attribute.exact:
+        value, wanted = value.casefold(), wanted.casefold()
+    return _ORDER[operator](value, wanted)
+
+
+def _ordered(operator: str, value: float, wanted: float) -> bool:
+    if operator == "eq":
+        return value == wanted
+    if operator in {"gt", "ge"}:
+        return value > wanted or (operator == "ge" and value == wanted)
+    return operator in {"lt", "le"} and (value < wanted or (operator == "le" and value == wanted))
+
+
+def _values(resource: Mapping[str, object], path: tuple[Attribute, ...]) -> list[object]:
+    found: list[object] = [resource]
+    for attribute in path:
+        below: list[object] = []
+        for each in found:
+            value = cast("Resource", each).get(attribute.name) if isinstance(each, dict) else None
+            below += cast("list[object]", value) if isinstance(value, list) else [value]
+        found = below
+    return [each for each in found if each is not None]
+
+
+def _part_of(attribute: Attribute, text: str) -> tuple[Attribute, ...] | None:
+    part = attribute.part(text)
+    return None if part is None else (part,)
+
+
+class _Parser:
+    """A recursive descent through the tokens of one filter."""
+
+    def __init__(
+        self, text: str, find: Callable[[str], tuple[Attribute, ...] | None], kind: str
+    ) -> None:
+        self._text, self._find, self._kind = text, find, kind
+        self._compared = 0
+        self._at = 0
+        self.next: tuple[str, str] | None = None
+        if len(text) > LONGEST:
+            self.wrong(f"it has more than {LONGEST} characters")
+        self._advance()
+
+    def wrong(self, why: str = "it is not as RFC 7644 section 3.4.2.2 defines") -> NoReturn:
+        """Raise Refused."""
+        refuse(self._kind, f"the filter is invalid: {why}")
+
+    def take(self) -> tuple[str, str]:
+        """Return the token at hand and read the next."""
+        token = self.next
+        if token is None:
+            self.wrong()
+        self._advance()
+        return token
+
+    def either(self, depth: int) -> Filter:
+        """Parse alternatives, joined by `or`."""
+        parts = [self._both(depth)]
+        while self._word() == "or":
+            self.take()
+            parts.append(self._both(depth))
+        return parts[0] if len(parts) == 1 else Either(parts)
+
+    def _both(self, depth: int) -> Filter:
+        parts = [self._one(depth)]
+        while self._word() == "and":
+            self.take()
+            parts.append(self._one(depth))
+        return parts[0] if len(parts) == 1 else Both(parts)
+
+    def _one(self, depth: int) -> Filter:
+        if depth > DEPTH:
+            self.wrong(f"it is nested more than {DEPTH} levels deep")
+        if self._word() == "not":
+            self.take()
+            if self.next != ("sign", "("):
+                self.wrong()
+            return Not(self._one(depth + 1))
+        if self.next == ("sign", "("):
+            self.take()
+            found = self.either(depth + 1)
+            self._close(")")
+            return found
+        return self._comparison(depth)
+
+    def _comparison(self, depth: int) -> Filter:
+        kind, name = self.take()
+        path = self._find(name) if kind == "word" else None
+        if path is None:
+            self.wrong("it names no attribute that this server knows")
+        self._compared += 1
+        if self._compared > COMPARISONS:
+            self.wrong(f"it has more than {COMPARISONS} comparisons")
+        if self.next == ("sign", "[") and len(path) == 1 and path[0].parts:
+            return self._element(path[0], depth)
+        kind, operator = self.take()
+        operator = operator.lower()
+        if kind != "word" or operator not in {*_ORDER, "ne", "pr"}:
+            self.wrong("it has no operator where one must be")
+        if operator == "pr":
+            return Compare(path, operator)
+        return Compare(path, operator, self._literal(path, operator))
+
+    def _element(self, attribute: Attribute, depth: int) -> Filter:
+        self.take()
+        outer = self._find
+        self._find = lambda part: _part_of(attribute, part)
+        found = self.either(depth + 1)
+        self._find = outer
+        self._close("]")
+        return Element(attribute, found)
+
+    def _literal(self, path: tuple[Attribute, ...], operator: str) -> Literal:
+        kind, text = self.take()
+        value: Literal
+        if kind == "text":
+            value = cast("str", json.loads(text))
+            if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+                self.wrong("a text holds U+0000 or half a surrogate pair")
+        elif kind == "number":
+            value = float(text) if "." in text else int(text)
+        elif kind == "word" and text in _LITERALS:
+            value = _LITERALS[text]
+        else:
+            self.wrong("a comparison needs a JSON value")
+        last = path[-1].part("value") or path[-1]
+        if last.type == "boolean":
+            if isinstance(value, str):
+                value = _LITERALS.get(value.lower(), value)
+            if operator not in {"eq", "ne"} or isinstance(value, str):
+                self.wrong(f"{last.name} is true or false")
+        elif isinstance(value, bool) or (value is None and operator not in {"eq", "ne"}):
+            self.wrong(f"{last.name} cannot be compared with this")
+        return value
+
+    def _close(self, sign: str) -> None:
+        if self.take() != ("sign", sign):
+            self.wrong()
+
+    def _word(self) -> str:
+        return self.next[1].lower() if self.next is not None and self.next[0] == "word" else ""
+
+    def _advance(self) -> None:
+        self.next = None
+        while self._at < len(self._text):
+            found = _TOKEN.match(self._text, self._at)
+            if found is None:
+                self.wrong()
+            self._at = found.end()
+            if found.lastgroup != "space":
+                self.next = (found.lastgroup or "", found[0])
+                return

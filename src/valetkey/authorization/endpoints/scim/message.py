@@ -1,0 +1,280 @@
+"""What a SCIM request asks for beside its resource, and how it is answered (RFC 7644)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import cast
+
+import msgspec
+
+from valetkey.authorization.actions.admin.scim import Provisioner
+from valetkey.authorization.endpoints.scim.filter import Filter, parse_filter
+from valetkey.authorization.endpoints.scim.schema import Resource, Schema, refuse
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
+from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.web.exchange import Request, Response
+from valetkey.web.form import read_query
+from valetkey.web.json_body import read_json
+
+PAGE = 100
+"""Resources of one response."""
+
+REACH = 100_000
+"""The largest `startIndex`: a list must skip all resources before it."""
+
+_MESSAGES = "urn:ietf:params:scim:api:messages:2.0:"
+_TYPE = ("content-type", "application/scim+json")
+_NO_STORE = ("cache-control", "no-store")
+_UNAUTHORIZED = 401
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_PARAMETERS = frozenset(
+    {"attributes", "excludedattributes", "filter", "sortby", "sortorder", "startindex", "count"}
+)
+_MOST_NAMES = 50
+
+NO_TOKEN = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "this needs the token of a SCIM credential, sent as Authorization: Bearer",
+    "scim.token",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A program with a credential, at one instant; `base` is the address of all resources.
+
+    `user_schema` has the attributes that are declared at that instant.
+    """
+
+    services: Services
+    actor: Provisioner
+    now: Instant
+    base: str
+    user_schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which attributes are returned: `only` these, or all `without` some (section 3.9)."""
+
+    only: frozenset[tuple[str, ...]] = frozenset()
+    without: frozenset[tuple[str, ...]] = frozenset()
+
+    def shows(self, name: str, *, asked: bool = False) -> bool:
+        """Return whether an attribute is returned; `asked` if only when it is named."""
+        if self.only or asked:
+            return any(each[0] == name for each in self.only)
+        return (name,) not in self.without
+
+    def of(self, resource: Resource) -> Resource:
+        """Return the resource with the attributes that are wanted."""
+        found: Resource = {}
+        for name, value in resource.items():
+            if name in {"schemas", "id"}:
+                found[name] = value
+            elif not self.only and (name,) not in self.without:
+                found[name] = self._parts(name, value, self.without, keep=False)
+            elif (name,) in self.only:
+                found[name] = value
+            elif any(each[0] == name for each in self.only):
+                found[name] = self._parts(name, value, self.only, keep=True)
+        return found
+
+    @staticmethod
+    def _parts(
+        name: str, value: object, named: frozenset[tuple[str, ...]], *, keep: bool
+    ) -> object:
+        if not any(each[0] == name for each in named):
+            return value
+        if isinstance(value, list):
+            return [
+                View._parts(name, each, named, keep=keep) for each in cast("list[object]", value)
+            ]
+        if not isinstance(value, dict):
+            return value
+        parts = cast("Resource", value)
+        return {part: each for part, each in parts.items() if ((name, part) in named) is keep}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A query for resources (section 3.4.2). `start` counts from 1; `count` is at most 100."""
+
+    filter: Filter | None = None
+    descending: bool = False
+    start: int = 1
+    count: int = PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for resources of one kind, from its own address or from a bulk request."""
+
+    caller: Caller
+    view: View = View()
+    preconditions: Preconditions = NO_PRECONDITIONS
+    body: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status, and the resource or message that is returned with it."""
+
+    status: int
+    value: Resource | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def response(self) -> Response:
+        """Return it over HTTP."""
+        body = b"" if self.value is None else msgspec.json.encode(self.value)
+        kind = () if self.value is None else (_TYPE,)
+        return Response(self.status, body, (*kind, _NO_STORE, *self.headers.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ScimErrors:
+    """Refusals as SCIM errors (section 3.12); the reason is kept behind a reference."""
+
+    decisions: DecisionQueue
+
+    def __call__(self, request: Request, refusal: Refusal) -> Response:
+        """Return the response."""
+        reference = self.decisions.put(refusal, endpoint=request.path, at=request.at)
+        headers = [_TYPE, _NO_STORE]
+        if refusal.code.status == _UNAUTHORIZED:
+            headers.append(("www-authenticate", 'Bearer realm="scim", error="invalid_token"'))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        body = msgspec.json.encode(error(refusal, reference))
+        return Response(refusal.status or refusal.code.status, body, tuple(headers))
+
+
+def error(refusal: Refusal, reference: str = "") -> Resource:
+    """Return the error message of a refusal."""
+    kind = refusal.check.partition(".")
+    detail = f"{refusal.description} ({reference})" if reference else refusal.description
+    said: Resource = {
+        "schemas": [f"{_MESSAGES}Error"],
+        "status": str(refusal.status or refusal.code.status),
+        "detail": detail,
+    }
+    if kind[0] == "json":
+        said["scimType"] = "invalidSyntax"
+    elif kind[0] == "scim" and kind[2] in _TYPES:
+        said["scimType"] = kind[2]
+    return said
+
+
+_TYPES = frozenset(
+    {
+        *("invalidFilter", "tooMany", "uniqueness", "mutability", "invalidSyntax"),
+        *("invalidPath", "noTarget", "invalidValue"),
+    }
+)
+
+
+def listed(resources: Sequence[Resource], total: int, start: int) -> Answer:
+    """Return a list of resources (section 3.4.2)."""
+    return Answer(
+        200,
+        {
+            "schemas": [f"{_MESSAGES}ListResponse"],
+            "totalResults": total,
+            "startIndex": start,
+            "itemsPerPage": len(resources),
+            "Resources": list(resources),
+        },
+    )
+
+
+def with_meta(
+    resource: Resource, kind: str, location: str, created: Instant, changed: Instant | None
+) -> Resource:
+    """Return the resource with its `meta`, and its version as an ETag."""
+    meta: Resource = {"resourceType": kind, "created": _time(created), "location": location}
+    if changed is not None:
+        meta["lastModified"] = _time(changed)
+    return {**resource, "meta": {**meta, "version": version_of(resource)}}
+
+
+def version_of(resource: Resource) -> str:
+    """Return the ETag of a resource: of everything but its `meta` and its groups."""
+    kept = {name: value for name, value in resource.items() if name not in {"meta", "groups"}}
+    return etag_of(msgspec.json.encode(kept))
+
+
+def read_view(said: Mapping[str, object], schema: Schema) -> View:
+    """Return which attributes are wanted. Raises Refused; names that are unknown are ignored."""
+    only, without = (
+        _attributes(said.get(name), schema) for name in ("attributes", "excludedattributes")
+    )
+    if said.get("attributes") and said.get("excludedattributes"):
+        refuse("invalidValue", "attributes and excludedAttributes exclude each other")
+    # What names nothing that is known still asks for no more than the id.
+    return View(only or frozenset({("id",)} if said.get("attributes") else ()), without)
+
+
+def read_search(said: Mapping[str, object], schema: Schema) -> Search:
+    """Return the query. Raises Refused."""
+    text, by, order = said.get("filter"), said.get("sortby", "id"), said.get("sortorder")
+    if text is not None and not isinstance(text, str):
+        refuse("invalidFilter", "filter must be text")
+    found = schema.find(by) if isinstance(by, str) else None
+    if not found or found[-1].name != "id":
+        refuse("invalidValue", "sortBy must be id: other attributes have no order here")
+    if order not in {None, "ascending", "descending"}:
+        refuse("invalidValue", "sortOrder must be ascending or descending")
+    start = max(1, _whole(said, "startindex", 1))
+    if start > REACH:
+        refuse("tooMany", f"startIndex goes up to {REACH}; use a filter")
+    count = min(PAGE, max(0, _whole(said, "count", PAGE)))
+    wanted = parse_filter(text, schema) if text is not None else None
+    return Search(wanted, order == "descending", start, count)
+
+
+def query_of(request: Request) -> Mapping[str, object]:
+    """Return the parameters of the address, by names in lower case. Raises Refused."""
+    form = read_query(request.query)
+    said: dict[str, object] = {name.lower(): form.get(name) for name in form.names}
+    return {name: value for name, value in said.items() if name in _PARAMETERS}
+
+
+def search_of(request: Request) -> Mapping[str, object]:
+    """Return the parameters of a SearchRequest (section 3.4.3). Raises Refused."""
+    body = read_json(request.body)
+    if not isinstance(body, dict):
+        refuse("invalidSyntax", "the body must be a SearchRequest message")
+    said = {name.lower(): value for name, value in cast("Resource", body).items()}
+    return {name: value for name, value in said.items() if name in _PARAMETERS}
+
+
+def _attributes(said: object, schema: Schema) -> frozenset[tuple[str, ...]]:
+    if said is None:
+        return frozenset()
+    names = said.split(",") if isinstance(said, str) else said
+    if not isinstance(names, list):
+        refuse("invalidValue", "attributes must be names")
+    listed = cast("list[object]", names)
+    if len(listed) > _MOST_NAMES or not all(isinstance(each, str) for each in listed):
+        refuse("invalidValue", f"at most {_MOST_NAMES} attributes can be named")
+    found = [schema.find(str(each).strip(" ")) for each in listed]
+    return frozenset(tuple(each.name for each in path) for path in found if path)
+
+
+def _whole(said: Mapping[str, object], name: str, default: int) -> int:
+    value = said.get(name)
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    if value is None:
+        return default
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return refuse("invalidValue", f"{name} must be a whole number")
+
+
+def _time(at: Instant) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,271 @@
+"""The routes of SCIM below /scim/v2: authenticate the token, limit the rate, answer."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.actions.admin.scim import Provisioner, authenticate
+from valetkey.authorization.endpoints.scim import bulk, resources
+from valetkey.authorization.endpoints.scim.groups import Groups
+from valetkey.authorization.endpoints.scim.message import (
+    NO_TOKEN,
+    PAGE,
+    Answer,
+    Asked,
+    Caller,
+    ScimErrors,
+    listed,
+    query_of,
+    read_search,
+    read_view,
+    search_of,
+)
+from valetkey.authorization.endpoints.scim.resources import Kind
+from valetkey.authorization.endpoints.scim.schema import CORE, GROUP, Resource, user_schema
+from valetkey.authorization.endpoints.scim.users import Users, not_found
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.kernel.moment import minutes
+from valetkey.kernel.preconditions import preconditions
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Endpoint, Request, Response
+from valetkey.web.json_body import read_json
+from valetkey.web.rate_limit import Buckets
+from valetkey.web.router import Body, Route
+
+PREFIX = "/scim/v2"
+_BEARER = "bearer "
+_NOTED_EVERY = 60
+_LEFT_OUT = ("Me", ".search")
+"""Endpoints that RFC 7644 defines and this server does not have."""
+
+_Work = Callable[[Request, Caller], Awaitable[Answer]]
+
+
+def routes(services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
+    """Return the routes; none unless SCIM is enabled."""
+    if not services.settings.scim.enabled:
+        return ()
+    refuse = ScimErrors(decisions)
+    scim = _Scim(services, Buckets(services.settings.scim.requests_per_minute, minutes(1)))
+    found = [
+        Route(f"{PREFIX}/Bulk", {"POST": scim.at(scim.bulk)}, refuse, Body.JSON),
+        *(
+            Route(f"{PREFIX}/{path}", {"GET": scim.at(work)}, refuse)
+            for path, work in scim.descriptions().items()
+        ),
+    ]
+    for plural in ("Users", "Groups"):
+        path = f"{PREFIX}/{plural}"
+        one: dict[str, Endpoint] = {
+            method: scim.at(scim.one(plural, method))
+            for method in ("GET", "PUT", "PATCH", "DELETE")
+        }
+        several = {"GET": scim.at(scim.search(plural)), "POST": scim.at(scim.one(plural, "POST"))}
+        found += [
+            Route(path, several, refuse, Body.JSON),
+            Route(f"{path}/.search", {"POST": scim.at(scim.search(plural))}, refuse, Body.JSON),
+            Route(f"{path}/{{id}}", one, refuse, Body.JSON),
+        ]
+    elsewhere = {method: scim.at(_nothing) for method in ("GET", "POST")}
+    return (
+        *found,
+        Route(f"{PREFIX}/{{+rest}}", elsewhere, refuse, Body.JSON),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scim:
+    """The endpoints. They ignore cookies: no page can act through a browser."""
+
+    services: Services
+    buckets: Buckets
+
+    @property
+    def base(self) -> str:
+        """The address of all resources."""
+        return f"{self.services.settings.authorization.url}{PREFIX}"
+
+    def at(self, work: _Work) -> Endpoint:
+        """Return the endpoint that runs `work` for an authenticated caller."""
+
+        async def answer(request: Request) -> Response:
+            caller = await self._caller(request)
+            self._limit(caller)
+            return (await work(request, caller)).response()
+
+        return answer
+
+    def search(self, plural: str) -> _Work:
+        """Answer a query in the address, or in the body of a SearchRequest."""
+
+        async def work(request: Request, caller: Caller) -> Answer:
+            kind = _kinds(caller)[plural]
+            said = query_of(request) if request.method == "GET" else search_of(request)
+            asked = Asked(caller, read_view(said, kind.schema))
+            return await resources.search(kind, asked, read_search(said, kind.schema))
+
+        return work
+
+    def one(self, plural: str, method: str) -> _Work:
+        """Create a resource, or answer about the one in the path."""
+
+        async def work(request: Request, caller: Caller) -> Answer:
+            kind = _kinds(caller)[plural]
+            wanted = preconditions(
+                request.headers.all("if-match"), request.headers.all("if-none-match")
+            )
+            asked = Asked(caller, read_view(query_of(request), kind.schema), wanted)
+            name = request.arguments.get("id", "")
+            if method == "GET":
+                return await resources.read(kind, asked, name)
+            if method != "DELETE":
+                asked = replace(asked, body=read_json(request.body))
+            return await resources.perform(kind, method, name, asked)
+
+        return work
+
+    async def bulk(self, request: Request, caller: Caller) -> Answer:
+        """Run a bulk request; each of its operations counts for the limit."""
+
+        async def perform(method: str, plural: str, id: str, asked: Asked) -> Answer:
+            self._limit(caller)
+            found = _kinds(caller).get(plural)
+            if found is None:
+                raise not_found()
+            return await resources.perform(found, method, id, asked)
+
+        return await bulk.run(Asked(caller, body=read_json(request.body)), perform)
+
+    def descriptions(self) -> Mapping[str, _Work]:
+        """Return what describes this server, by path (RFC 7644 section 4)."""
+
+        async def configuration(request: Request, caller: Caller) -> Answer:
+            del request, caller
+            return Answer(200, self._configuration())
+
+        def types(caller: Caller) -> Mapping[str, Resource]:
+            return {kind.schema.name: self._type(kind) for kind in _kinds(caller).values()}
+
+        def schemas(caller: Caller) -> Mapping[str, Resource]:
+            return {
+                urn: kind.schema.document(urn, f"{self.base}/Schemas/{urn}")
+                for kind in _kinds(caller).values()
+                for urn in (kind.schema.urn, *kind.schema.extensions)
+            }
+
+        return {
+            "ServiceProviderConfig": configuration,
+            "ResourceTypes": _list(types),
+            "ResourceTypes/{id}": _one_of(types),
+            "Schemas": _list(schemas),
+            "Schemas/{id}": _one_of(schemas),
+        }
+
+    async def _caller(self, request: Request) -> Caller:
+        sent = request.headers.get("authorization") or ""
+        text = sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
+        store, key, now = self.services.store, self.services.fingerprints, request.at
+        found, declared = await store.read(
+            lambda tx: (authenticate(tx, key, text, now), tx.declarations.attributes())
+        )
+        if found is None:
+            raise Refused(NO_TOKEN)
+        actor = Provisioner(found.id)
+        if found.last_used_at is None or found.last_used_at + _NOTED_EVERY <= now:
+            await store.write(
+                lambda tx: tx.scim_credentials.note_use(found.id, now), done_by=actor.done_by
+            )
+        return Caller(self.services, actor, now, self.base, user_schema(declared))
+
+    def _limit(self, caller: Caller) -> None:
+        wait = self.buckets.take(caller.actor.credential_id, caller.now)
+        if wait:
+            raise Refused(
+                Refusal(
+                    ErrorCode.SLOW_DOWN,
+                    "this credential sends too many requests",
+                    "scim.rate",
+                    retry_after=wait,
+                )
+            )
+
+    def _type(self, kind: Kind) -> Resource:
+        schema = kind.schema
+        return {
+            "schemas": [f"{CORE}ResourceType"],
+            "id": schema.name,
+            "name": schema.name,
+            "description": schema.description,
+            "endpoint": f"/{kind.plural}",
+            "schema": schema.urn,
+            "schemaExtensions": [{"schema": urn, "required": False} for urn in schema.extensions],
+            "meta": {
+                "resourceType": "ResourceType",
+                "location": f"{self.base}/ResourceTypes/{schema.name}",
+            },
+        }
+
+    def _configuration(self) -> Resource:
+        return {
+            "schemas": [f"{CORE}ServiceProviderConfig"],
+            "patch": {"supported": True},
+            "bulk": {
+                "supported": True,
+                "maxOperations": bulk.MOST,
+                "maxPayloadSize": bulk.BYTES,
+            },
+            "filter": {"supported": True, "maxResults": PAGE},
+            "changePassword": {"supported": False},
+            "sort": {"supported": True},
+            "etag": {"supported": True},
+            "authenticationSchemes": [
+                {
+                    "type": "oauthbearertoken",
+                    "name": "Bearer token",
+                    "description": "The token of a SCIM credential of this server.",
+                    "primary": True,
+                }
+            ],
+            "meta": {
+                "resourceType": "ServiceProviderConfig",
+                "location": f"{self.base}/ServiceProviderConfig",
+            },
+        }
+
+
+async def _nothing(request: Request, caller: Caller) -> Answer:
+    del caller
+    if request.path.removeprefix(f"{PREFIX}/") in _LEFT_OUT:
+        # RFC 7644 sections 3.11 and 3.12 ask for this status.
+        detail = "this server has no such endpoint of SCIM"
+        refusal = Refusal(ErrorCode.INVALID_REQUEST, detail, "scim.left_out", status=501)
+        raise Refused(refusal)
+    raise not_found()
+
+
+def _kinds(caller: Caller) -> Mapping[str, Kind]:
+    """Return users and groups by the word of their path."""
+    return {"Users": Users(caller.user_schema), "Groups": Groups(GROUP)}
+
+
+def _list(make: Callable[[Caller], Mapping[str, Resource]]) -> _Work:
+    async def work(request: Request, caller: Caller) -> Answer:
+        if "filter" in query_of(request):
+            # RFC 7644 section 4: nobody shall believe that a filter narrowed this list.
+            raise Refused(
+                Refusal(ErrorCode.FORBIDDEN, "this list takes no filter", "scim.filtered")
+            )
+        found = list(make(caller).values())
+        return listed(found, len(found), 1)
+
+    return work
+
+
+def _one_of(make: Callable[[Caller], Mapping[str, Resource]]) -> _Work:
+    async def work(request: Request, caller: Caller) -> Answer:
+        one = make(caller).get(request.arguments["id"])
+        if one is None:
+            raise not_found()
+        return Answer(200, one)
+
+    return work

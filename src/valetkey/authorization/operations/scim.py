@@ -1,0 +1,221 @@
+"""Operations on the credentials of programs that provision users by SCIM."""
+
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.actions.admin import scim
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.model.account.scim import ScimCredential
+from valetkey.authorization.model.event.administration import (
+    ScimCredentialEnded,
+    ScimCredentialIssued,
+    ScimCredentialRotated,
+)
+from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.operation import (
+    Call,
+    Operation,
+    Result,
+    reads,
+    unchecked_write,
+)
+from valetkey.authorization.operations.records import Moment, Name
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.secret import Prefix
+
+_ALL = "/scim-credentials"
+_ONE = f"{_ALL}/{{credential_id}}"
+_MISSING = "there is no such credential that works; see: valetkey scim list"
+
+
+class ScimCredentialShown(msgspec.Struct, frozen=True):
+    """A SCIM credential, without its token."""
+
+    id: str
+    name: str
+    created_at: Moment
+    rotated_at: Moment | None
+    last_used_at: Moment | None
+
+
+class ScimCredentialList(msgspec.Struct, frozen=True):
+    """SCIM credentials that work, oldest first."""
+
+    items: list[ScimCredentialShown]
+
+
+class ScimCredentialWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A new SCIM credential."""
+
+    name: Annotated[Name, msgspec.Meta(description="The directory that uses it, such as Okta.")]
+
+
+class ScimRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another token for a SCIM credential."""
+
+    previous_lives: Annotated[
+        int,
+        msgspec.Meta(ge=0, le=2_592_000, description="Seconds for which the old token works."),
+    ] = 86_400
+
+
+class ScimCredentialMade(msgspec.Struct, frozen=True):
+    """A SCIM credential with its new token, shown this once."""
+
+    token: str
+    record: ScimCredentialShown
+
+
+def list_scim_credentials(tx: Transaction, call: Call) -> ScimCredentialList:
+    """List the SCIM credentials that work."""
+    del call
+    return ScimCredentialList([_shown(each) for each in tx.scim_credentials.live(scim.MOST)])
+
+
+def create_scim_credential(
+    tx: Transaction, call: Call
+) -> ScimCredentialMade | tuple[MetadataError, ...]:
+    """Issue a credential for a directory."""
+    scim.require_to_manage(tx, call.actor)
+    name = call.input(ScimCredentialWanted).name
+    credential = ScimCredential(call.new_id("sc"), name, call.now)
+    token = call.new_secret(Prefix.SCIM_TOKEN)
+    if faults := scim.issue(tx, call.services.fingerprints, credential, token):
+        return faults
+    return ScimCredentialMade(token.reveal(), _shown(credential))
+
+
+def rotate_scim_credential(tx: Transaction, call: Call) -> ScimCredentialMade:
+    """Replace the token of a credential. Refused: not found."""
+    scim.require_to_manage(tx, call.actor)
+    named, key = call.named("credential_id"), call.services.fingerprints
+    token, keep = call.new_secret(Prefix.SCIM_TOKEN), call.input(ScimRotation).previous_lives
+    rotated = scim.rotate(tx, key, named, token, Lifetime(keep), call.now)
+    credential = tx.scim_credentials.find(named)
+    if not rotated or credential is None:
+        raise _no_such_credential()
+    return ScimCredentialMade(token.reveal(), _shown(credential))
+
+
+def end_scim_credential(tx: Transaction, call: Call) -> Result:
+    """End a credential. Refused: not found."""
+    # First, as decision 0015 orders locks.
+    tx.scim_credentials.hold_alone()
+    scim.require_to_manage(tx, call.actor)
+    if not scim.end(tx, call.named("credential_id"), call.now):
+        raise _no_such_credential()
+    return Result()
+
+
+def _shown(credential: ScimCredential) -> ScimCredentialShown:
+    return ScimCredentialShown(
+        credential.id,
+        credential.name,
+        credential.created_at,
+        credential.rotated_at,
+        credential.last_used_at,
+    )
+
+
+def _no_such_credential() -> Refused:
+    return Refused(
+        Refusal(ErrorCode.NOT_FOUND, "there is no such credential that works", "admin.scim")
+    )
+
+
+LIST_SCIM_CREDENTIALS = Operation(
+    "list_scim_credentials",
+    "GET",
+    _ALL,
+    Permission.READ,
+    "Credentials for provisioning by SCIM",
+    reads(list_scim_credentials),
+    gives=ScimCredentialList,
+    commands=(
+        Command(
+            "scim list",
+            columns=(
+                ("ID", "id"),
+                ("NAME", "name"),
+                ("CREATED", "created_at"),
+                ("ROTATED", "rotated_at"),
+                ("LAST USED", "last_used_at"),
+            ),
+            empty="There are none. Next: valetkey scim create --help",
+        ),
+    ),
+)
+
+CREATE_SCIM_CREDENTIAL = Operation(
+    "create_scim_credential",
+    "POST",
+    _ALL,
+    Permission.KEYS,
+    "Create a credential for provisioning by SCIM; its token is shown this once",
+    unchecked_write(create_scim_credential),
+    description="It can change users without a role, and groups. Needs `people` too.",
+    takes=ScimCredentialWanted,
+    gives=ScimCredentialMade,
+    status=201,
+    event=ScimCredentialIssued,
+    recent=True,
+    commands=(
+        Command(
+            "scim create",
+            help="The token is printed once. Set scim.enabled to serve /scim/v2.",
+            example="Okta",
+            options=(Option("name", argument=True),),
+            done="{token}",
+            note="It works until it is rotated or ended. It is shown only now.",
+        ),
+    ),
+)
+
+ROTATE_SCIM_CREDENTIAL = Operation(
+    "rotate_scim_credential",
+    "POST",
+    f"{_ONE}/rotate",
+    Permission.KEYS,
+    "Replace the token of a SCIM credential, shown this once",
+    unchecked_write(rotate_scim_credential),
+    description="The names that the directory gave users and groups stay. Needs `people` too.",
+    takes=ScimRotation,
+    gives=ScimCredentialMade,
+    refuses=(404,),
+    event=ScimCredentialRotated,
+    recent=True,
+    commands=(
+        Command(
+            "scim rotate",
+            done="{token}",
+            note="The token before works for as long as --previous-lives says.",
+            missing=_MISSING,
+        ),
+    ),
+)
+
+END_SCIM_CREDENTIAL = Operation(
+    "end_scim_credential",
+    "DELETE",
+    _ONE,
+    Permission.KEYS,
+    "End a SCIM credential: its tokens stop working at once",
+    unchecked_write(end_scim_credential),
+    description="Its users and groups stay. Needs `people` too.",
+    status=204,
+    refuses=(404,),
+    event=ScimCredentialEnded,
+    recent=True,
+    commands=(Command("scim end", done="It has ended.", missing=_MISSING),),
+)
+
+SCIM = (
+    LIST_SCIM_CREDENTIALS,
+    CREATE_SCIM_CREDENTIAL,
+    ROTATE_SCIM_CREDENTIAL,
+    END_SCIM_CREDENTIAL,
+)

@@ -1,0 +1,336 @@
+"""Store of SCIM credentials, and of what each of them calls users and groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valetkey.authorization.model.account.scim import ScimCredential, ScimGroup, ScimUser
+from valetkey.authorization.model.account.user import Uid, fold
+from valetkey.authorization.storage.administration.groups import GROUPS
+from valetkey.authorization.storage.users import USERS
+from valetkey.database.engine import Connection, Row
+from valetkey.database.record import Column, Record
+from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.secret import Fingerprint
+
+_NOTED_EVERY = 60
+_KEPT = days(90)
+_COUNTED = 1_000_000
+"""Maximum number of users or groups that a list counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScimCredentials:
+    """Issue, rotate and end credentials. Ended ones are kept for 90 days."""
+
+    db: Connection
+
+    def hold(self) -> None:
+        """Block endings of credentials until the transaction ends: for those that use one."""
+        self.db.share("SELECT -3")
+
+    def hold_alone(self) -> None:
+        """Wait for transactions that use a credential, and block new ones: for endings."""
+        self.db.exclude("SELECT -3")
+
+    def issue(self, credential: ScimCredential, print_: Fingerprint) -> None:
+        """Insert the credential."""
+        _CREDENTIALS.send(
+            self.db,
+            "INSERT INTO scim_credentials (*, token_print) VALUES (*, :print)",
+            credential,
+            print=print_,
+        )
+
+    def find(self, id: str) -> ScimCredential | None:
+        """Return the credential, ended or not."""
+        return _CREDENTIALS.find(self.db, "SELECT * FROM scim_credentials WHERE id = :id", id=id)
+
+    def find_by_print(self, print_: Fingerprint, now: Instant) -> ScimCredential | None:
+        """Return the live credential whose token, or previous token, has this fingerprint."""
+        return _CREDENTIALS.find(
+            self.db,
+            "SELECT * FROM scim_credentials WHERE ended_at IS NULL AND (token_print = :print"
+            " OR (previous_print = :print AND previous_until > :now))",
+            print=print_,
+            now=now,
+        )
+
+    def live(self, limit: int) -> Sequence[ScimCredential]:
+        """Return at most `limit` live credentials, oldest first."""
+        return _CREDENTIALS.all(
+            self.db,
+            "SELECT * FROM scim_credentials WHERE ended_at IS NULL ORDER BY created_at, id"
+            " LIMIT :limit",
+            limit=limit,
+        )
+
+    def rotate(self, id: str, print_: Fingerprint, until: Instant, now: Instant) -> bool:
+        """Replace the token; the one before works `until` then. False if the credential ended."""
+        rotated = self.db.run(
+            "UPDATE scim_credentials SET previous_print = token_print, previous_until = :until,"
+            " token_print = :print, rotated_at = :now WHERE id = :id AND ended_at IS NULL",
+            id=id,
+            print=print_,
+            until=until,
+            now=now,
+        )
+        return rotated == 1
+
+    def end(self, id: str, now: Instant) -> bool:
+        """End the credential, after `hold_alone`. Exactly one concurrent caller gets True."""
+        ended = self.db.run(
+            "UPDATE scim_credentials SET ended_at = :now WHERE id = :id AND ended_at IS NULL",
+            id=id,
+            now=now,
+        )
+        return ended == 1
+
+    def note_use(self, id: str, now: Instant) -> None:
+        """Record that it was used; at most once a minute."""
+        self.db.send(
+            "UPDATE scim_credentials SET last_used_at = :now"
+            " WHERE id = :id AND (last_used_at IS NULL OR last_used_at <= :before)",
+            id=id,
+            now=now,
+            before=now - _NOTED_EVERY,
+        )
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` names of credentials that ended 90 days ago, then these."""
+        before = now - _KEPT
+        gone = self.db.run(
+            "DELETE FROM scim_users WHERE (credential_id, uid) IN"
+            " (SELECT u.credential_id, u.uid FROM scim_credentials c"
+            " JOIN scim_users u ON u.credential_id = c.id"
+            " WHERE c.ended_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+        gone += self.db.run(
+            "DELETE FROM scim_groups WHERE (credential_id, group_id) IN"
+            " (SELECT g.credential_id, g.group_id FROM scim_credentials c"
+            " JOIN scim_groups g ON g.credential_id = c.id"
+            " WHERE c.ended_at <= :before LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+        return gone or self.db.run(
+            "DELETE FROM scim_credentials WHERE ended_at <= :before", before=before
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScimUsers:
+    """Users as one credential sees them; removed ones are not found."""
+
+    db: Connection
+    credential: str
+
+    def find(self, uid: Uid) -> ScimUser | None:
+        """Return the user with this uid."""
+        return _USERS.find(
+            self.db,
+            "SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
+            " AND scim_users.credential_id = :credential"
+            " WHERE users.uid = :uid AND NOT EXISTS (SELECT 1 FROM account_removals"
+            " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)",
+            credential=self.credential,
+            uid=uid,
+        )
+
+    def named(self, user_name: str) -> Uid | None:
+        """Return the user with this `userName`, in any spelling."""
+        row = self.db.row(
+            "SELECT uid FROM scim_users WHERE credential_id = :credential AND user_name_key = :key",
+            credential=self.credential,
+            key=fold(user_name),
+        )
+        return None if row is None else Uid(row[0])
+
+    def external(self, external_id: str) -> Uid | None:
+        """Return the user with this `externalId`, which is not ""."""
+        row = self.db.row(
+            "SELECT uid FROM scim_users WHERE credential_id = :credential"
+            " AND external_id = :external_id AND external_id <> ''",
+            credential=self.credential,
+            external_id=external_id,
+        )
+        return None if row is None else Uid(row[0])
+
+    def page(self, offset: int, limit: int) -> Sequence[ScimUser]:
+        """Return at most `limit` users by uid, after the first `offset`."""
+        return _USERS.all(
+            self.db,
+            "SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
+            " AND scim_users.credential_id = :credential"
+            " WHERE users.uid > 0 AND NOT EXISTS (SELECT 1 FROM account_removals"
+            " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)"
+            " ORDER BY users.uid LIMIT :limit OFFSET :offset",
+            credential=self.credential,
+            limit=limit,
+            offset=offset,
+        )
+
+    def page_back(self, offset: int, limit: int) -> Sequence[ScimUser]:
+        """Return at most `limit` users by descending uid, after the first `offset`."""
+        return _USERS.all(
+            self.db,
+            "SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
+            " AND scim_users.credential_id = :credential"
+            " WHERE users.uid > 0 AND NOT EXISTS (SELECT 1 FROM account_removals"
+            " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)"
+            " ORDER BY users.uid DESC LIMIT :limit OFFSET :offset",
+            credential=self.credential,
+            limit=limit,
+            offset=offset,
+        )
+
+    def count(self) -> int:
+        """Count the users, up to a million."""
+        all_of_them = self.db.row(
+            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :limit) AS counted", limit=_COUNTED
+        )
+        removed = self.db.row(
+            "SELECT count(*) FROM (SELECT uid FROM account_removals"
+            " WHERE done_at IS NOT NULL ORDER BY done_at LIMIT :limit) AS counted",
+            limit=_COUNTED,
+        )
+        return _difference(all_of_them, removed)
+
+    def name(self, uid: Uid, user_name: str, external_id: str) -> bool:
+        """Set what the credential calls the user. False if it calls another one so."""
+        self.db.run(
+            "DELETE FROM scim_users WHERE credential_id = :credential AND uid = :uid",
+            credential=self.credential,
+            uid=uid,
+        )
+        named = self.db.run(
+            "INSERT INTO scim_users (credential_id, uid, user_name, user_name_key, external_id)"
+            " VALUES (:credential, :uid, :user_name, :key, :external_id) ON CONFLICT DO NOTHING",
+            credential=self.credential,
+            uid=uid,
+            user_name=user_name,
+            key=fold(user_name),
+            external_id=external_id,
+        )
+        return named == 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScimGroups:
+    """Groups as one credential sees them; deleted ones are not found."""
+
+    db: Connection
+    credential: str
+
+    def find(self, group_id: str) -> ScimGroup | None:
+        """Return the group with this id."""
+        return _GROUPS.find(
+            self.db,
+            "SELECT * FROM user_groups LEFT JOIN scim_groups"
+            " ON scim_groups.group_id = user_groups.id"
+            " AND scim_groups.credential_id = :credential"
+            " WHERE user_groups.id = :id AND user_groups.deleted_at IS NULL",
+            credential=self.credential,
+            id=group_id,
+        )
+
+    def named(self, display_name: str) -> str | None:
+        """Return the id of the group with this `displayName`, in any spelling."""
+        row = self.db.row(
+            "SELECT group_id FROM scim_groups WHERE credential_id = :credential"
+            " AND display_name_key = :key",
+            credential=self.credential,
+            key=fold(display_name),
+        )
+        return None if row is None else str(row[0])
+
+    def external(self, external_id: str) -> str | None:
+        """Return the id of the group with this `externalId`, which is not ""."""
+        row = self.db.row(
+            "SELECT group_id FROM scim_groups WHERE credential_id = :credential"
+            " AND external_id = :external_id AND external_id <> ''",
+            credential=self.credential,
+            external_id=external_id,
+        )
+        return None if row is None else str(row[0])
+
+    def page(self, offset: int, limit: int) -> Sequence[ScimGroup]:
+        """Return at most `limit` groups by id, after the first `offset`."""
+        return _GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups LEFT JOIN scim_groups"
+            " ON scim_groups.group_id = user_groups.id"
+            " AND scim_groups.credential_id = :credential"
+            " WHERE user_groups.id > '' AND user_groups.deleted_at IS NULL"
+            " ORDER BY user_groups.id LIMIT :limit OFFSET :offset",
+            credential=self.credential,
+            limit=limit,
+            offset=offset,
+        )
+
+    def page_back(self, offset: int, limit: int) -> Sequence[ScimGroup]:
+        """Return at most `limit` groups by descending id, after the first `offset`."""
+        return _GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups LEFT JOIN scim_groups"
+            " ON scim_groups.group_id = user_groups.id"
+            " AND scim_groups.credential_id = :credential"
+            " WHERE user_groups.id > '' AND user_groups.deleted_at IS NULL"
+            " ORDER BY user_groups.id DESC LIMIT :limit OFFSET :offset",
+            credential=self.credential,
+            limit=limit,
+            offset=offset,
+        )
+
+    def count(self) -> int:
+        """Count the groups, up to a million."""
+        all_of_them = self.db.row(
+            "SELECT count(*) FROM (SELECT id FROM user_groups LIMIT :limit) AS counted",
+            limit=_COUNTED,
+        )
+        deleted = self.db.row(
+            "SELECT count(*) FROM (SELECT id FROM user_groups"
+            " WHERE deleted_at IS NOT NULL LIMIT :limit) AS counted",
+            limit=_COUNTED,
+        )
+        return _difference(all_of_them, deleted)
+
+    def name(self, group_id: str, display_name: str, external_id: str) -> bool:
+        """Set what the credential calls the group. False if it calls another one so."""
+        self.db.run(
+            "DELETE FROM scim_groups WHERE credential_id = :credential AND group_id = :id",
+            credential=self.credential,
+            id=group_id,
+        )
+        named = self.db.run(
+            "INSERT INTO scim_groups"
+            " (credential_id, group_id, display_name, display_name_key, external_id)"
+            " VALUES (:credential, :id, :display_name, :key, :external_id)"
+            " ON CONFLICT DO NOTHING",
+            credential=self.credential,
+            id=group_id,
+            display_name=display_name,
+            key=fold(display_name),
+            external_id=external_id,
+        )
+        return named == 1
+
+
+def _difference(every: Row | None, gone: Row | None) -> int:
+    return 0 if every is None or gone is None else max(0, int(every[0]) - int(gone[0]))
+
+
+_CREDENTIALS = Record(ScimCredential, "scim_credentials")
+_USERS = Record(
+    ScimUser,
+    user=USERS,
+    user_name=Column(sql="coalesce(scim_users.user_name, '')"),
+    external_id=Column(sql="coalesce(scim_users.external_id, '')"),
+)
+_GROUPS = Record(
+    ScimGroup,
+    group=GROUPS,
+    display_name=Column(sql="coalesce(scim_groups.display_name, '')"),
+    external_id=Column(sql="coalesce(scim_groups.external_id, '')"),
+)

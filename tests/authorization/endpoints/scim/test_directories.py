@@ -1,0 +1,257 @@
+"""SCIM as common directories speak it: Okta's and Entra ID's requests, at one server each."""
+
+import asyncio
+from pathlib import Path
+
+from tests.authorization.endpoints.scim.directory import Directory, directory, tell
+from tests.authorization.endpoints.world import ADA
+from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.event.actor import by_scim
+from valetkey.authorization.operations.scim import (
+    END_SCIM_CREDENTIAL,
+    ROTATE_SCIM_CREDENTIAL,
+    ScimCredentialMade,
+    ScimRotation,
+)
+from valetkey.kernel.moment import Instant
+
+EXTENSION = "urn:ietf:params:scim:schemas:extension:valetkey:2.0:User"
+ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
+
+
+def test_directories_provision_users_and_groups(tmp_path: Path, database_url: str) -> None:
+    stories = (_okta, _entra, _attributes, _members, _bulk, _lists, _versions, _credentials)
+    asyncio.run(tell(tmp_path, database_url, *stories))
+
+
+async def _okta(it: Directory) -> None:
+    assert await it.find("Users", 'userName eq "grace@example.com"') == []
+    made = await it.user(
+        name={"givenName": "Grace", "familyName": "Hopper"},
+        emails=[{"primary": True, "value": "grace@example.com", "type": "work"}],
+        displayName="Grace Hopper",
+        locale="en-US",
+        externalId="00ujl29u0le5T6Aj10h7",
+        groups=[],
+        password="1mz050nq",
+        active=True,
+    )
+    assert made["userName"] == "grace@example.com"
+    assert "password" not in made
+    user = await it.it.read(lambda tx: tx.users.find_by_email("grace@example.com"))
+    assert user is not None
+    assert (user.username, user.name) == ("grace", "Grace Hopper")
+    assert user.email_verified_at is not None
+    assert await it.it.read(lambda tx: tx.users.password_hash(user.uid)) is None
+    # Okta reads the whole user, changes it, and sends it back.
+    path = f"/Users/{made['id']}"
+    read = (await it.call("GET", path)).json
+    changed = await it.call("PUT", path, {**read, "displayName": "Rear Admiral Hopper"})
+    assert changed.json["displayName"] == "Rear Admiral Hopper"
+    # It disables by PATCH, and enables the same way.
+    for active in (False, True):
+        answer = await it.patch(path, {"op": "replace", "value": {"active": active}})
+        assert answer.json["active"] is active
+    events = [e for e in await it.it.event_records() if e.name.startswith("user.")]
+    assert {each.done_by for each in events} == {by_scim(it.id)}
+    assert {"user.disabled", "user.enabled", "user.changed"} <= {each.name for each in events}
+    # It pushes a group with its name, its id and its members in one operation without a path.
+    group = await it.group("Rear Admirals", made["id"])
+    said = {"id": group["id"], "displayName": "Admirals of the Rear"}
+    answer = await it.patch(f"/Groups/{group['id']}", {"op": "replace", "value": said})
+    assert answer.json["displayName"] == "Admirals of the Rear"
+    assert await it.it.read(lambda tx: tx.groups.names_of(user.uid)) == ["Rear-Admirals"]
+    (found,) = await it.find("Groups", 'displayName eq "admirals of the rear"')
+    assert found["id"] == group["id"]
+
+
+async def _entra(it: Directory) -> None:
+    # It asks for a user that exists by the address, and takes the account over.
+    (ada,) = await it.find("Users", 'userName eq "Ada@example.com"')
+    assert (ada["id"], ada["userName"]) == (str(ADA), "ada")
+    path = f"/Users/{ada['id']}"
+    answer = await it.patch(
+        path,
+        {"op": "Replace", "path": "userName", "value": "ada@example.com"},
+        {"op": "Add", "path": "externalId", "value": "ada-at-entra"},
+        {"op": "Replace", "path": "active", "value": "False"},
+        {"op": "Add", "path": 'phoneNumbers[type eq "mobile"].value', "value": "+44 20 7946 0000"},
+        {"op": "Add", "path": "name.givenName", "value": "Ada"},
+        {"op": "Add", "path": f"{ENTERPRISE}:department", "value": "Engines"},
+        {"op": "Replace", "path": 'emails[type eq "work"].value', "value": "ada@lovelace.example"},
+    )
+    told = answer.json
+    assert (told["userName"], told["active"]) == ("ada@example.com", False)
+    assert told["phoneNumbers"][0]["value"] == "+442079460000"
+    assert told["emails"][0]["value"] == "ada@lovelace.example"
+    (same,) = await it.find("Users", 'externalId eq "ada-at-entra"')
+    assert same["name"] == {"givenName": "Ada"}
+    # The mail to the old address names nobody who could have done it but the operator.
+    assert (await it.call("DELETE", path)).status == 204
+    (await it.call("GET", path)).refused(404)
+    (await it.call("DELETE", path)).refused(404)
+    assert await it.find("Users", 'externalId eq "ada-at-entra"') == []
+    assert "user.removed" in await it.it.events()
+
+
+async def _attributes(it: Directory) -> None:
+    declared = (
+        Attribute("department", "Department", {"type": "string", "maxLength": 20}),
+        Attribute("cost_centers", schema={"type": "array", "items": {"type": "integer"}}),
+        Attribute("desk", schema={"type": "object"}),
+    )
+
+    async def declare(attribute: Attribute) -> None:
+        await it.it.write(lambda tx: tx.declarations.put_attribute(attribute, Instant(1)))
+
+    for each in declared:
+        await declare(each)
+    schema = (await it.call("GET", f"/Schemas/{EXTENSION}")).json
+    assert [(a["name"], a["type"], a["multiValued"]) for a in schema["attributes"]] == [
+        ("cost_centers", "integer", True),
+        ("department", "string", False),
+    ]
+    values = {"department": "Research", "cost_centers": [7]}
+    made = await it.user("tim@example.com", **{EXTENSION: values})
+    assert made[EXTENSION] == values
+    path = f"/Users/{made['id']}"
+    answer = await it.patch(
+        path,
+        {"op": "replace", "path": f"{EXTENSION}:department", "value": "Web"},
+        {"op": "add", "path": f"{EXTENSION}:cost_centers", "value": [8]},
+    )
+    assert answer.json[EXTENSION] == {"department": "Web", "cost_centers": [7, 8]}
+    wrong = {"op": "replace", "path": f"{EXTENSION}:department", "value": "x" * 21}
+    (await it.patch(path, wrong)).refused(400, "invalidValue")
+    # A directory that does not map the extension leaves it alone.
+    said = {"userName": "tim@example.com", "displayName": "Tim"}
+    assert (await it.call("PUT", path, said)).json[EXTENSION]["department"] == "Web"
+    answer = await it.patch(path, {"op": "remove", "path": EXTENSION})
+    assert EXTENSION not in answer.json
+    only = await it.call("GET", f"{path}?attributes=userName,{EXTENSION}:department")
+    assert set(only.json) == {"schemas", "id", "userName"}
+
+
+async def _members(it: Directory) -> None:
+    ids = [(await it.user(f"m{number}@example.com"))["id"] for number in range(3)]
+    group = await it.group("Members", ids[0])
+    path = f"/Groups/{group['id']}"
+
+    async def members() -> set[str]:
+        found = (await it.call("GET", path)).json.get("members", [])
+        return {each["value"] for each in found}
+
+    add = [{"value": each, "display": "x"} for each in ids]
+    assert (await it.patch(path, {"op": "Add", "path": "members", "value": add})).status == 200
+    assert await members() == set(ids)
+    one = f'id eq "{group["id"]}" and members eq "{ids[1]}"'
+    assert len(await it.find("Groups", one)) == 1
+    gone = (
+        {"op": "remove", "path": f'members[value eq "{ids[1]}"]'},
+        {"op": "Remove", "path": "members", "value": [{"value": ids[2]}]},
+    )
+    assert (await it.patch(path, *gone)).status == 200
+    assert await members() == {ids[0]}
+    assert await it.find("Groups", one) == []
+    said = {"displayName": "Members", "members": [{"value": ids[1]}]}
+    await it.call("PUT", path, said)
+    assert await members() == {ids[1]}
+    mine = await it.call("GET", f"/Users/{ids[1]}?attributes=groups")
+    assert [each["value"] for each in mine.json["groups"]] == [group["id"]]
+    (found,) = await it.find("Groups", f'members.value eq "{ids[1]}"')
+    assert found["id"] == group["id"]
+    without = await it.call("GET", f"{path}?excludedAttributes=members")
+    assert "members" not in without.json
+    await it.patch(path, {"op": "remove", "path": "members"})
+    assert await members() == set()
+    assert (await it.call("DELETE", path)).status == 204
+    (await it.call("GET", path)).refused(404)
+
+
+async def _bulk(it: Directory) -> None:
+    refer = {"displayName": "Bulk", "members": [{"value": "bulkId:b1"}]}
+    answer = await it.bulk(
+        {"method": "POST", "path": "/Groups", "bulkId": "g", "data": refer},
+        {
+            "method": "POST",
+            "path": "/Users",
+            "bulkId": "b1",
+            "data": {"userName": "b1@example.com"},
+        },
+        {
+            "method": "POST",
+            "path": "/Users",
+            "bulkId": "b2",
+            "data": {"userName": "b1@example.com"},
+        },
+        {"method": "DELETE", "path": "/Users/12"},
+        {"method": "PATCH", "path": "/Users/bulkId:none", "data": {}},
+    )
+    by_id = {each.get("bulkId", each["method"]): each for each in answer.json["Operations"]}
+    assert {name: each["status"] for name, each in by_id.items()} == {
+        "b1": "201",
+        "g": "201",
+        "b2": "409",
+        "DELETE": "404",
+        "PATCH": "400",
+    }
+    assert by_id["b2"]["response"]["scimType"] == "uniqueness"
+    group = await it.call("GET", by_id["g"]["location"].partition("/scim/v2")[2])
+    assert group.json["members"][0]["value"] == by_id["b1"]["location"].rpartition("/")[2]
+    gone = [{"method": "DELETE", "path": f"/Users/{number}"} for number in range(1, 9)]
+    stopped = await it.bulk(*gone, failOnErrors=2)
+    assert [each["status"] for each in stopped.json["Operations"]] == ["404", "404"]
+
+
+async def _lists(it: Directory) -> None:
+    first = (await it.call("GET", "/Users?startIndex=1&count=2")).json
+    total = first["totalResults"]
+    seen = [each["id"] for each in first["Resources"]]
+    for start in range(3, total + 1, 2):
+        page = (await it.call("GET", f"/Users?startIndex={start}&count=2")).json
+        seen += [each["id"] for each in page["Resources"]]
+    assert len(seen) == len(set(seen)) == total
+    back = (await it.call("GET", "/Users?sortBy=id&sortOrder=descending")).json["Resources"]
+    assert [each["id"] for each in back] == seen[::-1]
+    none = (await it.call("GET", "/Users?count=0")).json
+    assert (none["totalResults"], none["Resources"]) == (total, [])
+    body = {"filter": 'emails[type eq "work" and value eq "grace@example.com"]'}
+    found = await it.call("POST", "/Users/.search", {**body, "attributes": ["userName"]})
+    assert [set(each) for each in found.json["Resources"]] == [{"schemas", "id", "userName"}]
+    groups = (await it.call("GET", "/Groups?attributes=displayName")).json
+    assert {each["displayName"] for each in groups["Resources"]} >= {"Bulk"}
+    both = 'userName eq "grace@example.com" or (externalId eq "x" and not (active eq true))'
+    assert len(await it.find("Users", both)) == 1
+
+
+async def _versions(it: Directory) -> None:
+    made = await it.user("ver@example.com")
+    path, version = f"/Users/{made['id']}", made["meta"]["version"]
+    said = {"userName": "ver@example.com", "displayName": "Version"}
+    changed = await it.call("PUT", path, said, if_match=version)
+    assert changed.status == 200
+    assert changed.etag == changed.json["meta"]["version"] != version
+    (await it.call("PUT", path, said, if_match=version)).refused(412)
+    (await it.call("DELETE", path, if_match=version)).refused(412)
+    assert (await it.call("DELETE", path, if_match=changed.etag)).status == 204
+
+
+async def _credentials(it: Directory) -> None:
+    """Two directories see names of their own; a rotated token works for a while, an ended not."""
+    other = await directory(it.it, "Entra")
+    made = await it.user("two@example.com", externalId="one")
+    seen = (await other.call("GET", f"/Users/{made['id']}")).json
+    assert (seen["userName"], "externalId" in seen) == ("two", False)
+    await other.patch(f"/Users/{made['id']}", {"op": "add", "value": {"externalId": "other"}})
+    assert (await it.call("GET", f"/Users/{made['id']}")).json["externalId"] == "one"
+    arguments = {"credential_id": other.id}
+    rotated = await it.it.perform(ROTATE_SCIM_CREDENTIAL, arguments, ScimRotation(60))
+    assert isinstance(rotated, ScimCredentialMade)
+    fresh = Directory(it.it, rotated.token, other.id)
+    for each in (other, fresh):
+        assert (await each.call("GET", "/Users?count=0")).status == 200
+    it.it.clock.forward(61)
+    (await other.call("GET", "/Users?count=0")).refused(401)
+    assert (await fresh.call("GET", "/Users?count=0")).status == 200
+    await it.it.perform(END_SCIM_CREDENTIAL, arguments)
+    (await fresh.call("GET", "/Users?count=0")).refused(401)
