@@ -1,26 +1,43 @@
 """SCIM as common directories speak it: Okta's and Entra ID's requests, at one server each."""
 
 import asyncio
+import json
 from pathlib import Path
 
 from tests.authorization.endpoints.scim.directory import Directory, directory, tell
 from tests.authorization.endpoints.world import ADA
+from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import by_scim
+from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.scim import (
     END_SCIM_CREDENTIAL,
     ROTATE_SCIM_CREDENTIAL,
     ScimCredentialMade,
     ScimRotation,
 )
-from valetkey.kernel.moment import Instant
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.secret import Fingerprint
 
 EXTENSION = "urn:ietf:params:scim:schemas:extension:valetkey:2.0:User"
 ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
 
 
 def test_directories_provision_users_and_groups(tmp_path: Path, database_url: str) -> None:
-    stories = (_okta, _entra, _attributes, _members, _bulk, _lists, _versions, _credentials)
+    stories = (
+        _okta,
+        _entra,
+        _attributes,
+        _members,
+        _bulk,
+        _lists,
+        _versions,
+        _usernames,
+        _credentials,
+    )
     asyncio.run(tell(tmp_path, database_url, *stories))
 
 
@@ -49,9 +66,13 @@ async def _okta(it: Directory) -> None:
     changed = await it.call("PUT", path, {**read, "displayName": "Rear Admiral Hopper"})
     assert changed.json["displayName"] == "Rear Admiral Hopper"
     # It disables by PATCH, and enables the same way.
+    now = it.it.clock.now
+    session = Session("se_1", user.uid, now, ("pwd",), "", now, now, later(now, days(1)), None)
+    await it.it.write(lambda tx: tx.sessions.start(session, Fingerprint("print")))
     for active in (False, True):
         answer = await it.patch(path, {"op": "replace", "value": {"active": active}})
         assert answer.json["active"] is active
+        assert not await it.it.read(lambda tx: tx.sessions.live_of(user.uid, now))
     events = [e for e in await it.it.event_records() if e.name.startswith("user.")]
     assert {each.done_by for each in events} == {by_scim(it.id)}
     assert {"user.disabled", "user.enabled", "user.changed"} <= {each.name for each in events}
@@ -86,7 +107,6 @@ async def _entra(it: Directory) -> None:
     assert told["emails"][0]["value"] == "ada@lovelace.example"
     (same,) = await it.find("Users", 'externalId eq "ada-at-entra"')
     assert same["name"] == {"givenName": "Ada"}
-    # The mail to the old address names nobody who could have done it but the operator.
     assert (await it.call("DELETE", path)).status == 204
     (await it.call("GET", path)).refused(404)
     (await it.call("DELETE", path)).refused(404)
@@ -112,8 +132,8 @@ async def _attributes(it: Directory) -> None:
         ("department", "string", False),
     ]
     values = {"department": "Research", "cost_centers": [7]}
-    made = await it.user("tim@example.com", **{EXTENSION: values})
-    assert made[EXTENSION] == values
+    made = await it.user("tim@example.com", active="False", **{EXTENSION: values})
+    assert (made[EXTENSION], made["active"]) == (values, False)
     path = f"/Users/{made['id']}"
     answer = await it.patch(
         path,
@@ -234,6 +254,30 @@ async def _versions(it: Directory) -> None:
     (await it.call("PUT", path, said, if_match=version)).refused(412)
     (await it.call("DELETE", path, if_match=version)).refused(412)
     assert (await it.call("DELETE", path, if_match=changed.etag)).status == 204
+
+
+async def _usernames(it: Directory) -> None:
+    """A username that an administrator changed is not changed back by the next PATCH."""
+    made = await it.user("kate", emails=[{"value": "kate@example.com"}])
+    accounts, now = it.it.foundation.accounts(), it.it.clock.now
+    origin = Origin("x", it.it.foundation.issuer, "x")
+
+    def work(tx: Transaction) -> bytes:
+        user = tx.users.find_to_change(Uid(int(made["id"])))
+        assert user is not None
+        accounts.change(tx, user, UserRecord("katherine", user.email), now)
+        return export(tx, user, origin, now)
+
+    exported = json.loads(await it.it.write(work))
+    assert exported["directories"] == [{"name": "Okta", "user_name": "kate", "external_id": ""}]
+    path = f"/Users/{made['id']}"
+    answer = await it.patch(path, {"op": "replace", "path": "displayName", "value": "Kate"})
+    assert answer.json["userName"] == "kate"
+    user = await it.it.read(lambda tx: tx.users.find_by_username("katherine"))
+    assert user is not None
+    assert user.name == "Kate"
+    await it.patch(path, {"op": "replace", "path": "userName", "value": "kath"})
+    assert await it.it.read(lambda tx: tx.users.find_by_username("kath")) is not None
 
 
 async def _credentials(it: Directory) -> None:

@@ -97,6 +97,10 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
         "grants": list(_grants(tx, user, now)),
         "attributes": attributes_of(user, tx.declarations.attributes()),
         "groups": list(tx.groups.names_of(user.uid)),
+        "directories": [
+            {"name": name, "user_name": user_name, "external_id": external_id}
+            for name, user_name, external_id in tx.scim_credentials.names_of(user.uid)
+        ],
         "own_apps": [
             {
                 "client_id": each.client.id,

@@ -127,6 +127,8 @@ class Users:
         username = _free_username(tx, caller, user_name)
         record = _record(wanted, asked.body, username, email, StandardClaims.NOTHING)
         user = _made(caller.services.accounts.register(tx, record, caller.now))
+        # Before rows are changed, as decision 0015 orders locks.
+        tx.users.hold_alone(user.uid)
         self._name(tx, caller, user, wanted)
         user = self._extend(tx, caller, user, wanted)
         if wanted.get("active") is False:
@@ -174,7 +176,9 @@ class Users:
     ) -> None:
         accounts, user = caller.services.accounts, found.user
         user_name = _user_name(wanted)
-        username = user.username if "@" in user_name else user_name
+        # A username that was changed here stays until the directory changes its own name.
+        stays = "@" in user_name or user_name == found.user_name
+        username = user.username if stays else user_name
         email = _email(wanted) or user.email
         record = _record(wanted, body, username, email, user.claims)
         verified = user.email_verified_at is not None and email == user.email

@@ -95,6 +95,16 @@ class ScimCredentials:
             before=now - _NOTED_EVERY,
         )
 
+    def names_of(self, uid: Uid) -> Sequence[tuple[str, str, str]]:
+        """Return what each credential calls a user: its name, `userName` and `externalId`."""
+        rows = self.db.rows(
+            "SELECT c.name, u.user_name, u.external_id FROM scim_users u"
+            " JOIN scim_credentials c ON c.id = u.credential_id"
+            " WHERE u.uid = :uid ORDER BY c.name, c.id",
+            uid=uid,
+        )
+        return [(name, user_name, external_id) for name, user_name, external_id in rows]
+
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` names of credentials that ended 90 days ago, then these."""
         before = now - _KEPT
