@@ -161,6 +161,11 @@ def test_no_table_goes_on_naming_the_person(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         def fill(tx: Transaction) -> list[str]:
             named: list[str] = []
+            tx.db.run(
+                "INSERT INTO apis (id, key, identifier, name, access_token_format,"
+                " signing_algorithm, shares_scopes, created_at, changed_at, generation)"
+                " VALUES ('api_1', 'k', 'i', 'n', 'jwt', '', 0, 1, 1, 0)"
+            )
             for (table,) in tx.db.rows("SELECT name FROM sqlite_master WHERE type = 'table'"):
                 columns = tx.db.rows(
                     f"SELECT name, type, \"notnull\" OR pk FROM pragma_table_info('{table}')"
@@ -173,8 +178,8 @@ def test_no_table_goes_on_naming_the_person(sqlite_url: str) -> None:
                     if needed and name != "uid":
                         number = 0 if name == "generation" else 1
                         values[name] = number if kind == "BIGINT" else f"{table} x"
-                if "client_id" in values:
-                    values["client_id"] = "web1"
+                there = {"api_id": "api_1", "client_id": "web1"}
+                values |= {name: value for name, value in there.items() if name in values}
                 if table not in {*KEPT, "credentials"}:
                     marks = ", ".join(f":{name}" for name in values)
                     into = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})"
