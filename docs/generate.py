@@ -252,7 +252,7 @@ def clients() -> Iterator[str]:
             f"Client: {preset.client}",
             f"Redirect URI: path of `{preset.redirect_uri}`" if preset.redirect_uri else "",
             f"Scopes: {', '.join(f'`{name}`' for name in preset.scopes)}" if preset.scopes else "",
-            f"Tested by: `{preset.run}`" if preset.run else "Tested by: not run",
+            f"Tested by: {preset.run or 'no test'}",
         ]
         yield "\n".join(f"- {fact}" for fact in facts if fact)
         yield "Needs:\n\n" + "\n".join(f"- {need}" for need in preset.needs)

@@ -1,0 +1,116 @@
+"""Apps registered with a preset and run with the configuration that came of it, nothing more."""
+
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from tests.support.wait import CEILING, wait_until
+from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.register.client import BY_SECRET
+from valetkey.config.settings import Settings, TokenSettings
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
+from valetkey.testing.server import Servers
+
+PASSWORD = "correct horse battery staple"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A client with what its developer saw after registration: the configuration, by file."""
+
+    issuer: str
+    client_id: str
+    secret: str
+    files: Mapping[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Paste the configuration into the files it is for."""
+        for name, text in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+
+
+def register(servers: Servers, name: str, redirect_uri: str = "") -> Registered:
+    """Register an app with a preset, as the portal and `valetkey client create` do."""
+    preset = PRESETS[name]
+    metadata = preset.metadata(preset.label)
+    if redirect_uri:
+        metadata = replace(metadata, redirect_uris=(redirect_uri,))
+    metadata = preset.completed(metadata)
+    by_secret = metadata.proof in BY_SECRET
+    secret = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random).reveal() if by_secret else ""
+    client_id = fresh_id("client", SYSTEM.random)
+    client = servers.register_client(metadata, client_id, secret or None)
+    files = preset.configuration(client, client_id, servers.auth_url, secret, SYSTEM.random)
+    return Registered(servers.auth_url, client_id, secret, {file.name: file.text for file in files})
+
+
+@contextmanager
+def provider(folder: Path) -> Generator[Servers]:
+    """A server with Ada, whose email address is verified and who is in the group staff."""
+    tokens = TokenSettings(signing_algorithms=(Algorithm.ES256, Algorithm.RS256))
+    with Servers(folder, settings=Settings(tokens=tokens), with_resource=False) as servers:
+        ada = servers.register_user("ada", PASSWORD, name="Ada Lovelace")
+        now = servers.clock.now()
+        known = replace(ada, claims=StandardClaims(given_name="Ada"), email_verified_at=now)
+        assert servers.write(lambda tx: tx.users.change(known))
+        staff = Group("grp_staff", "staff", "", "", now)
+        assert servers.write(lambda tx: tx.groups.create(staff, ""))
+        assert servers.write(lambda tx: tx.groups.add(staff, ada.uid, now))
+        yield servers
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@contextmanager
+def running(
+    command: Sequence[str | Path], folder: Path, url: str, environment: Mapping[str, str]
+) -> Generator[None]:
+    """A program that answers at `url` while this lasts."""
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
+    try:
+        wait_until(lambda: process.poll() is not None or _answers(url), "the program never began")
+        assert process.poll() is None, (folder / "log").read_text()
+        yield
+    finally:
+        process.terminate()
+        process.wait(CEILING)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=CEILING).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def sign_in(tab: Page, servers: Servers) -> None:
+    """Ada signs in on the page of this server and allows what the app asks for."""
+    assert tab.url.startswith(servers.auth_url), tab.content()
+    tab.fill("#username", "ada")
+    tab.fill("#password", PASSWORD)
+    tab.click("#sign-in")
+    if tab.locator("#allow").count():
+        tab.click("#allow")

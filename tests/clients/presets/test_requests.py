@@ -1,0 +1,187 @@
+"""oauth2-proxy and kubelogin: their requests, as their source and documentation state them.
+
+Both use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic first, also
+for a client without a secret, and the body after a refusal. The code must survive that.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
+
+import pytest
+
+from tests.clients.presets.site import PASSWORD, provider, register
+from valetkey.kernel.moment import Lifetime
+from valetkey.testing.person import Page, Person
+from valetkey.testing.server import Servers
+
+VERIFIER = "v" * 43
+CHALLENGE = (
+    base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with provider(tmp_path_factory.mktemp("provider")) as found:
+        yield found
+
+
+def metadata_of(issuer: str) -> Mapping[str, str]:
+    with urllib.request.urlopen(f"{issuer}/.well-known/openid-configuration") as response:
+        found: Mapping[str, str] = json.load(response)
+    return found
+
+
+def post(
+    url: str, form: Mapping[str, str], basic: tuple[str, str] | None = None
+) -> tuple[int, Any]:
+    """Send a form as x/oauth2 does: the parts of a Basic header are form-encoded."""
+    request = urllib.request.Request(url, urlencode(form).encode())
+    if basic is not None:
+        pair = ":".join(quote_plus(part) for part in basic)
+        request.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def exchange(url: str, form: Mapping[str, str], client_id: str, secret: str) -> Mapping[str, Any]:
+    """Exchange a code, with a second try where the first way to authenticate is refused."""
+    status, said = post(url, form, (client_id, secret))
+    if status != 200:
+        in_body = {"client_id": client_id, **({"client_secret": secret} if secret else {})}
+        status, said = post(url, {**form, **in_body})
+    assert status == 200, said
+    found: Mapping[str, Any] = said
+    return found
+
+
+def claims_of(token: str) -> Mapping[str, Any]:
+    head, payload, _ = token.split(".")
+    assert json.loads(base64.urlsafe_b64decode(head + "=="))["alg"] == "RS256"
+    found: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    return found
+
+
+def allowed(servers: Servers, url: str, asked: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """Let Ada sign in and allow: the parameters with which the browser comes back."""
+    person = Person(servers.auth_url)
+    page = _sign_in(person, person.open(f"{url}?{urlencode(asked)}"))
+    assert page.location.startswith(asked["redirect_uri"]), page.text
+    back = parse_qs(urlsplit(page.location).query)
+    assert "code" in back, back
+    return back
+
+
+def _sign_in(person: Person, page: Page) -> Page:
+    page = person.sign_in(page, "ada", PASSWORD)
+    return page if page.location else person.allow(page)
+
+
+def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers) -> None:
+    callback = "http://localhost:4180/oauth2/callback"
+    app = register(servers, "oauth2-proxy", callback)
+    config = tomllib.loads(app.files["oauth2-proxy.cfg"])
+    assert len(base64.urlsafe_b64decode(config["cookie_secret"])) == 32
+    found = metadata_of(config["oidc_issuer_url"])
+    asked = {
+        "approval_prompt": "force",
+        "client_id": config["client_id"],
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": config["code_challenge_method"],
+        "nonce": "n1",
+        "redirect_uri": config["redirect_url"],
+        "response_type": "code",
+        "scope": config["scope"],
+        "state": "s1:/",
+    }
+    back = allowed(servers, found["authorization_endpoint"], asked)
+    assert back["state"] == ["s1:/"]
+    form = {
+        "code": back["code"][0],
+        "code_verifier": VERIFIER,
+        "grant_type": "authorization_code",
+        "redirect_uri": config["redirect_url"],
+    }
+    tokens = exchange(found["token_endpoint"], form, config["client_id"], config["client_secret"])
+    claims = claims_of(tokens["id_token"])
+    assert claims["groups"] == ["staff"]
+    assert (claims["email"], claims["email_verified"]) == ("ada@example.com", True)
+    assert claims["nonce"] == "n1"
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    again = exchange(found["token_endpoint"], refresh, config["client_id"], config["client_secret"])
+    assert claims_of(again["id_token"])["groups"] == ["staff"]
+
+
+def kubelogin_flags(text: str) -> Mapping[str, str]:
+    """The flags after `get-token`, by name."""
+    return dict(re.findall(r'--exec-arg="--(oidc-[a-z-]+)=([^"]*)"', text))
+
+
+def test_kubelogin_signs_in_at_either_port(servers: Servers) -> None:
+    app = register(servers, "kubelogin")
+    flags = kubelogin_flags(app.files["console"])
+    found = metadata_of(flags["oidc-issuer-url"])
+    assert "S256" in found["code_challenge_methods_supported"]
+    client_id, scopes = flags["oidc-client-id"], flags["oidc-extra-scope"].split(",")
+    for redirect_uri in ("http://localhost:8000", "http://localhost:18000"):
+        asked = {
+            "access_type": "offline",
+            "client_id": client_id,
+            "code_challenge": CHALLENGE,
+            "code_challenge_method": "S256",
+            "nonce": redirect_uri,
+            "redirect_uri": redirect_uri,
+            "response_type": "code",
+            "scope": " ".join([*scopes, "openid"]),
+            "state": "s1",
+            "ttl": "86400",
+        }
+        back = allowed(servers, found["authorization_endpoint"], asked)
+        form = {
+            "code": back["code"][0],
+            "code_verifier": VERIFIER,
+            "grant_type": "authorization_code",
+            "redirect_uri": redirect_uri,
+        }
+        tokens = exchange(found["token_endpoint"], form, client_id, "")
+        claims = claims_of(tokens["id_token"])
+        assert (claims["email"], claims["groups"]) == ("ada@example.com", ["staff"])
+        refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+        assert "id_token" in exchange(found["token_endpoint"], refresh, client_id, "")
+
+
+def test_kubelogin_signs_in_by_device_code(servers: Servers) -> None:
+    app = register(servers, "kubelogin")
+    flags = kubelogin_flags(app.files["console"])
+    found = metadata_of(flags["oidc-issuer-url"])
+    client_id = flags["oidc-client-id"]
+    scope = " ".join([*flags["oidc-extra-scope"].split(","), "openid"])
+    status, device = post(
+        found["device_authorization_endpoint"], {"client_id": client_id, "scope": scope}
+    )
+    assert status == 200, device
+    poll = {
+        "client_id": client_id,
+        "device_code": device["device_code"],
+        "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+    }
+    assert post(found["token_endpoint"], poll)[1]["error"] == "authorization_pending"
+    person = Person(servers.auth_url)
+    page = person.sign_in(person.open(device["verification_uri_complete"]), "ada", PASSWORD)
+    page = person.submit(page, "allow", boxes=("yes", *scope.split()))
+    servers.clock.forward(Lifetime(30))
+    status, tokens = post(found["token_endpoint"], poll)
+    assert status == 200, tokens
+    assert claims_of(tokens["id_token"])["groups"] == ["staff"]
