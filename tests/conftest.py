@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import lock_order, postgres
+from tests.support import lock_order, postgres, token_changes
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 
@@ -29,6 +29,7 @@ def _began_here(config: pytest.Config) -> bool:
 
 
 lock_order.watch()
+token_changes.watch()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,6 +70,14 @@ def _locks_are_taken_in_order() -> Iterator[None]:
     lock_order.violations.clear()
     yield
     assert not lock_order.violations, "\n".join(sorted(set(lock_order.violations)))
+
+
+@pytest.fixture(autouse=True)
+def _caches_are_told_of_changes() -> Iterator[None]:
+    """Fail a test in which answers about tokens could be cached for too long."""
+    token_changes.violations.clear()
+    yield
+    assert not token_changes.violations, "\n".join(sorted(set(token_changes.violations)))
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ CROWDED = {
     "tests/cli/commands",
     "docs/decisions",  # one page for each, never taken back
 }
-TABLES = {
+LONG = {
+    "CHANGELOG.md",  # every release, never taken back
     "src/valetkey/authorization/actions/developer/presets.toml",  # one entry for each client
     "src/valetkey/authorization/site/errors/errors.toml",  # one entry for each error code
 }
@@ -29,7 +30,7 @@ def test_no_file_is_longer_than_four_hundred_lines() -> None:
         for path, text in texts()
         if path.endswith(WRITTEN_BY_HAND)
         and not path.startswith(GENERATED)
-        and path not in TABLES
+        and path not in LONG
         and len(text.splitlines()) > MOST_LINES
     }
     assert not long

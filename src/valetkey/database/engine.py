@@ -107,6 +107,13 @@ class Connection(Protocol):
         """
         ...
 
+    def at_commit(self, sql: str, /) -> None:
+        """Execute a statement just before the commit, once for all that are committed together.
+
+        For a row that many transactions update: its lock is taken last and held shortest.
+        """
+        ...
+
     def share(self, sql: str, /, **params: object) -> None:
         """Take a shared lock on each number that the SELECT returns, until the transaction ends.
 

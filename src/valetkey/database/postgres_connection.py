@@ -187,8 +187,8 @@ class PostgresConnection:
     `error` is the first error of the database; `failure` its translation, or an unstorable value,
     which was never sent. `wrote` is true after anything but SELECT, `revised` if that named table
     `revision`, `guessed` after an assumption or claim whose answer was not awaited, which a `sure`
-    connection never makes. `known` caches the results of `once` for all transactions that are
-    committed together.
+    connection never makes. `last` are the statements to send before the commit. `known` caches the
+    results of `once` for all transactions that are committed together.
     """
 
     __slots__ = (
@@ -199,6 +199,7 @@ class PostgresConnection:
         "error",
         "failure",
         "guessed",
+        "last",
         "revised",
         "wrote",
     )
@@ -212,6 +213,7 @@ class PostgresConnection:
         # The end of a read is not awaited, so a wrong guess would go unnoticed.
         self._sure = sure or reading
         self.guessed = False
+        self.last: set[str] = set()
         self.error: psycopg.Error | None = None
         self.failure: Exception | None = None
         self.revised = False
@@ -252,6 +254,10 @@ class PostgresConnection:
         self._send(_within(sql, _CLAIMED), params)
         self.guessed = True
         return True
+
+    def at_commit(self, sql: str, /) -> None:
+        """See `Connection.at_commit`."""
+        self.last.add(sql)
 
     def share(self, sql: str, /, **params: object) -> None:
         """See `Connection.share`."""

@@ -229,12 +229,13 @@ class Session:
         known: dict[str, Row | None] = {}
         keep = not kind.reading
         guessed = False
+        last: set[str] = set()
         begin = SingleStatement if kind is Kind.LOOK else PostgresConnection
         if len(batch) == 1:
             connection = begin(channel, known, reading=kind.reading, sure=sure)
             self._one(connection, batch[0])
             keep &= batch[0].problem is None
-            guessed = connection.guessed
+            guessed, last = connection.guessed, connection.last
         else:
             if not kind.reading:
                 channel.send(_IMPATIENT)
@@ -243,16 +244,10 @@ class Session:
                 self._one(connection, asked)
                 if asked.problem is not None and connection.wrote:
                     raise _OneByOne
+                if asked.problem is None:
+                    last |= connection.last
         if keep:
-            self._committing = True
-            channel.send(b"COMMIT")
-            began = monotonic()
-            ended = channel.finish().command_status
-            took = monotonic() - began
-            if took >= NOTICES.slow:
-                NOTICES.took("COMMIT", took)
-            if ended != b"COMMIT":
-                raise psycopg.InternalError("the commit became a rollback")
+            self._commit(channel, last)
             return
         if begun:
             channel.send(b"ROLLBACK")
@@ -261,6 +256,19 @@ class Session:
             channel.finish()
         else:
             channel.leave()
+
+    def _commit(self, channel: Channel, last: set[str]) -> None:
+        for sql in sorted(last):
+            channel.send(sql.encode())
+        self._committing = True
+        channel.send(b"COMMIT")
+        began = monotonic()
+        ended = channel.finish().command_status
+        took = monotonic() - began
+        if took >= NOTICES.slow:
+            NOTICES.took("COMMIT", took)
+        if ended != b"COMMIT":
+            raise psycopg.InternalError("the commit became a rollback")
 
     def _begin(self, channel: Channel, kind: Kind, *, was_deadlocked: bool) -> bool:
         """Send what every transaction of this kind begins with; return whether there is one."""

@@ -271,6 +271,10 @@ class SQLiteConnection:
         except apsw.Error as problem:
             raise self._failed(problem) from problem
 
+    def at_commit(self, sql: str, /) -> None:
+        """See `Connection.at_commit`: at once, because there is only one writer."""
+        self._ask(sql, {})
+
     def share(self, sql: str, /, **params: object) -> None:
         """See `Connection.share`: nothing to do, because there is only one writer."""
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.tokens import read as module
-from valetkey.authorization.tokens.read import MOST_KNOWN, AccessTokenReader, Remembered
+from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant
@@ -89,46 +89,3 @@ def test_so_many_tokens_are_known_and_no_more(tmp_path: Path) -> None:
             assert len(reads._verified._reads) == 2
 
     run(tmp_path, story)
-
-
-def test_an_answer_is_good_under_its_mark_alone() -> None:
-    known = Remembered[str]()
-    known.keep("token", b"one", "answer")
-
-    assert known.find("token", b"one") == "answer"
-    assert known.find("another", b"one") is None
-    assert known.find("token", b"two") is None
-    assert known.find("token", None) is None
-
-
-def test_a_new_mark_forgets_what_was_before() -> None:
-    known = Remembered[str]()
-    known.keep("token", b"one", "answer")
-    known.keep("another", b"two", "news")
-
-    assert known.find("token", b"one") is None
-    assert known.find("token", b"two") is None
-    assert known.find("another", b"two") == "news"
-
-
-def test_an_engine_without_marks_remembers_nothing() -> None:
-    known = Remembered[str]()
-    known.keep("token", None, "answer")
-
-    assert known.find("token", None) is None
-
-
-def test_answers_do_not_grow_without_bound() -> None:
-    known = Remembered[int]()
-    for number in range(MOST_KNOWN + 10):
-        known.keep(f"token {number}", b"one", number)
-
-    kept = [n for n in range(MOST_KNOWN + 10) if known.find(f"token {n}", b"one") is not None]
-    assert kept == list(range(10, MOST_KNOWN + 10))
-
-
-def test_half_a_character_is_a_token_like_any_other() -> None:
-    known = Remembered[str]()
-    known.keep("\ud800", b"one", "answer")
-
-    assert known.find("\ud800", b"one") == "answer"

@@ -161,6 +161,9 @@ class _Contended:
     def claim(self, sql: str, /, **params: object) -> bool:
         return False
 
+    def at_commit(self, sql: str, /) -> None:
+        pass
+
     def share(self, sql: str, /, **params: object) -> None:
         pass
 

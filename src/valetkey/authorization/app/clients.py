@@ -41,6 +41,7 @@ from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.mint import TokenResponses
@@ -99,6 +100,7 @@ def client_routes(
         foundation.issuer,
         refuse,
         minter.id_tokens.subjects,
+        AnswerCache(foundation.store),
     )
     device = DeviceAuthorizationEndpoint(
         issuer=foundation.issuer,
@@ -190,6 +192,7 @@ def userinfo_route(
         UserInfo(reader, id_tokens.subjects, claims),
         id_tokens.signer,
         foundation.issuer,
+        AnswerCache(foundation.store),
     )
     return Route(
         "/oauth/userinfo",

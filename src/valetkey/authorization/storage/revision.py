@@ -1,7 +1,8 @@
-"""The number that every change of clients, keys and brand increases; caches compare it.
+"""The numbers that caches compare before they trust themselves.
 
-It is also the first lock of a transaction (docs/decisions/0015): the register, then users by uid,
-then rows. A transaction that issues something shares the number -1 with `revision`.
+`revision` is increased by every change of clients, keys and brand. It is also the first lock of a
+transaction (docs/decisions/0015): the register, then users by uid, then rows. A transaction that
+issues something shares the number -1 with `revision`.
 """
 
 from valetkey.database.engine import Connection
@@ -28,6 +29,17 @@ def touch(db: Connection) -> None:
     # Shared: a transaction that holds all waits here, and then finds the row unlocked.
     db.share("SELECT -1")
     db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+
+def token_state(db: Connection) -> int:
+    """Return the number that every event which `affects_tokens` increases."""
+    row = db.row("SELECT number FROM token_state WHERE id = 1")
+    return 0 if row is None else int(row[0])
+
+
+def change_token_state(db: Connection) -> None:
+    """Make every cache of answers about tokens ask the database again."""
+    db.at_commit("UPDATE token_state SET number = number + 1 WHERE id = 1")
 
 
 def hold_all(db: Connection) -> None:

@@ -39,6 +39,7 @@ from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.team_invitations import TeamInvitations
 from valetkey.authorization.storage.register.usage import Usage
+from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.administrations import Administrations
 from valetkey.authorization.storage.sign_in.credentials import Credentials
@@ -349,7 +350,10 @@ class Store:
         def run(db: Connection) -> T:
             # The database may require a second run.
             noted.clear()
-            return work(Transaction(db, self.random, by, noted))
+            done = work(Transaction(db, self.random, by, noted))
+            if any(event.affects_tokens for event in noted):
+                change_token_state(db)
+            return done
 
         done = await self.engine.write(run)
         count(noted)

@@ -2,8 +2,6 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import Generic, TypeVar
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant
@@ -12,6 +10,7 @@ from valetkey.authorization.model.register.claim import NO_CLAIMS, Claims
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.answer_cache import MOST_KNOWN, digest_of
 from valetkey.authorization.tokens.declared_claims import decoded
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -26,10 +25,6 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
 
 _UID = re.compile(r"[1-9][0-9]{0,15}")
-T = TypeVar("T")
-
-MOST_KNOWN = 2_048
-"""Maximum number of cached tokens; the oldest is evicted first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,39 +85,6 @@ class _Verified:
         self._reads[digest] = read
 
 
-class Remembered(Generic[T]):
-    """Cache of answers about tokens, valid until the next commit (docs/decisions/0010).
-
-    Keyed by digest: the tokens themselves are not kept. Take the engine's mark first, then look
-    here, and only then query the database: an entry under a mark was true when the mark was taken.
-    An engine without marks caches nothing. The caller checks expiry.
-    """
-
-    __slots__ = ("_answers", "_mark")
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._mark: bytes | None = None
-        self._answers: dict[bytes, T] = {}
-
-    def find(self, token: str, mark: bytes | None) -> T | None:
-        """Return the cached answer for this token at this mark, or None."""
-        known = mark is not None and mark == self._mark
-        answer = self._answers.get(_digest(token)) if known else None
-        metrics.CACHE.add("answers", "miss" if answer is None else "hit")
-        return answer
-
-    def keep(self, token: str, mark: bytes | None, answer: T) -> None:
-        """Add an answer; entries of an earlier mark are dropped."""
-        if mark is None:
-            return
-        if mark != self._mark:
-            self._mark, self._answers = mark, {}
-        while len(self._answers) >= MOST_KNOWN:
-            del self._answers[next(iter(self._answers))]
-        self._answers[_digest(token)] = answer
-
-
 @dataclass(frozen=True, slots=True)
 class AccessTokenReader:
     """Reads this server's access tokens and what they depend on.
@@ -141,7 +103,7 @@ class AccessTokenReader:
         if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
             return None
         await self.keys.refresh(now)
-        digest = _digest(token)
+        digest = digest_of(token)
         known = self._verified.find(digest, self.keys.published(now), now)
         if known is not None:
             return known
@@ -270,7 +232,3 @@ def _read(token: ReferenceToken) -> Read:
         actors=token.actors,
         claims=decoded(token.claims),
     )
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.authorization.endpoints.world import SCOPES, Service, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.client_authentication.registry import METHODS
-from valetkey.authorization.endpoints.client.metadata import SharedRefresh
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.tokens.answer_cache import SharedRefresh
 from valetkey.config.sections.brand import BrandSettings
 from valetkey.kernel.jose import mac
 from valetkey.kernel.jose.algorithm import Algorithm

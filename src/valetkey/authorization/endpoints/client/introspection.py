@@ -6,7 +6,7 @@ with an algorithm for it: evidence that can be stored and shown to others.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
@@ -22,12 +22,12 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
     Found,
     Read,
-    Remembered,
 )
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
@@ -77,7 +77,7 @@ class IntrospectionEndpoint:
     issuer: str
     refuse: ClientRefusal
     subjects: Subjects
-    known: Remembered[Found] = field(default_factory=Remembered[Found], repr=False)
+    known: AnswerCache[Found]
 
     async def __call__(self, request: Request) -> Response:
         """Return the members of RFC 7662 section 2.2, and `grant_id` for resource servers."""
@@ -100,12 +100,10 @@ class IntrospectionEndpoint:
         return json_response(dict(said), 200, _NO_STORE)
 
     async def _said(self, caller: _Caller, token: str, now: Instant) -> Mapping[str, object]:
-        mark = self.store.engine.mark()
-        known = self.known.find(token, mark)
+        known = await self.known.find(token, now)
+        number = self.known.number
         # A client with pairwise subjects needs the user's name for its sector.
-        if known is not None and not caller.client.openid.is_pairwise:
-            if known.read.expires_at <= now:
-                return _INACTIVE
+        if known is not None and not caller.client.openid.is_pairwise and _is_live(known, now):
             return self._tell(caller, known, now, "")
         read = await self.reader.read_by_value(token, now)
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, and
@@ -115,7 +113,7 @@ class IntrospectionEndpoint:
         ask = self.store.read_one if takes_one else self.store.read
         said, found = await ask(lambda tx: self._say(tx, caller, token, read, now))
         if found is not None:
-            self.known.keep(token, mark, found)
+            self.known.keep(token, number, found, now)
         return said
 
     async def _signed(
@@ -206,6 +204,11 @@ class IntrospectionEndpoint:
             "iat": grant.created_at,
             "exp": grant.refresh_expires_at,
         }
+
+
+def _is_live(found: Found, now: Instant) -> bool:
+    """Return whether the token is live by what is cached; a session may have been extended."""
+    return found.read.expires_at > now and require_live(found.standing, now) is None
 
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:

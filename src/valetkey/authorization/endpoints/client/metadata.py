@@ -1,7 +1,5 @@
 """Public documents: discovery (RFC 8414) and the key set (RFC 7517)."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -10,6 +8,7 @@ from valetkey.authorization.model.register.claim import Place
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.answer_cache import SharedRefresh
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.web.exchange import Pairs, Request, Response
 
@@ -71,38 +70,6 @@ class MetadataEndpoint:
             ],
             unsigned_requests=tx.clients.any_unsigned_requests(),
         )
-
-
-class SharedRefresh:
-    """Coalesces concurrent refreshes: each caller is served by one that began after it arrived.
-
-    So no caller gets a result older than its request, and at most two refreshes are running or
-    waiting.
-    """
-
-    __slots__ = ("_next", "_running")
-
-    def __init__(self) -> None:
-        """Start idle."""
-        self._running: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
-
-    async def run(self, look: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Return when a refresh that began after this call has ended; raise what it raised."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._turn(self._running, look))
-        # Shielded: cancelling one caller must not cancel the shared refresh.
-        await asyncio.shield(self._next)
-
-    async def _turn(
-        self,
-        before: "asyncio.Task[None] | None",
-        look: Callable[[], Coroutine[object, object, None]],
-    ) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
-        self._running, self._next = self._next, None
-        await look()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """GET and POST /oauth/userinfo: claims about the user of a token (Core section 5.3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.openid.bearer import read_token
@@ -9,8 +9,8 @@ from valetkey.authorization.model.register.claim import Place
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import GROUPS
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.id_token import Signs
-from valetkey.authorization.tokens.read import Remembered
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Pairs, Request, Response, json_response
@@ -34,7 +34,7 @@ class UserInfoEndpoint:
     userinfo: UserInfo
     signer: Signs
     issuer: str
-    known: Remembered[UserInfoGrant] = field(default_factory=Remembered[UserInfoGrant], repr=False)
+    known: AnswerCache[UserInfoGrant]
 
     async def __call__(self, request: Request) -> Response:
         """Return the claims. Raises Refused."""
@@ -48,8 +48,8 @@ class UserInfoEndpoint:
         return json_response(claims, 200, _NO_STORE)
 
     async def _told(self, token: str, now: Instant) -> UserInfoGrant:
-        mark = self.store.engine.mark()
-        known = self.known.find(token, mark)
+        known = await self.known.find(token, now)
+        number = self.known.number
         if known is not None and known.holds(now):
             return known
         read = await self.userinfo.reader.read_by_value(token, now)
@@ -63,7 +63,7 @@ class UserInfoEndpoint:
             )
         if told is None or GROUPS in told.names:
             told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
-        self.known.keep(token, mark, told)
+        self.known.keep(token, number, told, now)
         return told
 
     async def _protected(

@@ -30,6 +30,11 @@ class Event:
 
     name: ClassVar[str]
     usual_actor: ClassVar[Written | None] = None
+    affects_tokens: ClassVar[bool] = True
+    """Whether it may change what is answered about a token that was issued before.
+
+    False only where that is certain: caches keep their answers then.
+    """
 
     def __init_subclass__(cls) -> None:
         cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()

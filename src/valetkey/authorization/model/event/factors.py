@@ -1,6 +1,7 @@
 """Events of passkeys, authenticator apps, recovery codes and remembered devices."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
 
@@ -9,6 +10,7 @@ from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
 class SecondFactorFailed(ByAnonymous):
     """A second factor was wrong after a correct password."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     door: str
 

@@ -1,6 +1,7 @@
 """Events of consents, codes, grants and tokens."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByClient, ByUser
 
@@ -9,6 +10,7 @@ from valetkey.authorization.model.event.event import ByClient, ByUser
 class ConsentGiven(ByUser):
     """A user allowed a client this scope, at these APIs, and individually requested claims."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     scope: str
@@ -20,6 +22,7 @@ class ConsentGiven(ByUser):
 class ConsentDenied(ByUser):
     """A user declined a consent request."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int | None
     client_id: str
 
@@ -36,6 +39,7 @@ class ConsentWithdrawn(ByUser):
 class CodeIssued(ByUser):
     """An authorization code was issued; `pkce` says whether the request had a code challenge."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     grant_id: str
@@ -46,6 +50,7 @@ class CodeIssued(ByUser):
 class CodeRedeemed(ByClient):
     """A code was redeemed: the grant began and its first access token was issued."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     grant_id: str
@@ -74,6 +79,7 @@ class CodeSpoiled(ByClient):
 class DeviceCodeIssued(ByClient):
     """A device asked for authorization and shows a user code."""
 
+    affects_tokens: ClassVar[bool] = False
     client_id: str
     grant_id: str
 
@@ -82,6 +88,7 @@ class DeviceCodeIssued(ByClient):
 class DeviceCodeAllowed(ByUser):
     """A user entered the code of a device and allowed its client this scope."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     grant_id: str
@@ -92,6 +99,7 @@ class DeviceCodeAllowed(ByUser):
 class DeviceCodeRedeemed(ByClient):
     """A device code was redeemed: the grant began and its first access token was issued."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     grant_id: str
@@ -112,6 +120,7 @@ class DeviceCodeSpoiled(ByClient):
 class AccessTokenIssued(ByClient):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 
+    affects_tokens: ClassVar[bool] = False
     client_id: str
     uid: int | None
     grant_id: str | None
@@ -124,6 +133,7 @@ class AccessTokenIssued(ByClient):
 class RefreshTokenUsed(ByClient):
     """A refresh token was used; `rotated` says whether it was replaced."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     grant_id: str
@@ -136,6 +146,7 @@ class RefreshTokenUsed(ByClient):
 class RefreshTokenRepeated(ByClient):
     """The previous refresh token was used within the grace period; its successor was returned."""
 
+    affects_tokens: ClassVar[bool] = False
     client_id: str
     grant_id: str
     token_id: str

@@ -1,6 +1,7 @@
 """Events of outgoing email."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from valetkey.authorization.model.event.event import BySystem
 
@@ -9,6 +10,7 @@ from valetkey.authorization.model.event.event import BySystem
 class MailDispatched(BySystem):
     """The mail server accepted a message; `kind` is its subject."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int | None
     kind: str
     attempts: int
@@ -18,6 +20,7 @@ class MailDispatched(BySystem):
 class MailGivenUp(BySystem):
     """Delivery of a message was abandoned; `because` says why."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int | None
     kind: str
     attempts: int

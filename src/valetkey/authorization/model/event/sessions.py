@@ -1,6 +1,7 @@
 """Events of sign-in, sessions and back-channel logout."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser
 
@@ -9,6 +10,7 @@ from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUs
 class SignInFailed(ByAnonymous):
     """A password was wrong, or there was no such account (`uid` is then absent)."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int | None
     door: str
 
@@ -17,6 +19,7 @@ class SignInFailed(ByAnonymous):
 class SessionStarted(ByUser):
     """A user signed in."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     session_id: str
     methods: tuple[str, ...]
@@ -26,6 +29,7 @@ class SessionStarted(ByUser):
 class SessionRenewed(ByUser):
     """A signed-in user signed in again; the session continues."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     session_id: str
     methods: tuple[str, ...]
@@ -53,6 +57,7 @@ class SessionEnded(ByUser):
 class LogoutTokenDelivered(BySystem):
     """A logout token was delivered and the client confirmed it."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     session_id: str
@@ -63,6 +68,7 @@ class LogoutTokenDelivered(BySystem):
 class LogoutTokenGivenUp(BySystem):
     """Delivery of a logout token was abandoned; `because` says why."""
 
+    affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
     session_id: str

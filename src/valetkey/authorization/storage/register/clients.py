@@ -10,7 +10,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.usage import Usage
-from valetkey.authorization.storage.revision import hold_all, touch
+from valetkey.authorization.storage.revision import change_token_state, hold_all, touch
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.jose.key import KeySet
@@ -180,6 +180,8 @@ class Clients:
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM adopted_clients WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM clients WHERE id = :id", id=client_id)
+        # A sweep of unused clients writes no event.
+        change_token_state(self.db)
         self.db.send(
             "INSERT INTO removed_clients (id, removed_at) VALUES (:id, :now)"
             " ON CONFLICT (id) DO NOTHING",

@@ -1,0 +1,76 @@
+"""Whether every change of what issued tokens depends on is followed by a change of `token_state`.
+
+Caches of answers about tokens rely on it (docs/decisions/0025). Checked in every test that writes
+through the store of the authorization server on SQLite, and in this process.
+"""
+
+import re
+import traceback
+from typing import Any
+
+from valetkey.database.sqlite_connection import SQLiteConnection
+
+violations: list[str] = []
+"""What was found since a test last emptied this list."""
+
+_CHANGE = re.compile(
+    r"(?:UPDATE|DELETE FROM) (?:users|grants|clients|sessions|access_tokens|app_generations"
+    r"|revocations|apis|api_scopes|grant_apis|user_groups|group_members"
+    r"|declarations|user_roles|group_roles)\b"
+    r"|INSERT INTO (?:revocations|app_generations|user_groups|group_members"
+    r"|declarations|user_roles|group_roles)\b"
+)
+_HARMLESS = re.compile(
+    # Locks of a row.
+    r"UPDATE (?:users|clients) SET changed_at = changed_at\b"
+    r"|UPDATE sessions SET ended_at = NULL\b|UPDATE user_groups SET name = name\b"
+    # What the resource server keeps of the feed.
+    r"|INSERT INTO revocations \(kind, id,"
+    # Refresh tokens: the access tokens that were issued before stay as they are.
+    r"|UPDATE grants SET (?:refresh_print|refresh_expires_at|last_used_at) = "
+    # A session that goes on; answers that say it ended are not cached.
+    r"|UPDATE sessions SET (?:last_seen_at|auth_time|methods|fingerprint)"
+    # What has expired by itself.
+    r"|DELETE FROM (?:grants|sessions|access_tokens|revocations) WHERE \w+ ?[<I(]"
+    r"|DELETE FROM (?:grants|sessions|access_tokens|revocations) WHERE expires_at"
+)
+_STATE = "UPDATE token_state SET number = number + 1 WHERE id = 1"
+
+_changed: dict[int, str] = {}
+
+
+def watch() -> None:
+    """Note every change that caches are not told of, from now on."""
+    ask, end, at_commit = SQLiteConnection._ask, SQLiteConnection.end, SQLiteConnection.at_commit
+
+    def asked(connection: Any, sql: str, params: dict[str, object]) -> list[Any]:
+        if not _CHANGE.match(sql) or _HARMLESS.match(sql):
+            return ask(connection, sql, params)
+        before = connection._open_raw().total_changes()
+        rows = ask(connection, sql, params)
+        if connection._open_raw().total_changes() != before:
+            frames = traceback.extract_stack()[:-1]
+            begun = max(at for at, frame in enumerate(frames) if frame.name == "run_work")
+            inside = frames[begun:]
+            if not any("/tests/" in frame.filename for frame in inside):
+                where = [
+                    f"{frame.filename.rpartition('/valetkey/')[2]}:{frame.lineno}"
+                    for frame in inside
+                ]
+                _changed[id(connection)] = f"{sql} at {' > '.join(where[-5:])}"
+        return rows
+
+    def told(connection: Any, sql: str, /) -> None:
+        if sql == _STATE:
+            _changed.pop(id(connection), None)
+        at_commit(connection, sql)
+
+    def ended(connection: Any) -> None:
+        left = _changed.pop(id(connection), None)
+        if left is not None:
+            violations.append(left)
+        end(connection)
+
+    SQLiteConnection._ask = asked  # type: ignore[method-assign, assignment]
+    SQLiteConnection.at_commit = told  # type: ignore[method-assign]
+    SQLiteConnection.end = ended  # type: ignore[method-assign, assignment]
