@@ -106,6 +106,7 @@ BODIES: tuple[tuple[str, str, bytes, str | None], ...] = (
     ("POST", "/Users/.search", b'{"filter": 7}', "invalidFilter"),
     ("POST", "/Users/.search", b'{"attributes": 7}', "invalidValue"),
     ("POST", "/Users/.search", b'{"sortBy": "userName"}', "invalidValue"),
+    ("POST", "/Users/.search", b'{"sortOrder": {}}', "invalidValue"),
     ("POST", "/Users/.search", b'{"startIndex": 100001}', "tooMany"),
 )
 

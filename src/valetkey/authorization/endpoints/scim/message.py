@@ -226,7 +226,7 @@ def read_search(said: Mapping[str, object], schema: Schema) -> Search:
     found = schema.find(by) if isinstance(by, str) else None
     if not found or found[-1].name != "id":
         refuse("invalidValue", "sortBy must be id: other attributes have no order here")
-    if order not in {None, "ascending", "descending"}:
+    if order not in (None, "ascending", "descending"):
         refuse("invalidValue", "sortOrder must be ascending or descending")
     start = max(1, _whole(said, "startindex", 1))
     if start > REACH:
