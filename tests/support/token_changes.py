@@ -5,6 +5,7 @@ through the store of the authorization server on SQLite, and in this process.
 """
 
 import re
+import sys
 import traceback
 from typing import Any
 
@@ -67,7 +68,8 @@ def watch() -> None:
 
     def ended(connection: Any) -> None:
         left = _changed.pop(id(connection), None)
-        if left is not None:
+        # What raises is rolled back.
+        if left is not None and sys.exc_info()[0] is None:
             violations.append(left)
         end(connection)
 
