@@ -1,6 +1,7 @@
 """Numbered files, each applied once, in order, and never changed after."""
 
 import asyncio
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ from valetkey.cli.register.store import SCHEMAS
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, ConstraintViolated, Engine
 from valetkey.database.migrate import find, migrate
+from valetkey.database.statement import split
 from valetkey.kernel.refusal import Mistake
 
 Package = Callable[..., str]
@@ -123,6 +125,36 @@ def test_two_files_with_one_number_are_refused(package: Package) -> None:
 def test_numbers_of_a_schema_are_consecutive(schema: str) -> None:
     numbers = [migration.number for migration in find(schema)]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+_EXPANDS = re.compile(
+    r"CREATE TABLE |CREATE INDEX |INSERT INTO "
+    r"|ALTER TABLE \w+ ADD COLUMN \w+ \w+( NOT NULL DEFAULT \S+| DEFAULT \S+)?"
+    r"( CHECK .*| REFERENCES .*)?$"
+)
+_CONTRACTS = {
+    "0027_before_one_outbox.sql": "its rows move to a table that the version before writes no more",
+}
+"""Migrations after which the version before runs on, though they do more than expand; and why."""
+
+
+def test_newest_migrations_let_the_version_before_serve_on() -> None:
+    """Expand, migrate, contract: what nodes of the version before read or write stays as it is.
+
+    A table or column that is no longer used is removed a version later, with a line in
+    `_CONTRACTS`.
+    """
+    newest = [each for schema in SCHEMAS.values() for each in find(schema)[25:]]
+    wrong = [
+        f"{each.name}: {text}"
+        for each in newest
+        if each.name not in _CONTRACTS
+        for statement in split(each.script)
+        for text in [" ".join(re.sub(r"--.*", "", statement).split())]
+        if not _EXPANDS.match(text)
+    ]
+    assert newest
+    assert not wrong
 
 
 _DELETES = {

@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import socket
 import time
@@ -11,79 +10,30 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.deploy.nginx import free_port, running
+from tests.deploy.nginx import free_port
 from tests.reliability.acme import certificates
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.credentials import rotated_credentials
+from tests.reliability.derived import DERIVED
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
+from tests.reliability.pair import two_nodes
+from tests.reliability.upgrade import rolling_upgrades
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
 
 _PERCENTILE = 50  # values, below which a 99th percentile is only the worst of them
 
-_NGINX = """
-daemon off;
-master_process off;
-pid {prefix}/nginx.pid;
-error_log {prefix}/error.log warn;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path {prefix}/body;
-    proxy_temp_path {prefix}/proxy;
-    fastcgi_temp_path {prefix}/fastcgi;
-    uwsgi_temp_path {prefix}/uwsgi;
-    scgi_temp_path {prefix}/scgi;
-    upstream nodes {{
-        server {first} max_fails=0;
-        server {second} max_fails=0;
-        keepalive 8;
-        keepalive_timeout 1s;
-    }}
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_pass http://nodes;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header Host $http_host;
-        }}
-    }}
-}}
-"""
-
 
 def rolling_restarts(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Two nodes on one PostgreSQL behind nginx, restarted in turn under load."""
-    port = free_port()
-    listens = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    nodes = [Node(folder / "first"), Node(folder / "second")]
-    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program is not None, "nginx is missing"
-    with postgres.database() as url:
-        for node, listen in zip(nodes, listens, strict=True):
-            configure(node.here, url=f"http://127.0.0.1:{port}", listen=listen, database=url)
-        register(nodes[0].here)
-        for name in ("valetkey.keyring", "authorization.last-seen"):
-            with suppress(FileNotFoundError):
-                shutil.copy2(nodes[0].here / name, nodes[1].here / name)
-        prefix = folder / "nginx"
-        prefix.mkdir()
-        text = _NGINX.format(prefix=prefix, first=listens[0], second=listens[1], port=port)
-        (prefix / "nginx.conf").write_text(text)
-        with stopped_in_the_end(*nodes):
-            for node in nodes:
-                node.start()
-            command = [program, "-p", str(prefix), "-c", str(prefix / "nginx.conf")]
-            address = f"127.0.0.1:{port}"
-            with running(command, port), asking(address, address) as load:
-                for number in range(times):
-                    wait_for_more(load)
-                    nodes[number % 2].stop()
-                    nodes[number % 2].start()
-                wait_for_more(load)
+    with two_nodes(folder) as (nodes, load):
+        for number in range(times):
+            wait_for_more(load)
+            nodes[number % 2].stop()
+            nodes[number % 2].start()
+        wait_for_more(load)
     return no_failure("E28 rolling restarts through nginx", f"{times} restarts of two nodes", load)
 
 
@@ -246,11 +196,13 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
     {
         killed_workers: (6, 1_000),
         rolling_restarts: (2, 20),
+        rolling_upgrades: (0, 5),
         restarts_on_a_kept_socket: (1, 20),
         reloads: (1, 20),
         frozen_database: (1, 20),
         rotated_credentials: (1, 20),
         certificates: (0, 10),
+        **{each: (0, times) for each, times in DERIVED.items()},
     }
 )
 """Each experiment, how often in the tests and how often in `make reliability`; 0: not there."""

@@ -3,7 +3,7 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Node:
         """Start nothing yet."""
         self.here = here
         self.process: subprocess.Popen[str] | None = None
+        self.source: Path | None = None
+        """The folder of another version's source; None for this one's."""
         self._listening = listening
 
     def start(self) -> None:
@@ -55,7 +57,7 @@ class Node:
         if self._listening is not None:
             passed = (self._listening.fileno(),)
             command = (sys.executable, "-c", _ACTIVATED, str(passed[0]), *command)
-        environment = {**clean_environment(), "VALETKEY__SERVING__DRAIN": str(DRAIN)}
+        environment = self._environment()
         with (self.here / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -68,6 +70,25 @@ class Node:
             )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().startswith("ready "), (self.here / "log").read_text()
+
+    def refusal(self) -> str:
+        """What it says when it does not start, at a port to which no proxy leads."""
+        apart = {"VALETKEY__AUTHORIZATION__LISTEN": "127.0.0.1:0"}
+        done = subprocess.run(
+            (str(PROGRAM), "serve", "authorization"),
+            cwd=self.here,
+            env={**self._environment(), **apart},
+            capture_output=True,
+            text=True,
+            timeout=CEILING,
+            check=False,
+        )
+        assert done.returncode, done.stdout
+        return done.stderr
+
+    def _environment(self) -> Mapping[str, str]:
+        source = {"PYTHONPATH": str(self.source)} if self.source else {}
+        return {**clean_environment(), **source, "VALETKEY__SERVING__DRAIN": str(DRAIN)}
 
     def stop(self) -> None:
         """Stop it as a service manager does, and wait until it has ended."""

@@ -1,0 +1,71 @@
+"""Two nodes on one PostgreSQL behind nginx, under load."""
+
+import os
+import shutil
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.deploy.nginx import free_port, running
+from tests.reliability.load import Load, asking
+from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
+from tests.support import postgres
+
+_NGINX = """
+daemon off;
+master_process off;
+pid {prefix}/nginx.pid;
+error_log {prefix}/error.log warn;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    client_body_temp_path {prefix}/body;
+    proxy_temp_path {prefix}/proxy;
+    fastcgi_temp_path {prefix}/fastcgi;
+    uwsgi_temp_path {prefix}/uwsgi;
+    scgi_temp_path {prefix}/scgi;
+    upstream nodes {{
+        server {first} max_fails=0;
+        server {second} max_fails=0;
+        keepalive 8;
+        keepalive_timeout 1s;
+    }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://nodes;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $http_host;
+        }}
+    }}
+}}
+"""
+
+
+@contextmanager
+def two_nodes(folder: Path) -> Generator[tuple[Sequence[Node], Load]]:
+    """Both nodes run, and the load goes through nginx, until the block ends."""
+    port = free_port()
+    listens = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    nodes = [Node(folder / "first"), Node(folder / "second")]
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None, "nginx is missing"
+    with postgres.database() as url:
+        for node, listen in zip(nodes, listens, strict=True):
+            configure(node.here, url=f"http://127.0.0.1:{port}", listen=listen, database=url)
+        register(nodes[0].here)
+        for name in ("valetkey.keyring", "authorization.last-seen"):
+            with suppress(FileNotFoundError):
+                shutil.copy2(nodes[0].here / name, nodes[1].here / name)
+        prefix = folder / "nginx"
+        prefix.mkdir()
+        text = _NGINX.format(prefix=prefix, first=listens[0], second=listens[1], port=port)
+        (prefix / "nginx.conf").write_text(text)
+        with stopped_in_the_end(*nodes):
+            for node in nodes:
+                node.start()
+            command = [program, "-p", str(prefix), "-c", str(prefix / "nginx.conf")]
+            address = f"127.0.0.1:{port}"
+            with running(command, port), asking(address, address) as load:
+                yield nodes, load
