@@ -207,6 +207,11 @@ class TokenSettings:
     another one, or ES256 if RS256 is not in the list. Access tokens use ES256 unless their API
     chooses another one."""
 
+    claims_file: Annotated[str, rules.PATH] = ""
+    """Python file with a function `claims(user, client, api, scopes)` that returns further claims
+    of a token. It runs in a process of its own; the limit is one second, and 8 KiB together with
+    all other claims. Its failure refuses the token. Empty: none."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:

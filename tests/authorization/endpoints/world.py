@@ -380,7 +380,7 @@ async def service(
         async with app.running():
             yield it
     finally:
-        await foundation.store.engine.close()
+        await foundation.close()
 
 
 def run(directory: Path, story: Callable[[Service], Awaitable[None]], database: str = "") -> None:

@@ -26,6 +26,11 @@ def test_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     assert listed["username"] == "ada"
     client = valetkey("client", "show", "grafana", "--json", here=tmp_path).json
     assert client["required_groups"] == ["staff"]
+    preview = valetkey(
+        "claims", "preview", "--user", "ada", "--client", "grafana", "--json", here=tmp_path
+    )
+    assert preview.json["id_token"]["department"] == preview.json["userinfo"]["department"]
+    assert preview.json["access_token"]["teams"] == ["engineering"]
     assert valetkey("group", "remove", "engineering", "ada", here=tmp_path).code == 0
     again = valetkey("group", "remove", "engineering", "ada", here=tmp_path)
     assert "nothing changed" in again.out

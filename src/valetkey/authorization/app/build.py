@@ -110,7 +110,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             await answer_clock.flush(store)
         offload.close()
         images.close()
-        await store.engine.close()
+        await foundation.close()
 
     passwords = PasswordSignIn(
         store=store,

@@ -32,6 +32,7 @@ from valetkey.authorization.protocol.register.self_registration import SelfRules
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
+from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
@@ -64,6 +65,7 @@ class Foundation:
     scopes: Mapping[str, str]
     outgoing: Outgoing
     client_keys: ClientKeys
+    claims_file: ClaimsFile | None = None
 
     @property
     def issuer(self) -> str:
@@ -100,8 +102,14 @@ class Foundation:
         )
 
     def token_claims(self) -> TokenClaims:
-        """The claims of tokens, with a cache of their own."""
-        return TokenClaims(self.store, self.default_api)
+        """The claims of tokens, with a cache of declarations of their own."""
+        return TokenClaims(self.store, self.default_api, self.claims_file)
+
+    async def close(self) -> None:
+        """Close the database, and end the process of the claims file."""
+        if self.claims_file is not None:
+            await self.claims_file.close()
+        await self.store.engine.close()
 
     def registrar(self, door: str) -> Registrar:
         """The keeper of clients, for changes that come through this door."""
@@ -193,6 +201,7 @@ class Foundation:
             self.keyring.fingerprint_key,
             self.runtime.random,
             self.keys,
+            self.token_claims(),
             self.registrar,
             self.api_registrar,
             Sectors(self.outgoing),
@@ -292,8 +301,17 @@ def lay_foundation(
     ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
     outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
     every = {**IDENTITY_SCOPES, **scopes}
+    file = settings.source.directory / tokens.claims_file if tokens.claims_file else None
     return Foundation(
-        settings, runtime, keyring, store, keys, every, outgoing, ClientKeys(outgoing)
+        settings,
+        runtime,
+        keyring,
+        store,
+        keys,
+        every,
+        outgoing,
+        ClientKeys(outgoing),
+        None if file is None else ClaimsFile(file),
     )
 
 

@@ -1,4 +1,4 @@
-"""Operations on declared claims of tokens."""
+"""Operations on declared claims of tokens, and the preview of what tokens would hold."""
 
 from typing import Annotated
 
@@ -6,19 +6,36 @@ import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.claims import Faults, declare_claim, remove_claim
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.claims import ClaimDeclared, ClaimRemoved
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
-from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Call,
     Operation,
+    Parameter,
     Result,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import NO_CONTROLS, Done
+from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done
+from valetkey.authorization.protocol.claims import (
+    OPENID,
+    PASSWORD,
+    claims_of_scope,
+    user_claims,
+)
+from valetkey.authorization.protocol.resource import at, canonical, grantable
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.id_token import Identity, content
+from valetkey.authorization.tokens.issue import Granted, is_by_reference
+from valetkey.authorization.tokens.mint import access_token_of
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.scope import Scope
 
 _ONE = "/claims/{claim}"
 _Source = Annotated[
@@ -125,7 +142,125 @@ def _shown(claim: DeclaredClaim) -> ClaimShown:
     )
 
 
+_Claims = dict[str, Anything]
+
+
+class ClaimsPreview(msgspec.Struct, frozen=True):
+    """What tokens would hold; null for those that the scope does not give.
+
+    Identifiers and times of a single token stand for others: `jti`, `grant_id`, `iat`, `exp`.
+    """
+
+    scope: str
+    api: str
+    access_token_format: Annotated[
+        str, msgspec.Meta(description="For `reference`, introspection shows these claims.")
+    ]
+    access_token: _Claims
+    id_token: _Claims | None
+    userinfo: _Claims | None
+
+
+async def preview_claims(call: Call) -> Result:
+    """Return what the tokens of a user for a client and an API would hold."""
+    store, claims = call.services.store, call.services.claims
+    preview = await claims.supply(lambda: store.scan(lambda tx: _preview(tx, call)))
+    return Result(preview)
+
+
+def _preview(tx: Transaction, call: Call) -> ClaimsPreview:
+    require(tx, call.actor, Permission.READ)
+    user, client = tx.users.find(call.uid), tx.clients.find(call.named("client_id"))
+    if user is None or not user.email:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such user", "admin.user"))
+    if client is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such app", "admin.client"))
+    api = _api(tx, call)
+    has_api = api.admits(client)
+    allowed = at(api, grantable(client, (api,) if has_api else ()))
+    scope = Scope.parse(call.query["scope"]) & allowed if "scope" in call.query else allowed
+    services, now = call.services, call.now
+    granted = Granted(
+        client=client,
+        api=api,
+        scope=scope,
+        token_id="at_…",
+        issued_at=now,
+        expires_at=later(now, services.settings.tokens.access_token_lifetime),
+        user=user,
+        grant_id="gr_…",
+        auth_time=now,
+        claims=services.claims.of_access_token(tx, client.id, api, scope, user),
+    )
+    issuer, subjects = services.settings.authorization.url, Subjects(services.fingerprints)
+    identity = Identity(
+        user=user,
+        client=client,
+        auth_time=now,
+        methods=(PASSWORD,),
+        scope=scope,
+        with_scope_claims=client.has_scope_claims_in_id_token,
+    )
+    identity = services.claims.of_identity(tx, identity, api)
+    is_openid = OPENID in scope
+    lifetime = services.settings.tokens.id_token_lifetime
+    return ClaimsPreview(
+        scope=str(scope),
+        api=api.identifier,
+        access_token_format="reference" if is_by_reference(client, api) else "jwt",
+        access_token=dict(access_token_of(granted, issuer).content()),
+        id_token=content(identity, now, issuer, subjects, lifetime) if is_openid else None,
+        # Tokens for other APIs are none for userinfo.
+        userinfo=_userinfo(tx, call, user, client, scope) if is_openid and api.is_default else None,
+    )
+
+
+def _userinfo(
+    tx: Transaction, call: Call, user: User, client: Client, scope: Scope
+) -> dict[str, object]:
+    names = claims_of_scope(scope)
+    subject = Subjects(call.services.fingerprints).of(user, client)
+    stored = call.services.claims.of_userinfo(tx, user, client.id, scope, names)
+    return {"sub": subject} | user_claims(user, names) | dict(stored)
+
+
+def _api(tx: Transaction, call: Call) -> Api:
+    default, identifier = call.services.claims.default, call.query.get("api", "")
+    if not identifier or canonical(identifier) == canonical(default.identifier):
+        return default
+    found = tx.apis.find_by_key(canonical(identifier)) if identifier.isprintable() else None
+    if found is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
+    return found
+
+
+PREVIEW = Operation(
+    "preview_claims",
+    "GET",
+    "/users/{uid}/claims/{client_id}",
+    Permission.READ,
+    "What the tokens of a user for an app would hold now",
+    preview_claims,
+    description="Nothing is issued, and whether the user may sign in there is not judged.",
+    gives=ClaimsPreview,
+    query=(
+        Parameter(
+            "api",
+            "The identifier of an API; the server's own without it.",
+            {"type": "string", "minLength": 1, "maxLength": 500},
+        ),
+        Parameter(
+            "scope",
+            "Scope names separated by spaces; all that the app may have without it.",
+            {"type": "string", "minLength": 1, "maxLength": 1_000},
+        ),
+    ),
+    refuses=(404,),
+    commands=(),
+)
+
 CLAIMS = (
+    PREVIEW,
     Operation(
         "list_claims",
         "GET",
@@ -151,7 +286,6 @@ CLAIMS = (
         event=ClaimDeclared,
         commands=(
             Command(
-                options=(Option("source", "--from"), Option("places", "--in")),
                 example="department --from attribute:department --in id_token --in userinfo",
                 done="The claim {claim} is declared.",
                 unchanged="The claim {claim} is declared like this; nothing changed.",

@@ -32,6 +32,7 @@ from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
@@ -87,6 +88,7 @@ class Services:
     fingerprints: FingerprintKey
     random: Callable[[int], bytes]
     keys: SigningKeyRing
+    claims: TokenClaims
     registrar: Callable[[str], Registrar]
     api_registrar: Callable[[str], ApiRegistrar]
     sectors: Sectors

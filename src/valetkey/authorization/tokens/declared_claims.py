@@ -4,8 +4,9 @@ Evaluated in the transaction that issues the token. Nothing is read unless a cla
 then groups and roles by one statement.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 
@@ -24,17 +25,24 @@ from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
+
+T = TypeVar("T")
 
 
 class TokenClaims:
     """The claims of each token; knows the declarations as of the last revision it saw."""
 
-    def __init__(self, store: Store, default: Api) -> None:
-        """Read from `store`; `default` is the API of tokens that are for no other."""
+    def __init__(self, store: Store, default: Api, file: ClaimsFile | None = None) -> None:
+        """Read from `store`; `default` is the API of tokens that are for no other.
+
+        `file` is the operator's function, if there is one.
+        """
         self.default = default
+        self.file = file
         self._store = store
         self._known: tuple[int, Sequence[DeclaredClaim]] = (-1, ())
 
@@ -63,11 +71,13 @@ class TokenClaims:
         Raises Refused if they are larger than 8 KiB.
         """
         chosen = _chosen(self.declared(tx), Place.ACCESS_TOKEN, client_id, api, scope)
-        if not chosen and not (api.roles and user is not None):
+        has_roles = bool(api.roles) and user is not None
+        if not chosen and not has_roles and self.file is None:
             return NO_CLAIMS
         values = _Values(tx, user, api)
-        found = {ROLES: values.roles(api)} if api.roles and user is not None else {}
-        return bounded(found | values.of(chosen))
+        found: dict[str, object] = {ROLES: values.roles(api)} if has_roles else {}
+        found |= values.of(chosen)
+        return bounded(found | self._of_file(values, client_id, api, scope))
 
     def of_identity(self, tx: Transaction, identity: Identity, api: Api | None = None) -> Identity:
         """Return the identity with the claims of its ID token that are not in the user's record.
@@ -76,7 +86,9 @@ class TokenClaims:
         """
         api = api or self.default
         chosen = _chosen(self.declared(tx), Place.ID_TOKEN, identity.client.id, api, identity.scope)
-        found = self._found(tx, identity.user, api, chosen, identity.claim_names)
+        found = self._found(
+            tx, identity.user, api, chosen, identity.claim_names, identity.client.id, identity.scope
+        )
         return replace(identity, stored=found) if found else identity
 
     def of_userinfo(
@@ -89,7 +101,7 @@ class TokenClaims:
     ) -> Claims:
         """Return the same for userinfo, whose tokens are for the default API."""
         chosen = _chosen(self.declared(tx), Place.USERINFO, client_id, self.default, scope)
-        return self._found(tx, user, self.default, chosen, names)
+        return self._found(tx, user, self.default, chosen, names, client_id, scope)
 
     def _found(
         self,
@@ -98,12 +110,37 @@ class TokenClaims:
         api: Api,
         chosen: Sequence[DeclaredClaim],
         names: Collection[str],
+        client_id: str,
+        scope: Scope,
     ) -> Claims:
-        if not chosen and GROUPS not in names:
+        if not chosen and GROUPS not in names and self.file is None:
             return NO_CLAIMS
         values = _Values(tx, user, api)
-        found = {GROUPS: values.groups("")} if GROUPS in names else {}
-        return bounded(found | values.of(chosen))
+        found: dict[str, object] = {GROUPS: values.groups("")} if GROUPS in names else {}
+        found |= values.of(chosen)
+        return bounded(found | self._of_file(values, client_id, None, scope))
+
+    def _of_file(
+        self, values: "_Values", client_id: str, api: Api | None, scope: Scope
+    ) -> dict[str, object]:
+        """Return what the operator's function says; `api` is None but for access tokens."""
+        if self.file is None:
+            return {}
+        shown = None if api is None else {"identifier": api.identifier, "name": api.name}
+        asked = {
+            "user": values.shown(),
+            "client": {"client_id": client_id},
+            "api": shown,
+            "scopes": sorted(scope),
+        }
+        return dict(self.file.claims(asked))
+
+    async def supply(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do work that evaluates claims in a transaction; again if it needs the function first.
+
+        Raises Refused if the function fails.
+        """
+        return await (work() if self.file is None else self.file.supply(work))
 
 
 class _Values:
@@ -119,6 +156,21 @@ class _Values:
         """Return the values by name; a claim without a value is absent."""
         found = ((each.name, self._value(each)) for each in chosen)
         return {name: value for name, value in found if value is not None}
+
+    def shown(self) -> dict[str, object] | None:
+        """Return the user as the operator's function is told of them; None for a client's own."""
+        if self._user is None:
+            return None
+        return {
+            "uid": self._user.uid,
+            "username": self._user.username,
+            "name": self._user.name,
+            "email": self._user.email,
+            "email_verified": self._user.email_verified_at is not None,
+            "attributes": dict(self._user.attributes.values),
+            "groups": self.groups(""),
+            "roles": self.roles(self._api),
+        }
 
     def groups(self, prefix: str) -> list[str]:
         return [name for name in self._read().groups if name.startswith(prefix)]

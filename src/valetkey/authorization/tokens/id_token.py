@@ -96,7 +96,7 @@ class IdTokens:
         """
         registered = identity.client.openid
         algorithm = registered.id_token_signed_response_alg
-        claims = self._claims(identity, now)
+        claims = content(identity, now, self.issuer, self.subjects, self.lifetime)
         for name, text in (("at_hash", access_token), ("c_hash", code), ("s_hash", state)):
             if text:
                 claims[name] = half_hash(text, algorithm)
@@ -109,24 +109,28 @@ class IdTokens:
             encryption_enc=registered.id_token_encrypted_response_enc,
         )
 
-    def _claims(self, identity: Identity, now: Instant) -> dict[str, object]:
-        claims: dict[str, object] = {
-            "iss": self.issuer,
-            "sub": self.subjects.of(identity.user, identity.client),
-            "aud": identity.client.id,
-            "iat": now,
-            "exp": later(now, self.lifetime),
-            "auth_time": identity.auth_time,
-            "acr": acr_of(identity.methods, _wanted_acrs(identity)),
-        }
-        if identity.methods:
-            claims["amr"] = list(identity.methods)
-        if identity.sid:
-            claims["sid"] = self.subjects.session(identity.sid, identity.client)
-        if identity.nonce:
-            claims["nonce"] = identity.nonce
-        claims |= user_claims(identity.user, identity.claim_names)
-        return claims | dict(identity.stored or {})
+
+def content(
+    identity: Identity, now: Instant, issuer: str, subjects: Subjects, lifetime: Lifetime
+) -> dict[str, object]:
+    """Return the claims of an ID token without those that bind it to a code or a token."""
+    claims: dict[str, object] = {
+        "iss": issuer,
+        "sub": subjects.of(identity.user, identity.client),
+        "aud": identity.client.id,
+        "iat": now,
+        "exp": later(now, lifetime),
+        "auth_time": identity.auth_time,
+        "acr": acr_of(identity.methods, _wanted_acrs(identity)),
+    }
+    if identity.methods:
+        claims["amr"] = list(identity.methods)
+    if identity.sid:
+        claims["sid"] = subjects.session(identity.sid, identity.client)
+    if identity.nonce:
+        claims["nonce"] = identity.nonce
+    claims |= user_claims(identity.user, identity.claim_names)
+    return claims | dict(identity.stored or {})
 
 
 def half_hash(text: str, algorithm: str) -> str:

@@ -25,21 +25,8 @@ class TokenResponses:
         """Return the access token: the reference as generated, or a signed JWT."""
         if granted.reference is not None:
             return granted.reference.reveal()
-        subject = granted.client.id if granted.user is None else granted.user.subject
-        return AccessToken(
-            issuer=self.issuer,
-            subject=subject,
-            client_id=granted.client.id,
-            audience=granted.api.identifier,
-            scope=granted.scope,
-            token_id=granted.token_id,
-            issued_at=granted.issued_at,
-            expires_at=granted.expires_at,
-            grant_id=granted.grant_id,
-            auth_time=granted.auth_time,
-            actors=granted.actors,
-            claims=granted.claims,
-        ).sign(self.keys.current(now, self._algorithm(granted)))
+        key = self.keys.current(now, self._algorithm(granted))
+        return access_token_of(granted, self.issuer).sign(key)
 
     def _algorithm(self, granted: Granted) -> Algorithm:
         wanted = granted.api.signing_algorithm
@@ -70,6 +57,24 @@ class TokenResponses:
             body["uid"] = granted.user.uid
             body["info"] = info(granted.user, granted.scope)
         return body
+
+
+def access_token_of(granted: Granted, issuer: str) -> AccessToken:
+    """Return the content of the access token."""
+    return AccessToken(
+        issuer=issuer,
+        subject=granted.client.id if granted.user is None else granted.user.subject,
+        client_id=granted.client.id,
+        audience=granted.api.identifier,
+        scope=granted.scope,
+        token_id=granted.token_id,
+        issued_at=granted.issued_at,
+        expires_at=granted.expires_at,
+        grant_id=granted.grant_id,
+        auth_time=granted.auth_time,
+        actors=granted.actors,
+        claims=granted.claims,
+    )
 
 
 def info(user: User, scope: Scope) -> dict[str, object]:

@@ -156,7 +156,7 @@ class Input:
 
     def _below(self, kind: inspect.Type, above: tuple[str, ...]) -> Iterator[_Leaf]:
         for field in kind.fields if isinstance(kind, inspect.StructType) else ():
-            path = (*above, field.name)
+            path = (*above, field.encode_name)
             bare = _bare(field.type)[0]
             if isinstance(bare, inspect.StructType):
                 yield from self._below(bare, path)

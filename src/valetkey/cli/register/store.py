@@ -98,7 +98,7 @@ def with_store(
                 await foundation.require_own_keyring()
             return await work(Opened(foundation, SYSTEM.now(), CommandLine(done_by)))
         finally:
-            await engine.close()
+            await foundation.close()
 
     return asyncio.run(run())
 

@@ -72,8 +72,8 @@ class AccessToken:
     actors: tuple[str, ...] = ()
     claims: Mapping[str, object] = field(default_factory=lambda: _NO_CLAIMS, hash=False)
 
-    def sign(self, key: SigningKey) -> str:
-        """Return the token as a signed string."""
+    def content(self) -> jwt.Claims:
+        """Return all of the token's claims."""
         claims: jwt.Claims = {
             **self.claims,
             "iss": self.issuer,
@@ -93,7 +93,11 @@ class AccessToken:
             claims["cnf"] = {each.method: each.thumbprint for each in self.bindings}
         if self.actors:
             claims["act"] = act_of(self.actors)
-        return jwt.sign(claims, key, typ=TYPE)
+        return claims
+
+    def sign(self, key: SigningKey) -> str:
+        """Return the token as a signed string."""
+        return jwt.sign(self.content(), key, typ=TYPE)
 
 
 def verify(

@@ -207,6 +207,7 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "PUT /attributes/{attribute}": Permission.CLIENTS,
     "DELETE /attributes/{attribute}": Permission.CLIENTS,
     "GET /claims": Permission.READ,
+    "GET /users/{uid}/claims/{client_id}": Permission.READ,
     "PUT /claims/{claim}": Permission.CLIENTS,
     "DELETE /claims/{claim}": Permission.CLIENTS,
     "GET /apis/{api_id}/roles/{role}": Permission.READ,

@@ -155,7 +155,15 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
     Raises Refused for what only the person may be told.
     """
     drawn = FlowSecrets(server.random)
-    given = await server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
+    try:
+        given = await server.claims.supply(
+            lambda: server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
+        )
+    except Refused as refused:
+        # Nothing was written: the request stays open, and its client is told.
+        if refused.refusal.check not in {"claims.size", "claims.file"}:
+            raise
+        return ClientError(pending.asked, refused.refusal)
     if isinstance(given, Issued) and given.granted is not None:
         metrics.TOKENS.add(GrantTypeName.IMPLICIT.value, pending.client.type.value)
     return given

@@ -125,7 +125,9 @@ class TokenEndpoint:
                 self.uses.note(tx, client, request.at)
             return granted
 
-        return await self.store.write(redeem_grant, done_by=by_client(client.id))
+        return await self.claims.supply(
+            lambda: self.store.write(redeem_grant, done_by=by_client(client.id))
+        )
 
     def _grant_type(self, asked: ClientRequest) -> GrantType:
         name = asked.parameters.get("grant_type")

@@ -55,14 +55,17 @@ class UserInfoEndpoint:
         read = await self.userinfo.reader.read_by_value(token, now)
         told = None
         await self.directory.compare()
-        declared = await self.userinfo.token_claims.as_of(self.directory.revision)
-        has_declared = any(Place.USERINFO in each.places for each in declared)
+        claims = self.userinfo.token_claims
+        declared = await claims.as_of(self.directory.revision)
+        has_declared = any(Place.USERINFO in each.places for each in declared) or claims.file
         if not has_declared and self.userinfo.takes_one_statement(read):
             told = await self.store.read_one(
                 lambda tx: self.userinfo.tell(tx, token, read, now, complete=False)
             )
         if told is None or GROUPS in told.names:
-            told = await self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
+            told = await claims.supply(
+                lambda: self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
+            )
         self.known.keep(token, number, told, now)
         return told
 
