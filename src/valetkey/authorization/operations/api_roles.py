@@ -23,16 +23,17 @@ from valetkey.authorization.model.event.claims import (
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
+    PAGING,
     Call,
     Operation,
     Parameter,
     Result,
     Run,
+    limit_of,
     on_user,
     reads,
     writes,
 )
-from valetkey.authorization.operations.paging import PAGING, limit_of
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -28,15 +28,16 @@ from valetkey.authorization.operations.api_records import (
 from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    PAGING,
     Call,
     Operation,
     Parameter,
     Result,
     Run,
+    limit_of,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.paging import PAGING, limit_of
 from valetkey.authorization.operations.records import Done, tag_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime

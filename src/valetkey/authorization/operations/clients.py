@@ -21,16 +21,20 @@ from valetkey.authorization.operations.client_records import (
     wanted_metadata,
 )
 from valetkey.authorization.operations.operation import (
+    PAGING,
     Call,
     InvalidInput,
     Operation,
     Parameter,
     Result,
+    cursor,
+    flag,
+    limit_of,
     on_client,
+    place_of,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.paging import PAGING, cursor, flag, limit_of, place_of
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
 from valetkey.authorization.storage.administration.client_search import ClientFilter

@@ -8,13 +8,16 @@ from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.model.event.administration import EventsExported
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
 from valetkey.authorization.operations.operation import (
+    PAGING,
     Call,
     Operation,
     Parameter,
     Result,
+    cursor,
+    limit_of,
+    place_of,
     reads,
 )
-from valetkey.authorization.operations.paging import PAGING, cursor, limit_of, place_of
 from valetkey.authorization.operations.server_records import (
     CopyWanted,
     EventList,

@@ -15,17 +15,18 @@ from valetkey.authorization.model.event.groups import (
 )
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    PAGING,
     Button,
     Call,
     Field,
     Operation,
     Parameter,
     Result,
+    limit_of,
     on_user,
     reads,
     writes,
 )
-from valetkey.authorization.operations.paging import PAGING, limit_of
 from valetkey.authorization.operations.records import Done, Line, Moment
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction

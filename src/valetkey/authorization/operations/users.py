@@ -16,17 +16,18 @@ from valetkey.authorization.model.event.people import (
 )
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    PAGING,
     Button,
     Call,
     Field,
     Operation,
     Parameter,
     Result,
+    limit_of,
     on_user,
     reads,
     writes,
 )
-from valetkey.authorization.operations.paging import PAGING, limit_of
 from valetkey.authorization.operations.records import Done, tag_of
 from valetkey.authorization.operations.user_records import (
     EmailChange,

@@ -13,8 +13,8 @@ from valetkey.authorization.operations.operation import (
     Operation,
     Result,
     Services,
+    link,
 )
-from valetkey.authorization.operations.paging import link
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, json_response

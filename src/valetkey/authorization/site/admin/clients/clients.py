@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.operations.paging import cursor, place_in
+from valetkey.authorization.operations.operation import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

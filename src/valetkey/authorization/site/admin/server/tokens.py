@@ -11,8 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, powers_
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.operations.operation import PREFIX, Services
-from valetkey.authorization.operations.paging import cursor, place_in
+from valetkey.authorization.operations.operation import PREFIX, Services, cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
