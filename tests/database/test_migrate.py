@@ -145,14 +145,16 @@ def test_newest_migrations_let_the_version_before_serve_on() -> None:
     `_CONTRACTS`.
     """
     newest = [each for schema in SCHEMAS.values() for each in find(schema)[25:]]
-    wrong = [
-        f"{each.name}: {text}"
-        for each in newest
-        if each.name not in _CONTRACTS
-        for statement in split(each.script)
-        for text in [" ".join(re.sub(r"--.*", "", statement).split())]
-        if not _EXPANDS.match(text)
-    ]
+    wrong: list[str] = []
+    for each in newest:
+        own = set(re.findall(r"CREATE TABLE (\w+)", each.script))
+        for statement in split(each.script):
+            text = " ".join(re.sub(r"--.*", "", statement).split())
+            unique = re.match(r"CREATE UNIQUE INDEX \w+ ON (\w+)", text)
+            # The version before knows nothing of a table that this migration makes.
+            if not (_EXPANDS.match(text) or (unique and unique[1] in own)):
+                wrong.append(f"{each.name}: {text}")
+    wrong = [each for each in wrong if each.partition(":")[0] not in _CONTRACTS]
     assert newest
     assert not wrong
 
