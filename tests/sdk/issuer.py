@@ -193,6 +193,7 @@ class Issuer:
         }
         if token.bindings:
             said["cnf"] = {each.method: each.thumbprint for each in token.bindings}
+        said |= token.claims
         if token.grant_id is not None:
             said["grant_id"] = token.grant_id
         return said

@@ -1,5 +1,9 @@
 """Who is calling."""
 
+from dataclasses import replace
+
+import pytest
+
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller
@@ -30,3 +34,19 @@ def test_the_second_of_expiry_is_too_late() -> None:
     caller = _caller("1001")
     assert caller.is_live(Instant(99))
     assert not caller.is_live(Instant(100))
+
+
+@pytest.mark.parametrize(
+    ("claims", "roles"),
+    [
+        ({}, ()),
+        ({"roles": ["editor", "reader"]}, ("editor", "reader")),
+        ({"roles": "editor"}, ()),
+        ({"roles": ["editor", 1]}, ()),
+        ({"roles": None}, ()),
+    ],
+)
+def test_roles_are_a_list_of_strings_or_nothing(
+    claims: dict[str, object], roles: tuple[str, ...]
+) -> None:
+    assert replace(_caller("1001"), claims=claims).roles == roles

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import msgspec
 
@@ -19,6 +20,7 @@ from valetkey.sdk.upstream.issuer import Issuer
 
 HOUR = hours(1)
 
+_NO_CLAIMS: Mapping[str, object] = MappingProxyType({})
 _CREDENTIAL = Credential("tests", Secret("in-memory"))
 
 
@@ -51,11 +53,12 @@ class Mint:
         lifetime: Lifetime = HOUR,
         audience: str = "",
         bindings: tuple[Binding, ...] = (),
+        claims: Mapping[str, object] = _NO_CLAIMS,
     ) -> str:
         """Return a JWT with these space-separated scopes; with `user` None, a client's own.
 
         A `lifetime` of zero or less makes an expired token; another `audience` makes a token for
-        another API.
+        another API. `claims` are further claims, such as `{"roles": ["editor"]}`.
         """
         now = self.runtime.now()
         return AccessToken(
@@ -70,6 +73,7 @@ class Mint:
             grant_id=None if user is None else fresh_id("gr", self.runtime.random),
             auth_time=None,
             bindings=bindings,
+            claims=claims,
         ).sign(self._key)
 
     def reference(

@@ -40,7 +40,8 @@ def test_the_answer_is_the_caller() -> None:
     async def story() -> None:
         async with _asked() as (introspection, issuer):
             token = issuer.reference("read notes:write")
-            draft = issuer.references[token]
+            draft = replace(issuer.references[token], claims={"roles": ["editor"]})
+            issuer.references[token] = draft
             assert await introspection.ask(token, issuer.clock.now()) == Caller(
                 "1001",
                 "printer",
@@ -49,6 +50,7 @@ def test_the_answer_is_the_caller() -> None:
                 draft.grant_id,
                 draft.issued_at,
                 draft.expires_at,
+                claims={"roles": ["editor"]},
             )
 
     asyncio.run(story())

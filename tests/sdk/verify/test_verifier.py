@@ -1,9 +1,14 @@
 """From text to caller, without a network where none is needed."""
 
 import asyncio
+from dataclasses import replace
 from typing import cast
 
+import pytest
+
 from tests.sdk.issuer import API, Clock, Issuer
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
@@ -50,5 +55,27 @@ def test_no_text_is_a_fault() -> None:
             for text in ("", ".", "..", "a.b.c", "vk_at_", "\x00", "\ud800", "e30.e30.e30", "é"):
                 verdict = await verifier.verify(text, issuer.clock.now())
                 assert cast("Refusal", verdict).code is ErrorCode.INVALID_TOKEN
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_every_algorithm_that_an_api_may_choose_is_verified(algorithm: Algorithm) -> None:
+    async def story() -> None:
+        key = SigningKey.generate(algorithm)
+        other = SigningKey.generate()
+        issuer = Issuer(Clock(), key=key, port=1)
+        known = KeySet.of(key.public, other.public).document()
+        async with Fetcher() as fetch:
+            keys = KeySource("http://127.0.0.1:1/", fetch, known=known)
+            verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
+            draft = replace(issuer.draft("read"), claims={"roles": ["editor"], "team": "blue"})
+            caller = await verifier.verify(draft.sign(key), issuer.clock.now())
+            assert isinstance(caller, Caller)
+            assert caller.roles == ("editor",)
+            assert caller.claims["team"] == "blue"
+            elsewhere = replace(draft, audience=f"{API}/other").sign(key)
+            refused = await verifier.verify(elsewhere, issuer.clock.now())
+            assert cast("Refusal", refused).code is ErrorCode.INVALID_TOKEN
 
     asyncio.run(story())

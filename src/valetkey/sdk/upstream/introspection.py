@@ -1,8 +1,8 @@
 """Token introspection at the issuer (RFC 7662), with responses cached for seconds."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from http import HTTPStatus
 
@@ -47,6 +47,13 @@ class _Said:
     aud: str | tuple[str, ...] = ()
     iss: str = ""
     cnf: dict[str, object] | None = None
+
+
+_OWN = frozenset(
+    (*(each.name for each in fields(_Said)), "nbf", "token_type", "username", "auth_time", "act")
+)
+_Response = tuple[_Said, Mapping[str, object]]
+_MEMBERS = msgspec.json.Decoder(dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,7 @@ class Introspection:
         if said is None:
             self._rest_until = later(now, _REST)
             return UNANSWERED
-        verdict = self._judge(said, now)
+        verdict = self._judge(*said, now)
         self._answers.pop(print_, None)
         while len(self._answers) >= self._capacity:
             del self._answers[next(iter(self._answers))]
@@ -141,7 +148,9 @@ class Introspection:
         self._answers[print_] = _Remembered(verdict, until)
         return verdict
 
-    async def _read_signed(self, answer: Answer, source: KeySource, now: Instant) -> _Said | None:
+    async def _read_signed(
+        self, answer: Answer, source: KeySource, now: Instant
+    ) -> _Response | None:
         if answer.status != HTTPStatus.OK:
             return None
         for _ in range(2):
@@ -158,14 +167,14 @@ class Introspection:
                     audience=self._credential.client_id,
                     now=now,
                 )
-                return None if said is None else msgspec.convert(said, type=_Said)
+                return None if said is None else (msgspec.convert(said, type=_Said), said)
             except UnknownKey:
                 await source.look(now)
             except msgspec.ValidationError:
                 return None
         return None
 
-    def _judge(self, said: _Said, now: Instant) -> Caller | Refusal:
+    def _judge(self, said: _Said, members: Mapping[str, object], now: Instant) -> Caller | Refusal:
         if not said.active or said.exp <= now:
             return _no("introspection.inactive", "a live token", "not active")
         if said.iss and said.iss != self._issuer:
@@ -196,14 +205,16 @@ class Introspection:
             issued_at=Instant(said.iat),
             expires_at=Instant(said.exp),
             bindings=bindings,
+            claims={name: members[name] for name in members if name not in _OWN},
         )
 
 
-def _read(answer: Answer) -> _Said | None:
+def _read(answer: Answer) -> _Response | None:
     if answer.status != HTTPStatus.OK:
         return None
     try:
-        return msgspec.json.decode(answer.body, type=_Said)
+        members = _MEMBERS.decode(answer.body)
+        return msgspec.convert(members, type=_Said), members
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 

@@ -39,7 +39,6 @@ class Issuer:
             authorization=f"{url}/oauth/authorize",
             token=f"{url}/oauth/token",
             errors=f"{url}/errors",
-            algorithms=(Algorithm.ES256,),
             checksummed=True,
             names_itself=True,
             signed_introspection=signed_introspection,

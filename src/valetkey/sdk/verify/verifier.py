@@ -180,4 +180,5 @@ def _caller(token: AccessToken) -> Caller:
         issued_at=token.issued_at,
         expires_at=token.expires_at,
         bindings=token.bindings,
+        claims=token.claims,
     )
