@@ -48,6 +48,7 @@ BROUGHT = {
     "django": ("sdk/adapters/django.py", "sdk/adapters/drf.py"),
     "fastapi": ("sdk/adapters/fastapi.py",),
     "flask": ("sdk/adapters/flask.py",),
+    "mcp": ("sdk/adapters/mcp.py",),
     "rest_framework": ("sdk/adapters/drf.py",),
 }
 CHOSEN_BY_UVICORN = {"httptools", "uvloop"}  # by name, so that no file of ours need import them

@@ -33,6 +33,7 @@ MOST_ALIKE = 10
 LEFT_ALONE = hours(1)
 """How long nothing takes the place of a registration: somebody may be about to sign in with it."""
 
+_MOST_SCOPES = 50  # scopes that are looked up for one registration
 _MOST_REPLACED = 20
 """So many places one registration takes, where many were registered within that time."""
 
@@ -85,6 +86,22 @@ class SelfRegistrar:
         if faults := self.registrar.rules.faults(metadata):
             refuse_registration(faults)
         return metadata
+
+    def without_apis(self, tx: Transaction, said: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the members, less the names in `scope` that APIs declare.
+
+        A registration has no scopes of APIs: each API says which clients may ask for it. MCP
+        clients register with the scopes of the API all the same.
+        """
+        scope = said.get("scope")
+        if not isinstance(scope, str):
+            return said
+        names = scope.split(" ")
+        unknown = [name for name in dict.fromkeys(names) if name not in self.rules.scopes]
+        if not unknown or len(unknown) > _MOST_SCOPES:
+            return said
+        declared = {name for name in unknown if tx.apis.declaring(name, "")}
+        return {**said, "scope": " ".join(name for name in names if name not in declared)}
 
     def register(
         self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant

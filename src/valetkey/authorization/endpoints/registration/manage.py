@@ -66,7 +66,8 @@ class ManageEndpoint:
     async def _replace(self, request: Request, token: str) -> Response:
         client_id, now = request.arguments["client_id"], request.at
         client = await self._find(request, token)
-        said = read_members(request)
+        members = read_members(request)
+        said = await self.store.read(lambda tx: self.registrar.without_apis(tx, members))
         # Fetched before the transaction, which must not wait for other servers.
         metadata = self.registrar.read(said, client)
         if metadata.openid.sector_identifier_uri:

@@ -56,7 +56,9 @@ class RegisterEndpoint:
         now = request.at
         take_turn(self.tries, request)
         invitation = await self._invitation(request)
-        metadata = self.registrar.read(read_members(request))
+        members = read_members(request)
+        said = await self.store.read(lambda tx: self.registrar.without_apis(tx, members))
+        metadata = self.registrar.read(said)
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)
         fresh = draw(self.random)
