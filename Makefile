@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test reliability check format coverage fuzz bench bench-quick docs translations screenshots lock release
+KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs translations screenshots lock release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -27,6 +27,7 @@ EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
 words:
 	@echo 'make demo         both servers and an example app: the whole story once, then yours to try'
 	@echo 'make test         every test; make test token runs those with "token" in their name'
+	@echo 'make interop      Spring Boot and a Go tool sign in with what their presets print; needs Maven and Go'
 	@echo 'make races        100 rounds of all that is issued against all that ends it; ROUNDS=10 for fewer'
 	@echo 'make reliability  faults and changes under load, at full count; writes docs/explanation/reliability.md'
 	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
@@ -47,6 +48,9 @@ demo: .venv/.runtime
 
 test: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile)
+
+interop: .venv/.dev
+	@$(BIN)/python -m pytest tests/interop/java_and_go.py
 
 races: .venv/.dev
 	@VALETKEY_RACES=$(or $(ROUNDS),100) $(BIN)/python -m pytest -s tests/stories/processes/test_races.py
