@@ -306,6 +306,27 @@ def _show_lifetimes(value: object) -> list[str]:
     return [f"{name}={show_lifetime(length)}" for name, length in pairs]
 
 
+def _destination(value: object) -> object:
+    written = _string(value)
+    try:
+        parts = urlsplit(written)
+        plain = not (parts.username or parts.password or parts.query or parts.fragment)
+        port = parts.port
+    except ValueError:
+        raise InvalidValue(f"{quoted(written)} is not a URL") from None
+    remote = bool(parts.hostname) and port != 0
+    loopback = parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    right = {
+        "file": bool(parts.path) and not parts.netloc,
+        "syslog+tls": remote and not parts.path,
+        "https": remote,
+        "http": remote and loopback,
+    }
+    if not (plain and written.isascii() and right.get(parts.scheme)):
+        raise InvalidValue(f"{quoted(written)} is no destination")
+    return written
+
+
 def _listed(value: str) -> object:
     return [item.strip() for item in value.split(",")] if value.strip() else []
 
@@ -363,6 +384,12 @@ LIFETIMES = Rule(
     _lifetimes,
     _listed,
     _show_lifetimes,
+)
+DESTINATIONS = Rule(
+    'a list of "file:path", "syslog+tls://host:port" and "https://host/path"',
+    lambda value: _distinct(value, _destination),
+    _listed,
+    _show_texts,
 )
 NETWORKS = Rule(
     'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]', _networks, _listed, _show_networks

@@ -20,7 +20,7 @@ from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.sections.monitoring import LogSettings, MetricsSettings
+from valetkey.config.sections.monitoring import AuditSettings, LogSettings, MetricsSettings
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.sections.scim import ScimSettings
 from valetkey.config.sections.serving import ServingSettings
@@ -356,6 +356,7 @@ class Settings:
     federation: FederationSettings = FederationSettings()
     brand: BrandSettings = BrandSettings()
     log: LogSettings = LogSettings()
+    audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = MetricsSettings()
     source: Source = Source()
 

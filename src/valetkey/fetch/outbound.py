@@ -37,13 +37,14 @@ REMEMBERED = 5
 JSON = ("application/json",)
 """The media type of most responses."""
 
+FORM = "application/x-www-form-urlencoded"
+
 ANYTHING = ("*/*",)
 """The `accept` of callers that take any media type."""
 
 _MOST_REMEMBERED = 1_000
 _NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
 _HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
-_FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 class Unfetchable(Exception):
@@ -134,6 +135,10 @@ class OutboundHttp:
         body = urlencode(fields).encode("ascii")
         return await self._exchange("POST", url, accept, body, authorization)
 
+    async def post(self, url: str, body: bytes, media_type: str, *, authorization: str) -> Fetched:
+        """POST `body` and return the response of any status. Raises Unfetchable."""
+        return await self._exchange("POST", url, ANYTHING, body, authorization, media_type)
+
     async def ask(self, url: str, *, authorization: str) -> Fetched:
         """GET `url` with an Authorization header; return the response of any status, never cached.
 
@@ -165,6 +170,7 @@ class OutboundHttp:
         accept: tuple[str, ...],
         body: bytes | None,
         authorization: str = "",
+        media_type: str = FORM,
     ) -> Fetched:
         web = parse_url(url)
         if web is None:
@@ -175,6 +181,8 @@ class OutboundHttp:
                 headers = {"host": _host_field(web), "accept": ", ".join(accept)}
                 if authorization:
                     headers["authorization"] = authorization
+                if body is not None:
+                    headers["content-type"] = media_type
                 return await self._ask(method, web, addresses, headers, body)
         except TimeoutError:
             _refuse("slow")
@@ -210,10 +218,8 @@ class OutboundHttp:
         body: bytes | None,
     ) -> Fetched:
         headers = {**_HEADERS, **headers}
-        if body is not None:
-            headers |= _FORM
         async with httpx2.AsyncClient(
-            verify=_NOBODY if web.scheme == "http" else await self._context(),
+            verify=_NOBODY if web.scheme == "http" else await self.context(),
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             follow_redirects=False,
             trust_env=False,
@@ -237,7 +243,8 @@ class OutboundHttp:
                 return await _answer(response)
         raise Unfetchable("connect")
 
-    async def _context(self) -> ssl.SSLContext:
+    async def context(self) -> ssl.SSLContext:
+        """Return the TLS context for https; the first call reads the system's certificates."""
         async with self._reading:
             if self._tls is None:
                 # Loading the system's certificates takes about 0.1 s: done on a thread.

@@ -235,6 +235,15 @@ AUDIT_WAITING = Gauge(
     "Age of the oldest event that is not in the audit log's hash chain; 0 if there is none.",
     shared=True,
 )
+AUDIT_EXPORT_LAG = Gauge(
+    "audit_export_lag_seconds",
+    "Age of the oldest block of the audit log that a destination does not have; 0 if it has all.",
+    "destination",
+    shared=True,
+)
+AUDIT_EXPORT_FAILURES = Counter(
+    "audit_export_failures", "Batches that a destination did not take.", "destination"
+)
 QUEUE = Gauge("queue_length", "Work that waits in one process.", "queue")
 OUTBOX = Gauge(
     "outbox_length", "Messages in the database that are not delivered.", "outbox", shared=True

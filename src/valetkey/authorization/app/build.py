@@ -21,6 +21,7 @@ from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.app.pages import Site, page_routes
 from valetkey.authorization.app.parts import (
     make_apis,
+    make_audit_exports,
     make_door,
     make_logo_fetcher,
     make_logout_delivery,
@@ -164,6 +165,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             AuditChain(
                 store, foundation.keep_events, checkpoint_key(keyring.fingerprint_key), runtime
             ).run,
+            *make_audit_exports(foundation),
             upkeep.write_decisions,
             partial(uses.keep, store),
             upkeep.count_usage,
@@ -173,7 +175,9 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             logout_delivery.deliver,
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
-            DatabaseGauges(store, runtime, settings.tokens.signing_key_lifetime).keep,
+            DatabaseGauges(
+                store, runtime, settings.tokens.signing_key_lifetime, settings.audit.export
+            ).keep,
             *make_mail_delivery(foundation, server.brands),
         ),
         on_close=close,

@@ -1,8 +1,11 @@
 """Parts of the server that several families of routes share."""
 
 from collections.abc import Callable, Coroutine
+from ipaddress import ip_network
 
 from valetkey.authorization.app.foundation import Foundation
+from valetkey.authorization.background.audit_destinations import destination
+from valetkey.authorization.background.audit_export import AuditExport
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.client_authentication.authenticate import (
@@ -15,6 +18,7 @@ from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.id_token import IdTokens
@@ -28,10 +32,12 @@ from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
 from valetkey.config.settings import Settings
 from valetkey.database.watch import Watch
-from valetkey.fetch.outbound import ANYTHING, Fetched
+from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp
 from valetkey.kernel.scope import Scope
 from valetkey.web import log
 from valetkey.web.offload import Offload
+
+_EVERYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
 def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolicy:
@@ -106,6 +112,28 @@ def make_mail_delivery(
         foundation.store, outbox, send, lambda: brands.current, foundation.runtime
     )
     return (office.deliver,)
+
+
+def make_audit_exports(
+    foundation: Foundation,
+) -> tuple[Callable[[], Coroutine[object, object, None]], ...]:
+    """Build the background jobs that export the audit log, one for each destination."""
+    audit, directory = foundation.settings.audit, foundation.settings.source.directory
+    ca_file = directory / audit.export_ca_file if audit.export_ca_file else None
+    # The operator chose the addresses: they may be internal ones.
+    http = OutboundHttp(_EVERYWHERE, foundation.runtime.now, ca_file=ca_file)
+    http.prepare()
+    public = checkpoint_key(foundation.keyring.fingerprint_key).public
+    return tuple(
+        AuditExport(
+            foundation.store,
+            url,
+            destination(url, directory, http, audit.export_token),
+            public,
+            foundation.runtime,
+        ).run
+        for url in audit.export
+    )
 
 
 def make_watch(foundation: Foundation) -> Watch:

@@ -1,6 +1,7 @@
 """Metrics read from the database: outboxes, audit log and signing keys."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.server.signing_key import KeyState
@@ -20,6 +21,8 @@ class DatabaseGauges:
     store: Store
     runtime: Runtime
     key_lifetime: Lifetime
+    destinations: Sequence[str] = ()
+    """Of the audit log; others were configured earlier."""
 
     async def keep(self) -> None:
         """Read until cancelled; while the database is unreachable there are no values."""
@@ -33,6 +36,7 @@ class DatabaseGauges:
                     metrics.OUTBOX_AGE,
                     metrics.SIGNING_KEY_AGE,
                     metrics.AUDIT_WAITING,
+                    metrics.AUDIT_EXPORT_LAG,
                 ):
                     gauge.replace({})
             await asyncio.sleep(_READ_EVERY)
@@ -40,10 +44,10 @@ class DatabaseGauges:
     async def read(self) -> None:
         """Read the metrics now."""
         now = self.runtime.now()
-        await self.store.scan(lambda tx: _read(tx, now))
+        await self.store.scan(lambda tx: _read(tx, now, self.destinations))
 
 
-def _read(tx: Transaction, now: Instant) -> None:
+def _read(tx: Transaction, now: Instant, destinations: Sequence[str]) -> None:
     for name, waiting, since in (
         ("mail", tx.mails.waiting(), tx.mails.oldest()),
         ("logout", tx.deliveries.waiting(), tx.deliveries.oldest()),
@@ -52,6 +56,14 @@ def _read(tx: Transaction, now: Instant) -> None:
         metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)
     oldest = tx.audit_chain.oldest_waiting()
     metrics.AUDIT_WAITING.set(0 if oldest is None else max(0, now - oldest))
+    behind = tx.audit_exports.waiting_since()
+    metrics.AUDIT_EXPORT_LAG.replace(
+        {
+            (name,): 0 if since is None else max(0, now - since)
+            for name, since in behind.items()
+            if name in destinations
+        }
+    )
     metrics.SIGNING_KEY_AGE.replace(
         {
             (key.algorithm,): now - key.activates_at

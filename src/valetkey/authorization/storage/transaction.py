@@ -11,6 +11,7 @@ from valetkey.authorization.storage.administration.answer_times import AnswerTim
 from valetkey.authorization.storage.administration.api_roles import ApiRoles
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.audit_chain import AuditChain
+from valetkey.authorization.storage.administration.audit_exports import AuditExports
 from valetkey.authorization.storage.administration.brand import BrandChanges
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
@@ -199,6 +200,11 @@ class Transaction(Struct, frozen=True):
     def audit_chain(self) -> AuditChain:
         """The hash chain of the events."""
         return AuditChain(self.db)
+
+    @property
+    def audit_exports(self) -> AuditExports:
+        """How far the audit log was exported."""
+        return AuditExports(self.db)
 
     @property
     def event_search(self) -> EventSearch:

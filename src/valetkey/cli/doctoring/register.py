@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 
 from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.resolve import summary
@@ -25,6 +26,7 @@ from valetkey.kernel.secret import same
 from valetkey.kernel.url import answer_parameters
 
 _PAGE = 500
+_AUDIT_BEHIND = 1_800
 _MOST_NAMED = 20
 
 
@@ -59,7 +61,23 @@ async def _examine(opened: Opened) -> list[Finding]:
     found += await _credential(opened)
     sighted = await opened.store.scan(_with_sightings)
     found += [finding for client, seen in sighted for finding in _client(client, seen)]
+    found += await opened.store.scan(partial(_audit, opened))
     return found + await _usernames(opened)
+
+
+def _audit(opened: Opened, tx: Transaction) -> list[Finding]:
+    """Report events that wait for the hash chain, and destinations that are behind."""
+    found: list[Finding] = []
+    oldest = tx.audit_chain.oldest_waiting()
+    if oldest is not None and opened.now - oldest > _AUDIT_BEHIND:
+        said = f"events since {shown(oldest)} are not in the hash chain"
+        found.append(mind("audit log", said, "Start the server, and look for background.failed."))
+    for name in opened.settings.audit.export:
+        since = tx.audit_exports.waiting_since().get(name)
+        if since is not None and opened.now - since > _AUDIT_BEHIND:
+            said = f"it lacks events since {shown(since)}"
+            found.append(bad(f"audit export {name}", said, "The log says why: audit.not_exported."))
+    return found
 
 
 async def _usernames(opened: Opened) -> list[Finding]:

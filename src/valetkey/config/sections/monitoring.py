@@ -53,6 +53,22 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Export of the authorization server's audit log."""
+
+    export: Annotated[tuple[str, ...], rules.DESTINATIONS] = ()
+    """Destinations: "file:audit.jsonl", a path from the folder of this file;
+    "syslog+tls://host:6514" (RFC 5424 over TLS); "https://host/path" for batches of JSON lines by
+    POST. Each has all events at least once, in order."""
+
+    export_token: Annotated[Secret | None, rules.SECRET] = None
+    """The bearer token for https destinations."""
+
+    export_ca_file: Annotated[str, rules.PATH] = ""
+    """PEM file with certificates to trust at destinations, besides those of the system."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsSettings:
     """Metrics for Prometheus, of both servers and all their workers, on a listener of their own."""
 
