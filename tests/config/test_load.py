@@ -183,3 +183,33 @@ def test_the_usual_file_is_found_where_it_lies(
     written(tmp_path, "")
     assert find_file(None) == Path("valetkey.toml")
     assert find_file(Path("other.toml")) == Path("other.toml")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        'audit.export = ["ftp://a.example"]',
+        'audit.export = ["http://a.example/x"]',
+        'audit.export = ["https://u:canary@a.example"]',
+        'audit.export = ["syslog+tls://a.example/path"]',
+        'audit.export = ["file:"]',
+        'audit.export = ["file:a", "file:a"]',
+        'log.keep_events_of = ["mail"]',
+        'log.keep_events_of = ["mail=1s"]',
+    ],
+)
+def test_wrong_destination_or_retention_is_refused_without_password(
+    tmp_path: Path, wrong: str
+) -> None:
+    (tmp_path / "valetkey.toml").write_text(wrong)
+    with pytest.raises(Mistakes) as refused:
+        load(tmp_path / "valetkey.toml", {})
+    assert "canary" not in str(refused.value)
+
+
+def test_destinations_and_retention_are_read_from_file_and_environment(tmp_path: Path) -> None:
+    (tmp_path / "valetkey.toml").write_text('log.keep_events_of = ["mail=30d"]')
+    exports = "file:a.jsonl, syslog+tls://a.example:6514, http://127.0.0.1:9/x"
+    settings = load(tmp_path / "valetkey.toml", {"VALETKEY__AUDIT__EXPORT": exports})
+    assert settings.log.keep_events_of == (("mail", 2_592_000),)
+    assert len(settings.audit.export) == 3

@@ -20,7 +20,6 @@ _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
 _PASSWORD = re.compile(r"^([a-z]+://[^:@/]*):.*@", re.DOTALL)
 _PASSWORD_PARAMETER = re.compile(r"(password=)[^&]*")
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
-_EVENT = re.compile(r"[a-z_]{1,60}(\.[a-z_]{1,60})?", re.ASCII)
 _HIGHEST_PORT = 65_535
 _SHOWN = 60  # characters of a wrong value that are worth repeating
 
@@ -127,6 +126,18 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
 
     told = "" if always is None else f', with "{always}"'
     return Rule(f"a list of {allowed}{told}", read, _listed, _show_texts)
+
+
+def texts(
+    expected: str, one: Callable[[str], object], show: Callable[[object], object] = str
+) -> Rule:
+    """A list of texts, each at most once; `one` returns its value or raises InvalidValue."""
+    return Rule(
+        expected,
+        lambda value: _distinct(value, lambda item: one(_string(item))),
+        _listed,
+        lambda value: [show(item) for item in cast("Sequence[object]", value)],
+    )
 
 
 def _string(value: object) -> str:
@@ -287,46 +298,6 @@ def _distinct(value: object, one: Callable[[object], object]) -> tuple[object, .
     return found
 
 
-def _named_lifetime(value: object) -> object:
-    name, equals, length = _string(value).partition("=")
-    if not equals or not _EVENT.fullmatch(name):
-        raise InvalidValue(f"{quoted(value)} is not an event and a length of time")
-    return name, _KEPT.read(length)
-
-
-def _lifetimes(value: object) -> tuple[object, ...]:
-    found = cast("tuple[tuple[str, Lifetime], ...]", _distinct(value, _named_lifetime))
-    if len(dict(found)) != len(found):
-        raise InvalidValue("it names one of them twice")
-    return found
-
-
-def _show_lifetimes(value: object) -> list[str]:
-    pairs = cast("Sequence[tuple[str, Lifetime]]", value)
-    return [f"{name}={show_lifetime(length)}" for name, length in pairs]
-
-
-def _destination(value: object) -> object:
-    written = _string(value)
-    try:
-        parts = urlsplit(written)
-        plain = not (parts.username or parts.password or parts.query or parts.fragment)
-        port = parts.port
-    except ValueError:
-        raise InvalidValue(f"{quoted(written)} is not a URL") from None
-    remote = bool(parts.hostname) and port != 0
-    loopback = parts.hostname in {"localhost", "127.0.0.1", "::1"}
-    right = {
-        "file": bool(parts.path) and not parts.netloc,
-        "syslog+tls": remote and not parts.path,
-        "https": remote,
-        "http": remote and loopback,
-    }
-    if not (plain and written.isascii() and right.get(parts.scheme)):
-        raise InvalidValue(f"{quoted(written)} is no destination")
-    return written
-
-
 def _listed(value: str) -> object:
     return [item.strip() for item in value.split(",")] if value.strip() else []
 
@@ -377,19 +348,6 @@ DATABASE = Rule(
     '"sqlite:///file.db", "sqlite:////absolute/file.db" or "postgresql://user@host/name"',
     text(2_000, "", _database).read,
     show=_show_database,
-)
-_KEPT = lifetime("1d", "3650d")
-LIFETIMES = Rule(
-    f'a list such as ["mail=30d"], each an event and {_KEPT.expected}',
-    _lifetimes,
-    _listed,
-    _show_lifetimes,
-)
-DESTINATIONS = Rule(
-    'a list of "file:path", "syslog+tls://host:port" and "https://host/path"',
-    lambda value: _distinct(value, _destination),
-    _listed,
-    _show_texts,
 )
 NETWORKS = Rule(
     'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]', _networks, _listed, _show_networks

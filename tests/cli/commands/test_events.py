@@ -1,6 +1,7 @@
 """`valetkey events`: the audit logs of both servers as one."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +121,24 @@ def test_what_running_servers_do_is_read_at_once(tmp_path: Path) -> None:
         assert "client.registered" in names
 
 
-def test_chain_of_running_server_verifies_and_tampering_is_named(tmp_path: Path) -> None:
-    configure(tmp_path)
+def test_chain_of_running_server_is_exported_and_tampering_is_named(tmp_path: Path) -> None:
+    with configure(tmp_path).open("a") as file:
+        file.write('\n[audit]\nexport = ["file:audit.jsonl"]\n')
+    exported = tmp_path / "audit.jsonl"
     with serving(tmp_path):
+        wait_until(exported.exists)
         wait_until(lambda: events(tmp_path, "checkpoint").code == 0)
+    names = [json.loads(line)["name"] for line in exported.read_text().splitlines()]
+    assert names[-1] == "audit.checkpoint"
+    assert len(names) > 1
     (tmp_path / "known.jsonl").write_text(events(tmp_path, "checkpoint").out)
     verified = events(tmp_path, "verify", "--checkpoints", "known.jsonl", "--json")
     assert (verified.code, verified.json["ok"]) == (0, True), verified.out
 
     async def tamper() -> None:
         engine = connect("sqlite:///valetkey/authorization.db", directory=tmp_path)
-        await engine.write(lambda db: db.run("UPDATE audit_blocks SET at = at + 1"))
+        await engine.write(lambda db: db.run("UPDATE audit_blocks SET at = 1"))
+        await engine.write(lambda db: db.run("UPDATE audit_exports SET block = 0"))
         await engine.close()
 
     asyncio.run(tamper())
@@ -139,3 +147,6 @@ def test_chain_of_running_server_verifies_and_tampering_is_named(tmp_path: Path)
     assert "block  1: its content does not match its hash" in verified.out
     (tmp_path / "known.jsonl").write_text("{}")
     assert events(tmp_path, "verify", "--checkpoints", "known.jsonl").code == 2
+    found = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    (finding,) = [each for each in found if each["about"] == "audit export file:audit.jsonl"]
+    assert finding["level"] == "bad"

@@ -2,13 +2,51 @@
 
 # ruff: noqa: RUF009 - `days(1)` is a number: nothing that two settings could share and change
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, cast
+from urllib.parse import urlsplit
 
 from valetkey.config import rules
+from valetkey.config.rules import InvalidValue, quoted, show_lifetime
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.secret import Secret
+
+_EVENT = re.compile(r"[a-z_]{1,60}(\.[a-z_]{1,60})?", re.ASCII)
+_KEPT = rules.lifetime("1d", "3650d")
+
+
+def _kept(written: str) -> object:
+    name, equals, length = written.partition("=")
+    if not equals or not _EVENT.fullmatch(name):
+        raise InvalidValue(f"{quoted(written)} is not an event and a length of time")
+    return name, _KEPT.read(length)
+
+
+def _show_kept(value: object) -> str:
+    name, length = cast("tuple[str, Lifetime]", value)
+    return f"{name}={show_lifetime(length)}"
+
+
+def _destination(written: str) -> object:
+    try:
+        parts = urlsplit(written)
+        port = parts.port
+    except ValueError:
+        raise InvalidValue(f"{quoted(written)} is not a URL") from None
+    plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    remote = bool(parts.hostname) and port != 0
+    right = {
+        "file": bool(parts.path) and not parts.netloc,
+        "syslog+tls": remote and not parts.path,
+        "https": remote,
+        "http": remote and parts.hostname in {"localhost", "127.0.0.1", "::1"},
+    }
+    if not (plain and written.isascii() and right.get(parts.scheme)):
+        # Not repeated: it may have a password.
+        raise InvalidValue("this is no destination of the audit log")
+    return written
 
 
 class LogLevel(StrEnum):
@@ -39,7 +77,12 @@ class LogSettings:
     keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d")] = days(365)
     """Retention of the audit log in the database."""
 
-    keep_events_of: Annotated[tuple[tuple[str, Lifetime], ...], rules.LIFETIMES] = ()
+    keep_events_of: Annotated[
+        tuple[tuple[str, Lifetime], ...],
+        rules.texts(
+            f'a list such as ["mail=30d"], each an event and {_KEPT.expected}', _kept, _show_kept
+        ),
+    ] = ()
     """Shorter retention of some events of the authorization server, such as ["mail=30d",
     "session.renewed=14d"]: a name, or the part before its dot for all such events."""
 
@@ -56,7 +99,12 @@ class LogSettings:
 class AuditSettings:
     """Export of the authorization server's audit log."""
 
-    export: Annotated[tuple[str, ...], rules.DESTINATIONS] = ()
+    export: Annotated[
+        tuple[str, ...],
+        rules.texts(
+            'a list of "file:path", "syslog+tls://host:port" and "https://host/path"', _destination
+        ),
+    ] = ()
     """Destinations: "file:audit.jsonl", a path from the folder of this file;
     "syslog+tls://host:6514" (RFC 5424 over TLS); "https://host/path" for batches of JSON lines by
     POST. Each has all events at least once, in order."""
