@@ -8,15 +8,28 @@ from typing import Any
 import pytest
 
 from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.actions.claims import declare_claim
+from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.postgres_channel import Channel
+from valetkey.kernel.moment import Instant
 
 _WAITS = ("result", "finish")
 # Background work waits as well now and then: the best of a few turns is the request's own.
 _TURNS = 5
 
 
+def _declare(tx: Transaction, now: Instant) -> None:
+    everywhere = tuple(Place)
+    for name, source in (("tenant", "constant:eu"), ("domain", "email_domain")):
+        assert declare_claim(tx, DeclaredClaim(name, source, everywhere), "", now) is True
+    teams = DeclaredClaim("teams", "groups", everywhere, clients=frozenset({"teams"}))
+    assert declare_claim(tx, teams, "", now) is True
+
+
+@pytest.mark.parametrize("declares", [False, True])
 def test_requests_wait_for_the_database_no_more_often_than_necessary(
-    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, declares: bool
 ) -> None:
     counted = Counter[str]()
 
@@ -53,6 +66,15 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
         async def member(name: str) -> str:
             return (await it.tokens("web", "openid")).text(name)
 
+        await it.client("teams", access_token_format="jwt", scopes=("openid",))
+        if declares:
+            await it.write(lambda tx: _declare(tx, it.clock.now))
+        with_groups = {
+            "code": await fewest(
+                lambda code: it.exchange("teams", code), lambda: it.code("teams", "openid")
+            ),
+        }
+        assert with_groups == {"code": 5 if declares else 3}
         waits = {
             "client credentials": await fewest(lambda _: it.own_token("svc"), nothing),
             "code": await fewest(
@@ -72,7 +94,7 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
             "code": 3,
             "refresh": 2,
             "introspection": 1,
-            "userinfo": 1,
+            "userinfo": 2 if declares else 1,
         }
 
     run(tmp_path, story, postgres_url)
