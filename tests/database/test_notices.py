@@ -28,7 +28,11 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def told() -> Iterator[list[tuple[str, str, str]]]:
     found: list[tuple[str, str, str]] = []
-    NOTICES.begin(lambda *said: found.append(said), 0.02)
+
+    def note(name: str, text: str, cause: str) -> None:
+        found.append((name, text, cause))
+
+    NOTICES.begin(note, 0.02)
     yield found
     NOTICES.__init__()  # type: ignore[misc]  # as in a process that has just started
 

@@ -50,8 +50,8 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
                 yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
     for key, trusted in (
         ("tls.acme_ca_file", settings.tls.acme_ca_file),
-        ("fetch.ca_file", "authorization" in names and settings.fetch.ca_file),
-        ("mail.ca_file", "authorization" in names and settings.mail.ca_file),
+        ("fetch.ca_file", settings.fetch.ca_file if "authorization" in names else ""),
+        ("mail.ca_file", settings.mail.ca_file if "authorization" in names else ""),
     ):
         if trusted:
             yield from _unreadable(key, settings.source.directory / trusted)

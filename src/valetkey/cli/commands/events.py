@@ -116,7 +116,7 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
 
     Example: valetkey events verify --checkpoints checkpoints.jsonl
     """
-    known = [] if checkpoints is None else _checkpoints(checkpoints.read())
+    known: Sequence[Checkpoint] = [] if checkpoints is None else _checkpoints(checkpoints.read())
     verdict = with_store(options.settings_of(config), partial(_verify, known))
     head = verdict.head
     if as_json:

@@ -5,7 +5,7 @@ import http.client
 import json
 import ssl
 import stat
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -20,6 +20,7 @@ from valetkey.config.paths import certificate_files, uses_acme
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.runtime import SYSTEM
 
+_Look = Callable[[str, ServerSettings, ssl.SSLContext], Finding | None]
 _WITHIN = 5.0
 _LARGEST = 1 << 20
 _DAY = 86_400
@@ -57,7 +58,8 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
             yield good(about, f"{server.url} answers, and writes")
         for finding in _from_headers(name, answer):
             yield finding
-        for look in (_vouched, _forwarded):
+        looks: tuple[_Look, ...] = (_vouched, _forwarded)
+        for look in looks:
             if (found := await asyncio.to_thread(look, name, server, context)) is not None:
                 yield found
         if name == "authorization":
@@ -80,7 +82,7 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
 _PROXY = "docs/how-to/operate/run-behind-a-proxy.md"
 
 
-def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext) -> Finding | None:
+def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) -> Finding | None:
     """Check what a proxy in between tells the server of the host and of TLS.
 
     Health answers whatever the host is, so that this asks for a path that does not.
@@ -150,7 +152,7 @@ def _unissued(settings: Settings, name: str, server: ServerSettings) -> Iterator
         )
 
 
-def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext) -> Finding | None:
+def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:
     """Check that others trust the certificate too; `trust` always includes the servers' own."""
     if not server.url.startswith("https://"):
         return None

@@ -6,12 +6,13 @@ while another process renews the same certificate.
 
 import fcntl
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
 from valetkey.cli.say import Exit
 from valetkey.cli.serving.renewal import failed, host_of, is_due
@@ -92,10 +93,11 @@ def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
     thumbprint = to_base64url(account.thumbprint())
     file = acme_file(settings, server, "challenge")
     try:
-        for authorization in order.authorizations:
+        for authorization in cast("Sequence[messages.AuthorizationResource]", order.authorizations):
             if authorization.body.status == messages.STATUS_VALID:
                 continue
-            offered = {each.chall.to_json()["type"]: each for each in authorization.body.challenges}
+            challenged = cast("Sequence[messages.ChallengeBody]", authorization.body.challenges)
+            offered = {str(each.chall.to_json()["type"]): each for each in challenged}
             if _CHALLENGE not in offered:
                 raise Refused(f"{told.acme} does not offer {_CHALLENGE}")
             chosen = offered[_CHALLENGE]

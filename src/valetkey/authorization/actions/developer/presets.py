@@ -129,7 +129,7 @@ def _filled(text: str, places: Mapping[str, str]) -> str:
 
 
 def _read() -> Mapping[str, Preset]:
-    text = files(__package__).joinpath("presets.toml").read_text()
+    text = files("valetkey.authorization.actions.developer").joinpath("presets.toml").read_text()
     found = msgspec.convert(tomllib.loads(text), dict[str, Preset])
     presets = dict[str, Preset]()
     for name, preset in found.items():

@@ -249,13 +249,15 @@ def _part_of(attribute: Attribute, text: str) -> tuple[Attribute, ...] | None:
     return None if part is None else (part,)
 
 
+_Find = Callable[[str], tuple[Attribute, ...] | None]
+
+
 class _Parser:
     """A recursive descent through the tokens of one filter."""
 
-    def __init__(
-        self, text: str, find: Callable[[str], tuple[Attribute, ...] | None], kind: str
-    ) -> None:
-        self._text, self._find, self._kind = text, find, kind
+    def __init__(self, text: str, find: _Find, kind: str) -> None:
+        self._text, self._kind = text, kind
+        self._find: _Find = find
         self._compared = 0
         self._at = 0
         self.next: tuple[str, str] | None = None

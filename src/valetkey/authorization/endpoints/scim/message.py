@@ -144,7 +144,7 @@ class ScimErrors:
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """Return the response."""
         reference = self.decisions.put(refusal, endpoint=request.path, at=request.at)
-        headers = [_TYPE, _NO_STORE]
+        headers: list[tuple[str, str]] = [_TYPE, _NO_STORE]
         if refusal.code.status == _UNAUTHORIZED:
             headers.append(("www-authenticate", 'Bearer realm="scim", error="invalid_token"'))
         if refusal.retry_after:

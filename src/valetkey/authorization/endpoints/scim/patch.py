@@ -158,7 +158,7 @@ def _apply_to_each(resource: Resource, change: Change) -> None:
     attribute, part = change.path.attribute, change.path.part
     if part is None:
         raise TypeError("a part is named here")
-    values = cast("list[Resource]", resource.get(attribute.name) or [])
+    values: list[Resource] = cast("list[Resource]", resource.get(attribute.name) or [])
     if not values and change.operator != "remove":
         values = [{}]
     for each in values:

@@ -224,7 +224,9 @@ def _extended(declared: Declared) -> Attribute | None:
     shape = declared.schema
     multiple = shape.get("type") == "array"
     items = shape.get("items") if multiple else shape
-    inside = cast("Mapping[str, object]", items) if isinstance(items, dict) else {}
+    inside: Mapping[str, object] = (
+        cast("Mapping[str, object]", items) if isinstance(items, dict) else {}
+    )
     kind = _SCIM_TYPES.get(str(inside.get("type")))
     if kind is None:
         return None

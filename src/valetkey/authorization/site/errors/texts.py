@@ -63,7 +63,11 @@ class ErrorText:
 
 
 def _read() -> Mapping[ErrorCode, ErrorText]:
-    text = files(__package__).joinpath("errors.toml").read_text(encoding="utf-8")
+    text = (
+        files("valetkey.authorization.site.errors")
+        .joinpath("errors.toml")
+        .read_text(encoding="utf-8")
+    )
     return MappingProxyType(msgspec.convert(tomllib.loads(text), dict[ErrorCode, ErrorText]))
 
 
