@@ -20,7 +20,7 @@ from valetkey.database.statement import parameters
 _SCHEMA = "valetkey.authorization.storage.schema"
 
 # These stay small: keys by the quarter of a year, what an operator handed out or named by hand.
-_SMALL = frozenset({"brand", "signing_keys", "invitations", "revision", "migrations"})
+_SMALL = frozenset({"brand", "webhooks", "signing_keys", "invitations", "revision", "migrations"})
 
 # All rows are wanted, and it is an operator at the command line who wants them.
 _WHOLE = (
@@ -32,8 +32,8 @@ _WHOLE = (
 # Runs while the servers are stopped, and has to touch every row.
 _OFFLINE = "restoration.py"
 
-# What a bounded question found, being counted.
-_FOUND = "counted"
+# What a bounded question found, being counted or ordered.
+_FOUND = frozenset({"counted", "due"})
 
 _Plan = Mapping[str, object]
 
@@ -76,7 +76,7 @@ async def _walks(engine: Engine, statement: Statement) -> list[str]:
         for step in await engine.write(explain)
         if (walk := re.match(r"SCAN (\w+)( USING)?", step))
         and walk[1] not in _SMALL
-        and not ((walk[2] or walk[1] == _FOUND) and _ends_early(sql))
+        and not ((walk[2] or walk[1] in _FOUND) and _ends_early(sql))
     ]
 
 

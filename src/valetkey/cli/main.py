@@ -43,6 +43,7 @@ COMMANDS = (
     Listed("registration", "let applications register themselves", "Every day"),
     Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
     Listed("group", "groups of users, and who is in them", "Every day"),
+    Listed("webhook", "send chosen events to other servers", "Every day"),
     Listed("attribute", "declare attributes of accounts, such as a department", "Every day"),
     Listed("claims", "declare what tokens say of users", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlencode
 
@@ -45,6 +46,9 @@ ANYTHING = ("*/*",)
 _MOST_REMEMBERED = 1_000
 _NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
 _HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
+_FORM = {"content-type": FORM}
+_JSON_BODY = {"content-type": "application/json"}
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Unfetchable(Exception):
@@ -67,6 +71,8 @@ class Fetched:
     status: int
     media_type: str
     body: bytes
+    retry_after: str = ""
+    """The Retry-After header as received."""
 
 
 class OutboundHttp:
@@ -133,18 +139,27 @@ class OutboundHttp:
     ) -> Fetched:
         """POST `fields` as a form and return the response of any status. Raises Unfetchable."""
         body = urlencode(fields).encode("ascii")
-        return await self._exchange("POST", url, accept, body, authorization)
+        headers = _FORM | _authorized(authorization)
+        return await self._exchange("POST", url, accept, body, headers)
+
+    async def post_json(self, url: str, body: bytes, headers: Mapping[str, str]) -> Fetched:
+        """POST `body` as JSON with these headers; return the response of any status.
+
+        Raises Unfetchable.
+        """
+        return await self._exchange("POST", url, ANYTHING, body, {**headers, **_JSON_BODY})
 
     async def post(self, url: str, body: bytes, media_type: str, *, authorization: str) -> Fetched:
         """POST `body` and return the response of any status. Raises Unfetchable."""
-        return await self._exchange("POST", url, ANYTHING, body, authorization, media_type)
+        headers = {"content-type": media_type} | _authorized(authorization)
+        return await self._exchange("POST", url, ANYTHING, body, headers)
 
     async def ask(self, url: str, *, authorization: str) -> Fetched:
         """GET `url` with an Authorization header; return the response of any status, never cached.
 
         Raises Unfetchable.
         """
-        return await self._exchange("GET", url, JSON, None, authorization)
+        return await self._exchange("GET", url, JSON, None, _authorized(authorization))
 
     async def _read(self, url: str, accept: tuple[str, ...]) -> Fetched:
         fetched = await self._exchange("GET", url, accept, None)
@@ -169,8 +184,7 @@ class OutboundHttp:
         url: str,
         accept: tuple[str, ...],
         body: bytes | None,
-        authorization: str = "",
-        media_type: str = FORM,
+        more: Mapping[str, str] = _NO_HEADERS,
     ) -> Fetched:
         web = parse_url(url)
         if web is None:
@@ -178,11 +192,7 @@ class OutboundHttp:
         try:
             async with asyncio.timeout(ANSWER_WITHIN), self._turns.take(web):
                 addresses = await self._vetted(web)
-                headers = {"host": _host_field(web), "accept": ", ".join(accept)}
-                if authorization:
-                    headers["authorization"] = authorization
-                if body is not None:
-                    headers["content-type"] = media_type
+                headers = {**more, "host": _host_field(web), "accept": ", ".join(accept)}
                 return await self._ask(method, web, addresses, headers, body)
         except TimeoutError:
             _refuse("slow")
@@ -283,7 +293,12 @@ async def _answer(response: "httpx2.Response") -> Fetched:
     finally:
         await response.aclose()
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Fetched(response.status_code, kind, bytes(body))
+    retry_after = response.headers.get("retry-after", "").strip()
+    return Fetched(response.status_code, kind, bytes(body), retry_after)
+
+
+def _authorized(authorization: str) -> dict[str, str]:
+    return {"authorization": authorization} if authorization else {}
 
 
 def _at(web: Web, address: Address) -> str:

@@ -248,6 +248,9 @@ QUEUE = Gauge("queue_length", "Work that waits in one process.", "queue")
 OUTBOX = Gauge(
     "outbox_length", "Messages in the database that are not delivered.", "outbox", shared=True
 )
+WEBHOOKS = Counter(
+    "webhook_attempts", "Attempts to send an event to a webhook: delivered, failed.", "outcome"
+)
 OUTBOX_AGE = Gauge(
     "outbox_oldest_seconds",
     "How long the oldest message has been waiting; 0 if there is none.",

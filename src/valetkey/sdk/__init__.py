@@ -10,6 +10,7 @@ from valetkey.sdk.upstream.discovery import find_issuer
 from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.verify.bearer import read_bearer
 from valetkey.sdk.verify.logout import LoggedOut, LogoutTokens
+from valetkey.sdk.verify.webhook import InvalidWebhook, Webhook, verify_webhook
 
 __all__ = [
     "NO_TOKEN",
@@ -17,15 +18,18 @@ __all__ = [
     "Challenge",
     "Credential",
     "Gate",
+    "InvalidWebhook",
     "Issuer",
     "LoggedOut",
     "LogoutTokens",
     "Memory",
     "Protection",
+    "Webhook",
     "demand",
     "find_issuer",
     "metadata_document",
     "metadata_path",
     "metadata_url",
     "read_bearer",
+    "verify_webhook",
 ]

@@ -83,6 +83,15 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialWanted,
     ScimRotation,
 )
+from valetkey.authorization.operations.server_records import WebhookSecretShown, WebhookWanted
+from valetkey.authorization.operations.webhooks import (
+    CREATE_WEBHOOK,
+    DISABLE_WEBHOOK,
+    ENABLE_WEBHOOK,
+    ISSUE_WEBHOOK_SECRET,
+    REMOVE_WEBHOOK,
+    TEST_WEBHOOK,
+)
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -248,12 +257,22 @@ async def _programs(it: Service, told: set[str]) -> None:
     told.add(fresh.secret.reveal())
 
 
-async def _groups(it: Service) -> None:
+async def _groups(it: Service, told: set[str]) -> None:
     await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
     member = {"group": "staff", "uid": str(ADA)}
     await it.perform(ADD_GROUP_MEMBER, member)
     await it.perform(REMOVE_GROUP_MEMBER, member)
     await it.perform(DELETE_GROUP, {"group": "staff"})
+    webhook = await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/"))
+    assert isinstance(webhook, WebhookSecretShown)
+    one = {"webhook_id": webhook.webhook_id}
+    renewed = await it.perform(ISSUE_WEBHOOK_SECRET, one)
+    assert isinstance(renewed, WebhookSecretShown)
+    told |= {webhook.secret, renewed.secret}
+    for operation in (TEST_WEBHOOK, DISABLE_WEBHOOK, ENABLE_WEBHOOK):
+        await it.perform(operation, one)
+    await it.perform(REMOVE_WEBHOOK, one)
+    await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/", ["user.removed"]))
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
     claim = DeclaredClaim("tenant", "constant:eu", (Place.ID_TOKEN,))
@@ -321,7 +340,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _courier(it, 503)
         await letters(it)
         await _account(it)
-        await _groups(it)
+        await _groups(it, told)
         await _roles(it)
         await apis(it)
         await devices(it, _WORD, told)

@@ -29,6 +29,7 @@ from valetkey.authorization.app.parts import (
     make_minter,
     make_reader,
     make_watch,
+    make_webhook_delivery,
 )
 from valetkey.authorization.app.server import make_server
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
@@ -92,6 +93,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
     )
     logout_delivery = make_logout_delivery(foundation)
+    webhooks = make_webhook_delivery(foundation)
     answer_clock = AnswerClock()
     try:
         foundation.outgoing.prepare()
@@ -173,6 +175,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             upkeep.keep_keys,
             partial(server.brands.keep, store),
             logout_delivery.deliver,
+            webhooks.keep_wanted,
+            webhooks.deliver,
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
             DatabaseGauges(

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Coroutine
 from ipaddress import ip_network
+from time import monotonic
 
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.background.audit_destinations import destination
 from valetkey.authorization.background.audit_export import AuditExport
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
+from valetkey.authorization.background.webhook_delivery import WebhookDelivery
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     Failures,
@@ -18,6 +20,7 @@ from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.apis import ApiDirectory
@@ -88,6 +91,17 @@ def make_logout_delivery(foundation: Foundation) -> LogoutDelivery:
     )
     return LogoutDelivery(
         foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime
+    )
+
+
+def make_webhook_delivery(foundation: Foundation) -> WebhookDelivery:
+    """Build the delivery of events to webhooks."""
+    return WebhookDelivery(
+        foundation.store.acting(SYSTEM),
+        foundation.keyring,
+        foundation.outgoing.post_json,
+        foundation.runtime,
+        monotonic,
     )
 
 

@@ -51,6 +51,7 @@ def _read(tx: Transaction, now: Instant, destinations: Sequence[str]) -> None:
     for name, waiting, since in (
         ("mail", tx.mails.waiting(), tx.mails.oldest()),
         ("logout", tx.deliveries.waiting(), tx.deliveries.oldest()),
+        ("webhook", tx.webhook_messages.waiting(), tx.webhook_messages.oldest()),
     ):
         metrics.OUTBOX.set(waiting, name)
         metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from valetkey.authorization.model.webhook import MOST_EVENTS, Webhook
 from valetkey.authorization.operations.records import (
     NO_CONTROLS,
     Anything,
@@ -205,3 +206,91 @@ class OverviewShown(msgspec.Struct, frozen=True):
     clients: AmountShown
     authorizations: AmountShown
     days: list[DayShown]
+
+
+_Url = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^[!-~]{1,500}$", description="The https address of the receiver."),
+]
+_Description = Annotated[
+    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200, description="What it is for.")
+]
+_EventNames = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=r"^[a-z_.]{1,60}$")]],
+    msgspec.Meta(max_length=MOST_EVENTS, description="Names of events; none for every event."),
+]
+
+
+class WebhookWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A webhook to be created."""
+
+    url: _Url
+    events: _EventNames = []
+    description: _Description = ""
+
+
+class WebhookShown(msgspec.Struct, frozen=True):
+    """A webhook, without its secret; `failures` counts those since the last success."""
+
+    webhook_id: str
+    url: str
+    events: list[str]
+    description: str
+    failures: int
+    disabled_because: str
+    disabled_at: Moment | None
+    created_at: Moment
+
+
+class WebhookList(msgspec.Struct, frozen=True):
+    """Webhooks, oldest first."""
+
+    items: list[WebhookShown]
+    next: str | None = None
+
+
+class WebhookSecretShown(msgspec.Struct, frozen=True):
+    """A new signing secret, shown once."""
+
+    webhook_id: str
+    secret: str
+
+
+class AttemptShown(msgspec.Struct, frozen=True):
+    """An attempt; `outcome` is the status of the response, or the check that failed."""
+
+    event_id: str
+    name: str
+    at: Moment
+    attempt: int
+    outcome: str
+    milliseconds: int
+    excerpt: str
+
+
+class AttemptList(msgspec.Struct, frozen=True):
+    """The newest attempts."""
+
+    items: list[AttemptShown]
+    next: str | None = None
+
+
+class MessageQueued(msgspec.Struct, frozen=True):
+    """A message that was queued; `event_id` is its webhook-id."""
+
+    changed: bool
+    event_id: str
+
+
+def webhook_shown(webhook: Webhook) -> WebhookShown:
+    """Return the webhook as interfaces show it."""
+    return WebhookShown(
+        webhook.id,
+        webhook.url,
+        list(webhook.events),
+        webhook.description,
+        webhook.failures,
+        webhook.disabled_because,
+        webhook.disabled_at,
+        webhook.created_at,
+    )

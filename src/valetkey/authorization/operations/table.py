@@ -17,6 +17,7 @@ from valetkey.authorization.operations.server import SERVER
 from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
+from valetkey.authorization.operations.webhooks import WEBHOOKS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *ATTRIBUTES),
@@ -24,6 +25,7 @@ AREAS: dict[str, tuple[Operation, ...]] = {
     "apis": (*APIS, *API_ROLES),
     "claims": CLAIMS,
     "events": EVENTS,
+    "webhooks": WEBHOOKS,
     "server": (*SERVER, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),
 }

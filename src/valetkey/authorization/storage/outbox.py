@@ -6,14 +6,16 @@ from typing import Generic, TypeVar
 
 from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.email import QueuedEmail
+from valetkey.authorization.model.webhook import WebhookMessage
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
-MessageT = TypeVar("MessageT", Delivery, QueuedEmail)
+MessageT = TypeVar("MessageT", Delivery, QueuedEmail, WebhookMessage)
 
 _LOGOUTS = Record(Delivery, "outbox")
 _EMAILS = Record(QueuedEmail, "outbox")
+WEBHOOK_MESSAGES = Record(WebhookMessage, "outbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,14 @@ class EmailQueue(Queue[QueuedEmail]):
             id=message_id,
             now=now,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookQueue(Queue[WebhookMessage]):
+    """Events to send to webhooks; `Webhooks` queues and leases them."""
+
+    name: str = "webhook"
+    record: Record[WebhookMessage] = WEBHOOK_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from valetkey.authorization.model.event.sessions import (
     SessionStarted,
     SignInFailed,
 )
+from valetkey.authorization.storage.administration.webhooks import WantedEvents, Webhooks
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel import metrics
@@ -62,6 +63,7 @@ class Events(Struct, frozen=True):
     random: Callable[[int], bytes]
     done_by: DoneBy | None
     noted: list[Event] = field(default_factory=list[Event])
+    wanted: WantedEvents = field(default_factory=WantedEvents)
 
     def add(self, event: Event, now: Instant) -> None:
         """Append an event by the transaction's actor, or by the event's usual actor.
@@ -73,10 +75,11 @@ class Events(Struct, frozen=True):
         by = event.usual_actor if self.done_by is None else written(self.done_by, uid, client_id)
         if not by:
             raise NoActor(f"nobody is named who did this: {event.name}")
+        event_id = ordered_id("ev", now, self.random)
         self.db.send(
             "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"
             " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data, :done_by)",
-            id=ordered_id("ev", now, self.random),
+            id=event_id,
             at=now,
             name=event.name,
             client_id=client_id,
@@ -85,6 +88,8 @@ class Events(Struct, frozen=True):
             data=msgspec.json.encode(event).decode(),
             done_by=by,
         )
+        if self.wanted.has(event.name):
+            Webhooks(self.db).queue(event_id, event.name, subject_of(uid, client_id), now)
         self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:
@@ -204,6 +209,13 @@ class Events(Struct, frozen=True):
             "SELECT * FROM events WHERE id = :id",
             id=id,
         )
+
+
+def subject_of(uid: int | None, client_id: str | None) -> str:
+    """Return whom an event is about: webhooks keep the order of such events."""
+    if uid is not None:
+        return f"user {uid}"
+    return "" if client_id is None else f"client {client_id}"
 
 
 def _event(

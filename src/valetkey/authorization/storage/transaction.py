@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import field as default
 
 from msgspec import Struct, field
 
@@ -23,9 +24,10 @@ from valetkey.authorization.storage.administration.scim import (
     ScimGroups,
     ScimUsers,
 )
+from valetkey.authorization.storage.administration.webhooks import WantedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
-from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
+from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
 from valetkey.authorization.storage.records import Events, count
 from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
@@ -68,10 +70,12 @@ class Transaction(Struct, frozen=True):
     done_by: DoneBy | None = None
     noted: list[Event] = field(default_factory=list[Event])
     """The events that it wrote; they are final once it is committed."""
+    wanted: WantedEvents = field(default_factory=WantedEvents)
+    """The events for which there are webhooks."""
 
     def acting(self, done_by: DoneBy) -> "Transaction":
         """Return this transaction with an actor that is only known inside of it."""
-        return Transaction(self.db, self.random, done_by, self.noted)
+        return Transaction(self.db, self.random, done_by, self.noted, self.wanted)
 
     @property
     def clients(self) -> Clients:
@@ -247,6 +251,16 @@ class Transaction(Struct, frozen=True):
         return EmailQueue(self.db)
 
     @property
+    def webhooks(self) -> Webhooks:
+        """Webhooks and the log of attempts."""
+        return Webhooks(self.db)
+
+    @property
+    def webhook_messages(self) -> WebhookQueue:
+        """Events queued for webhooks."""
+        return WebhookQueue(self.db)
+
+    @property
     def consents(self) -> Consents:
         """Consents."""
         return Consents(self.db)
@@ -309,7 +323,7 @@ class Transaction(Struct, frozen=True):
     @property
     def events(self) -> Events:
         """Events: what happened."""
-        return Events(self.db, self.random, self.done_by, self.noted)
+        return Events(self.db, self.random, self.done_by, self.noted, self.wanted)
 
     @property
     def decisions(self) -> Decisions:
@@ -328,10 +342,11 @@ class Store:
     engine: Engine
     random: Callable[[int], bytes]
     done_by: DoneBy | None = None
+    wanted: WantedEvents = default(default_factory=WantedEvents, compare=False)
 
     def acting(self, done_by: DoneBy) -> "Store":
         """Return this store with an actor."""
-        return Store(self.engine, self.random, done_by)
+        return Store(self.engine, self.random, done_by, self.wanted)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
@@ -356,7 +371,7 @@ class Store:
         def run(db: Connection) -> T:
             # The database may require a second run.
             noted.clear()
-            done = work(Transaction(db, self.random, by, noted))
+            done = work(Transaction(db, self.random, by, noted, self.wanted))
             if any(event.affects_tokens for event in noted):
                 change_token_state(db)
             return done

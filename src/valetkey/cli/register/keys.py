@@ -8,6 +8,7 @@ from pathlib import Path
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
 from valetkey.authorization.model.event.keys import KeyringRotated
+from valetkey.authorization.model.webhook import secret_place as webhook_place
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place as secret_place
 from valetkey.authorization.tokens.signing_keys import place
@@ -94,6 +95,14 @@ async def rotate_sealing_key(opened: Opened) -> int:
             for last, before in found:
                 sealed = anew(before, authenticator_place(last), f"authenticator {last}")
                 tx.credentials.reseal(last, before, sealed)
+        for webhook in tx.webhooks.all():
+            where, what = webhook_place(webhook.id), f"webhook {webhook.id}"
+            previous = webhook.previous_sealed
+            tx.webhooks.reseal(
+                webhook,
+                anew(webhook.sealed, where, what),
+                None if previous is None else anew(previous, where, what),
+            )
         tx.events.add(KeyringRotated(version), opened.now)
 
     await opened.store.write(reseal_all)

@@ -17,6 +17,7 @@ from valetkey.authorization.model.event import (
     portal,
     roles,
     sessions,
+    webhooks,
 )
 from valetkey.authorization.model.event.event import Event
 
@@ -44,6 +45,7 @@ _MODULES = (
     claims,
     keys,
     administration,
+    webhooks,
 )
 
 EVENTS: tuple[type[Event], ...] = tuple(

@@ -1,0 +1,85 @@
+"""Webhooks: where chosen events are sent, what waits for them, and the log of attempts."""
+
+from dataclasses import dataclass
+
+from valetkey.kernel.moment import Instant, days, minutes, seconds
+
+LEASE = seconds(30)
+"""How long one process may hold a message: six times the longest attempt."""
+
+LIFETIME = days(3)
+"""How long delivery of a message is tried; then its webhook is disabled."""
+
+OVERLAP = days(1)
+"""How long messages are also signed with the secret before the last rotation."""
+
+LONGEST_PAUSE = minutes(30)
+"""The longest pause between attempts, also if the receiver asks for more."""
+
+TEST = "webhook.test"
+"""The type of a test message, which is no event."""
+
+MOST_WEBHOOKS = 20
+MOST_EVENTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address and the names of the events that are sent there; none means every event.
+
+    `sealed` are its signing secret and the one before, which also signs until `previous_until`.
+    `failures` counts failed attempts since the last successful one; there are none before
+    `retry_at`.
+    """
+
+    id: str
+    url: str
+    description: str
+    events: tuple[str, ...]
+    sealed: str
+    previous_sealed: str | None
+    previous_until: Instant | None
+    failures: int
+    retry_at: Instant
+    disabled_because: str
+    disabled_at: Instant | None
+    created_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMessage:
+    """An event that waits for one webhook. Messages about one subject are sent in order.
+
+    `event_id` is the webhook-id header, the same at every attempt. `attempts` counts those begun.
+    """
+
+    id: str
+    kind: str
+    webhook_id: str
+    event_id: str
+    subject: str
+    position: int
+    attempts: int
+    due_at: Instant
+    created_at: Instant
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAttempt:
+    """A line of the log. `outcome` is a status such as `200`, or the check that failed."""
+
+    id: str
+    webhook_id: str
+    event_id: str
+    name: str
+    at: Instant
+    attempt: int
+    outcome: str
+    milliseconds: int
+    excerpt: str
+
+
+def secret_place(webhook_id: str) -> str:
+    """Return the context that a webhook's secrets are sealed for."""
+    return f"webhooks.sealed:{webhook_id}"

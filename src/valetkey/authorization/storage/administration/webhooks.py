@@ -1,0 +1,218 @@
+"""Store of webhooks and of the log of attempts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from valetkey.authorization.model.webhook import (
+    LIFETIME,
+    Webhook,
+    WebhookAttempt,
+    WebhookMessage,
+)
+from valetkey.authorization.storage.outbox import WEBHOOK_MESSAGES
+from valetkey.database.engine import Connection
+from valetkey.database.record import Record
+from valetkey.kernel.moment import Instant, later
+
+_WEBHOOKS = Record(Webhook, "webhooks")
+_ATTEMPTS = Record(WebhookAttempt, "webhook_attempts")
+
+
+@dataclass(slots=True)
+class WantedEvents:
+    """The events for which there are webhooks, as this process last read them.
+
+    Spares transactions a statement per event. None while unknown: then each event looks.
+    """
+
+    names: frozenset[str] | None = field(default=None)
+
+    def has(self, name: str) -> bool:
+        """Whether there may be a webhook for events of this name."""
+        return self.names is None or name in self.names or "" in self.names
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """A row for each webhook, and a row for each attempt."""
+
+    db: Connection
+
+    def hold_all(self) -> None:
+        """Block other changes of webhooks until the transaction ends, before any other lock."""
+        self.db.exclude("SELECT -4")
+
+    def add(self, webhook: Webhook, most: int) -> bool:
+        """Create a webhook. False if there are `most` already. Call `hold_all` first."""
+        row = self.db.row("SELECT count(*) FROM webhooks")
+        if row is not None and int(row[0]) >= most:
+            return False
+        return _WEBHOOKS.run(self.db, "INSERT INTO webhooks (*) VALUES (*)", webhook) == 1
+
+    def all(self) -> Sequence[Webhook]:
+        """Return every webhook, oldest first; at most `MOST_WEBHOOKS`."""
+        return _WEBHOOKS.all(self.db, "SELECT * FROM webhooks ORDER BY created_at, id")
+
+    def find(self, webhook_id: str) -> Webhook | None:
+        """Return a webhook."""
+        return _WEBHOOKS.find(self.db, "SELECT * FROM webhooks WHERE id = :id", id=webhook_id)
+
+    def remove(self, webhook_id: str) -> bool:
+        """Delete a webhook. Exactly one concurrent caller gets True.
+
+        What waits for it is never sent; sweeps delete it and the log, a batch at a time.
+        """
+        return self.db.run("DELETE FROM webhooks WHERE id = :id", id=webhook_id) == 1
+
+    def disable(self, webhook_id: str, because: str, now: Instant) -> bool:
+        """Disable a webhook. Exactly one concurrent caller gets True."""
+        disabled = self.db.run(
+            "UPDATE webhooks SET disabled_at = :now, disabled_because = :because"
+            " WHERE id = :id AND disabled_at IS NULL",
+            id=webhook_id,
+            because=because,
+            now=now,
+        )
+        return disabled == 1
+
+    def enable(self, webhook_id: str) -> bool:
+        """Enable a disabled webhook. Exactly one concurrent caller gets True."""
+        enabled = self.db.run(
+            "UPDATE webhooks SET disabled_at = NULL, disabled_because = '', failures = 0,"
+            " retry_at = 0 WHERE id = :id AND disabled_at IS NOT NULL",
+            id=webhook_id,
+        )
+        return enabled == 1
+
+    def rotate(self, webhook_id: str, before: str, sealed: str, until: Instant) -> bool:
+        """Replace the secret `before`, which also signs until `until`. False if it is another."""
+        rotated = self.db.run(
+            "UPDATE webhooks SET sealed = :sealed, previous_sealed = :before,"
+            " previous_until = :until WHERE id = :id AND sealed = :before",
+            id=webhook_id,
+            before=before,
+            sealed=sealed,
+            until=until,
+        )
+        return rotated == 1
+
+    def reseal(self, webhook: Webhook, sealed: str, previous_sealed: str | None) -> bool:
+        """Store the same secrets, encrypted again. False if they changed meanwhile."""
+        resealed = self.db.run(
+            "UPDATE webhooks SET sealed = :sealed, previous_sealed = :previous_sealed"
+            " WHERE id = :id AND sealed = :before",
+            id=webhook.id,
+            before=webhook.sealed,
+            sealed=sealed,
+            previous_sealed=previous_sealed,
+        )
+        return resealed == 1
+
+    def queue(self, event_id: str, name: str, subject: str, now: Instant) -> None:
+        """Queue an event for each webhook that wants it: one statement, not awaited."""
+        self.db.send(
+            "INSERT INTO outbox (id, queue, kind, webhook_id, event_id, subject, position,"
+            " attempts, due_at, created_at, expires_at)"
+            " SELECT :event_id || '.' || webhooks.id, 'webhook', :name, webhooks.id, :event_id,"
+            " :subject, 1 + (SELECT coalesce(max(position), 0) FROM outbox"
+            " WHERE outbox.webhook_id = webhooks.id AND outbox.subject = :subject),"
+            " 0, :now, :now, :until FROM webhooks WHERE disabled_at IS NULL"
+            " AND (events = '' OR ' ' || events || ' ' LIKE '% ' || :name || ' %')",
+            event_id=event_id,
+            name=name,
+            subject=subject,
+            now=now,
+            until=later(now, LIFETIME),
+        )
+
+    def queue_one(
+        self, webhook_id: str, event_id: str, name: str, subject: str, now: Instant
+    ) -> bool:
+        """Queue a message for one webhook. False if it waits already."""
+        queued = self.db.run(
+            "INSERT INTO outbox (id, queue, kind, webhook_id, event_id, subject, position,"
+            " attempts, due_at, created_at, expires_at)"
+            " VALUES (:event_id || '.' || :webhook_id, 'webhook', :name, :webhook_id, :event_id,"
+            " :subject, 1 + (SELECT coalesce(max(position), 0) FROM outbox"
+            " WHERE outbox.webhook_id = :webhook_id AND outbox.subject = :subject),"
+            " 0, :now, :now, :until) ON CONFLICT (id) DO NOTHING",
+            webhook_id=webhook_id,
+            event_id=event_id,
+            name=name,
+            subject=subject,
+            now=now,
+            until=later(now, LIFETIME),
+        )
+        return queued == 1
+
+    def due(self, now: Instant) -> Sequence[str]:
+        """Return the enabled webhooks that may be sent something now."""
+        rows = self.db.rows(
+            "SELECT id FROM webhooks WHERE disabled_at IS NULL AND retry_at <= :now"
+            " AND EXISTS (SELECT 1 FROM outbox WHERE outbox.webhook_id = webhooks.id"
+            " AND outbox.due_at <= :now)",
+            now=now,
+        )
+        return [str(row[0]) for row in rows]
+
+    def lease(
+        self, webhook_id: str, now: Instant, until: Instant, limit: int
+    ) -> Sequence[WebhookMessage]:
+        """Lease at most `limit` due messages exclusively: of each subject only the first.
+
+        The next one of a subject waits until the one before is finished, whoever has it. Looks at
+        the thousand that are due first.
+        """
+        return WEBHOOK_MESSAGES.all(
+            self.db,
+            "UPDATE outbox SET due_at = :until, attempts = attempts + 1"
+            " WHERE due_at <= :now AND id IN (SELECT due.id FROM"
+            " (SELECT id, subject, position, due_at FROM outbox WHERE webhook_id = :webhook_id"
+            " AND due_at <= :now ORDER BY due_at, position LIMIT 1000) AS due"
+            " WHERE NOT EXISTS (SELECT 1 FROM outbox AS earlier"
+            " WHERE earlier.webhook_id = :webhook_id AND earlier.subject = due.subject"
+            " AND (earlier.position, earlier.id) < (due.position, due.id))"
+            " ORDER BY due.due_at, due.position LIMIT :limit) RETURNING *",
+            webhook_id=webhook_id,
+            now=now,
+            until=until,
+            limit=limit,
+        )
+
+    def succeeded(self, webhook_id: str) -> None:
+        """End the pause of a webhook whose receiver answers again."""
+        self.db.send(
+            "UPDATE webhooks SET failures = 0, retry_at = 0 WHERE id = :id AND failures > 0",
+            id=webhook_id,
+        )
+
+    def failed(self, webhook_id: str, retry_at: Instant) -> None:
+        """Count a failed attempt, and pause the webhook until `retry_at`."""
+        self.db.send(
+            "UPDATE webhooks SET failures = failures + 1, retry_at = :retry_at WHERE id = :id",
+            id=webhook_id,
+            retry_at=retry_at,
+        )
+
+    def log(self, attempt: WebhookAttempt) -> None:
+        """Add a line to the log of attempts."""
+        _ATTEMPTS.send(self.db, "INSERT INTO webhook_attempts (*) VALUES (*)", attempt)
+
+    def attempts(self, webhook_id: str, limit: int) -> Sequence[WebhookAttempt]:
+        """Return at most `limit` attempts of a webhook, newest first."""
+        return _ATTEMPTS.all(
+            self.db,
+            "SELECT * FROM webhook_attempts WHERE webhook_id = :webhook_id"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            webhook_id=webhook_id,
+            limit=limit,
+        )
+
+    def sweep(self, before: Instant, limit: int) -> int:
+        """Delete at most `limit` attempts made before `before`."""
+        return self.db.run(
+            "DELETE FROM webhook_attempts WHERE id IN"
+            " (SELECT id FROM webhook_attempts WHERE at < :before ORDER BY at LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
