@@ -46,7 +46,8 @@ HOSTS = tuple(
         ("crates", "io"),
         ("deb", "debian", "org"),
         ("maven", "org"),
-        ("golang", "org"),
+        ("proxy", "golang", "org"),
+        ("sum", "golang", "org"),
     )
 )
 MACHINE = re.compile(r"(?<![\w.}])/(work/main|work/shared|root/|opt/wheels|tmp/bash)")

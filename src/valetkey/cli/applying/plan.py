@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import api, client, declarations, group, user
@@ -119,8 +121,9 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
     site = prepared.site
-    if site.apis or site.attributes or site.groups or site.roles or site.claims:
+    if any((site.apis, site.attributes, site.groups, site.clients, site.roles, site.claims)):
         tx.apis.hold_all()
+    _hold_users(tx, prepared)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
     default = opened.settings.resource.url
     todo: list[Callable[[], Step]] = [
@@ -140,3 +143,22 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     if problems:
         raise Mistakes(str(prepared.source), problems)
     return steps
+
+
+def _hold_users(tx: Transaction, prepared: Prepared) -> None:
+    """Lock everyone whom the file names, in the order of their uids and before any row."""
+    uids: set[int] = set()
+    for each in prepared.users:
+        there = user.find(tx, each.wanted)
+        if there is not None or 0 < each.uid <= LARGEST_UID:
+            uids.add(each.uid if there is None else there.uid)
+    for wanted, key in (
+        *((each, "members") for each in prepared.site.groups),
+        *((each, "users") for each in prepared.site.roles),
+    ):
+        for name in cast("Sequence[str]", wanted.given.get(key, ())):
+            there = tx.users.find_by_username(name)
+            if there is not None:
+                uids.add(there.uid)
+    for uid in sorted(uids):
+        tx.users.hold_alone(Uid(uid))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from valetkey.authorization.actions.attributes import change_attributes
-from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names
+from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names, fresh_uid
 from valetkey.authorization.authentication.password import (
     hash_password,
     password_problem,
@@ -28,12 +28,9 @@ class WantedUser:
     """A user of the file, with the hash of the password if the file gives a different one."""
 
     wanted: Wanted
+    uid: int
+    """The uid that the file gives, else a fresh one in case the user does not exist."""
     password_hash: str | None
-
-    @property
-    def uid(self) -> int | None:
-        """Return the uid that the file gives, or None."""
-        return cast("int | None", self.wanted.given.get("uid"))
 
 
 def find(tx: Transaction, wanted: Wanted) -> User | None:
@@ -49,15 +46,16 @@ def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
 
     Checking or hashing a password takes tens of milliseconds.
     """
+    uid = cast("int", wanted.given.get("uid", fresh_uid(opened.runtime.random)))
     if wanted.secret is None:
-        return WantedUser(wanted, None)
+        return WantedUser(wanted, uid, None)
     text, settings = wanted.secret.reveal(), opened.settings.passwords
     if problem := password_problem(text):
         raise Unfit([Problem(f"{wanted.place}.password", "it will not do", f"it {problem}")])
     normal = prepare(text)
     if stored is not None and normal is not None and verify(normal, stored, settings):
-        return WantedUser(wanted, None)
-    return WantedUser(wanted, hash_password(text, settings, opened.runtime.random))
+        return WantedUser(wanted, uid, None)
+    return WantedUser(wanted, uid, hash_password(text, settings, opened.runtime.random))
 
 
 def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant) -> Step:
