@@ -1,5 +1,6 @@
 """The work that all servers are given alike; each answer is checked."""
 
+import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,13 @@ from valetkey.kernel.secret import from_base64url
 
 PUBLIC = "phone"
 CALLERS = 32
+TOKENS = 3_200
 SIGNED_IN = "openid notes:read"
 WITHOUT_ID_TOKEN = "notes:read"
 JWT = "client credentials, JWT"
 REFERENCE = "client credentials, by reference"
 INTROSPECTION = "introspection, by reference"
+IN_TURN = "introspection, 3,200 in turn, a write in ten"
 FLOW = "code + PKCE, with ID token"
 BARE_FLOW = "code + PKCE, without ID token"
 REFRESH = "refresh with rotation"
@@ -33,6 +36,7 @@ WORKLOADS = (
     JWT,
     REFERENCE,
     INTROSPECTION,
+    IN_TURN,
     FLOW,
     BARE_FLOW,
     REFRESH,
@@ -114,7 +118,7 @@ def machine(peer: Peer, kind: str) -> Repeat:
     return Repeat(peer.line(), request, peer.said(expected))
 
 
-def introspection(peer: Peer, token: str) -> Repeat:
+def introspection(peer: Peer, token: str, connection: Line | None = None) -> Repeat:
     """An API that asks what a token is worth."""
     credentials = b64encode(f"{peer.introspects_as}:{SECRET}".encode()).decode()
     form = {"token": token}
@@ -124,7 +128,7 @@ def introspection(peer: Peer, token: str) -> Repeat:
     else:
         header = f"Authorization: Basic {credentials}"
         request = peer.post(peer.paths.introspection, form, header)
-    return Repeat(peer.line(), request, peer.said(b'"active":true'))
+    return Repeat(connection or peer.line(), request, peer.said(b'"active":true'))
 
 
 def userinfo(peer: Peer, token: str) -> Repeat:
@@ -166,6 +170,32 @@ class Mixed(Worker):
             await self.asking.step()
 
 
+@dataclass
+class InTurn(Worker):
+    """An API that is called with many tokens, while one is issued for every ten requests."""
+
+    asking: Sequence[Worker]
+    issuing: Worker
+    done: int = 0
+
+    @staticmethod
+    async def of(peer: Peer) -> "InTurn":
+        """Return one caller with its share of the tokens."""
+        issuing, connection = machine(peer, "reference"), peer.line()
+        tokens: list[str] = []
+        for _ in range(TOKENS // CALLERS):
+            reply = await issuing.connection.ask(issuing.request)
+            tokens.append(json.loads(reply.body)["access_token"])
+        return InTurn([introspection(peer, token, connection) for token in tokens], issuing)
+
+    async def step(self) -> None:
+        """The next token, or a new one."""
+        self.done += 1
+        asked = self.done - self.done // 10
+        turn = self.asking[asked % len(self.asking)] if self.done % 10 else self.issuing
+        await turn.step()
+
+
 async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
     """What this server can be measured at, each with its callers."""
 
@@ -198,6 +228,7 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
         await flow.step()
     planned[REFERENCE] = many(lambda: machine(peer, "reference"))
     planned[INTROSPECTION] = many(lambda: introspection(peer, opaque))
+    planned[IN_TURN] = await asyncio.gather(*(InTurn.of(peer) for _ in range(CALLERS)))
     planned[FLOW] = flows
     planned[BARE_FLOW] = many(lambda: Flow(peer, peer.line(), WITHOUT_ID_TOKEN))
     planned[REFRESH] = refreshing

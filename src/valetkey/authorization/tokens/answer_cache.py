@@ -15,8 +15,8 @@ T = TypeVar("T")
 MOST_KNOWN = 4_096
 """Maximum number of cached tokens; the oldest is evicted first."""
 
-_LONGEST = 3
-"""Seconds for which an answer is used: a server of an earlier version does not raise the number."""
+_LONGEST = 5
+"""Seconds for which an answer is used, whatever the number says: the promise for revocations."""
 
 
 class SharedRefresh:
