@@ -182,7 +182,7 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
         while (await _webhook(it))[1] == "":
             it.clock.now = Instant(it.clock.now + 600)
             await _drain(it, delivery, shown.webhook_id)
-            assert len(receiver.sent) < first + 20
+            assert len(receiver.sent) < first + 60
         assert (await _webhook(it))[1] == "undelivered"
         assert "webhook.disabled" in await it.events()
         # Enabled again: what is too old is dropped, new events arrive.

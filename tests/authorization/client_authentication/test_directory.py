@@ -99,7 +99,7 @@ def test_who_has_not_heard_yet_issues_nothing_to_a_client_that_was_switched_off(
         client = await it.client("svc", grant_types=("authorization_code", "client_credentials"))
         await it.own_token("svc")
         code = await it.code("svc")
-        monkeypatch.setattr(ClientDirectory, "_compare", deaf)
+        monkeypatch.setattr(ClientDirectory, "compare", deaf)
         registrar = it.foundation.registrar("test")
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
         answer = await it.token("svc", grant_type="client_credentials")

@@ -242,7 +242,7 @@ CREATE_WEBHOOK = Operation(
     commands=(
         Command(
             options=(Option("url", argument=True),),
-            example="https://example.com/hook --events user.disabled",
+            example="https://example.com/hook --event user.disabled",
         ),
     ),
 )

@@ -156,8 +156,8 @@ class Events(Struct, frozen=True):
             " 'user.removed', 'removal.planned', 'removal.cancelled', 'data.exported',"
             " 'role.changed', 'owner_link.redeemed', 'developer.admitted', 'developer.dismissed',"
             " 'team_member.added', 'team_member.changed', 'team_member.removed',"
-            " 'group_member.added', 'group_member.removed')))"
-            " ORDER BY at DESC, id DESC LIMIT :limit",
+            " 'group_member.added', 'group_member.removed', 'api_role.assigned',"
+            " 'api_role.withdrawn'))) ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
             before=before,
             before_id=before_id,

@@ -8,6 +8,6 @@ command = group(
 
     Receivers check the signature, as https://www.standardwebhooks.com describes.
 
-    Example: valetkey webhook create https://example.com/hook --events user.disabled
+    Example: valetkey webhook create https://example.com/hook --event user.disabled
     """,
 )

@@ -102,6 +102,8 @@ _TOLD = {
         "team_member.removed",
         "group_member.added",
         "group_member.removed",
+        "api_role.assigned",
+        "api_role.withdrawn",
     ),
 }
 
@@ -119,8 +121,8 @@ NOT_TOLD: Mapping[str, str] = MappingProxyType(
         "identity.confirmed": "they did so a moment ago, on the way to what is told",
         "logout_token.delivered": "between the server and an app; session.ended tells of it",
         "logout_token.given_up": "the same",
-        "mail.dispatched": "the letter itself tells of it",
-        "mail.given_up": "whoever runs the server mends that",
+        "mail.dispatched": "the user has the email",
+        "mail.given_up": "a problem for the operator, who is told",
     }
 )
 """The events about a user that the page does not list, with the reason."""

@@ -117,7 +117,8 @@ class Webhooks:
             " :subject, 1 + (SELECT coalesce(max(position), 0) FROM outbox"
             " WHERE outbox.webhook_id = webhooks.id AND outbox.subject = :subject),"
             " 0, :now, :now, :until FROM webhooks WHERE disabled_at IS NULL"
-            " AND (events = '' OR ' ' || events || ' ' LIKE '% ' || :name || ' %')",
+            " AND (events = '' OR replace(' ' || events || ' ', ' ' || :name || ' ', '')"
+            " <> ' ' || events || ' ')",
             event_id=event_id,
             name=name,
             subject=subject,
