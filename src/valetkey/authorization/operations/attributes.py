@@ -160,7 +160,7 @@ ATTRIBUTES = (
         event=AttributeDeclared,
         commands=(
             Command(
-                example="""department --schema '{"type": "string", "maxLength": 40}'""",
+                example="""--schema '{"type": "string", "maxLength": 40}'""",
                 done="The attribute {attribute} is declared.",
                 unchanged="The attribute {attribute} is declared like this; nothing changed.",
             ),

@@ -286,7 +286,7 @@ CLAIMS = (
         event=ClaimDeclared,
         commands=(
             Command(
-                example="department --from attribute:department --in id_token --in userinfo",
+                example="--from attribute:department --in id_token --in userinfo",
                 done="The claim {claim} is declared.",
                 unchanged="The claim {claim} is declared like this; nothing changed.",
             ),
