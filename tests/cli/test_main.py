@@ -54,6 +54,7 @@ _RUNS_ON = {"demo", "serve"}
 def test_no_other_command_makes_a_keyring_or_a_database(tmp_path: Path) -> None:
     """Each as its help shows it, in a folder with nothing but a configuration."""
     made: set[str] = set()
+    wrong: dict[str, str] = {}
     for number, (name, command) in enumerate(every_command()):
         if isinstance(command, click.Group) or name in _RUNS_ON:
             continue
@@ -66,9 +67,12 @@ def test_no_other_command_makes_a_keyring_or_a_database(tmp_path: Path) -> None:
         before = sorted(here.rglob("*"))
         example = (command.help or "").partition("Example: valetkey ")[2]
         ran = run_quickly(*shlex.split(example.partition("\n\n")[0]), here=here)
-        assert "Try: valetkey" not in ran.err or "does not exist" in ran.err, (name, ran.err)
+        missing = "does not exist" in ran.err or "No such file" in ran.err
+        if "Try: valetkey" in ran.err and not missing:
+            wrong[name] = ran.err
         if sorted(here.rglob("*")) != before:
             made.add(name)
+    assert not wrong
     assert made == _BEGINS
 
 

@@ -16,7 +16,7 @@ from valetkey.kernel.moment import Instant
 
 _WAITS = ("result", "finish")
 # Background work waits as well now and then: the best of a few turns is the request's own.
-_TURNS = 5
+_TURNS = 12
 
 
 def _declare(tx: Transaction, now: Instant) -> None:

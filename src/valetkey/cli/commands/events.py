@@ -148,7 +148,7 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
 def print_checkpoint(config: Path | None) -> int:
     """Print the newest checkpoint of the audit log as one line of JSON, to be kept elsewhere.
 
-    Example: valetkey events checkpoint >> /mnt/elsewhere/checkpoints.jsonl
+    Example: valetkey events checkpoint
     """
     found = with_store(options.settings_of(config), _newest_checkpoint)
     if found is None:
