@@ -55,6 +55,8 @@ def test_servers_end_when_their_terminal_is_closed(tmp_path: Path) -> None:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(tmp_path)
+        # Ignored if this suite was started with nohup, and children inherit that.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.execve(PROGRAM, [str(PROGRAM), "serve"], clean_environment())
     said = b""
     while b"ready authorization=" not in said:
