@@ -71,7 +71,6 @@ from valetkey.authorization.operations.groups import (
     CREATE_GROUP,
     DELETE_GROUP,
     REMOVE_GROUP_MEMBER,
-    GroupWanted,
     make_group,
 )
 from valetkey.authorization.operations.records import Done
@@ -84,6 +83,7 @@ from valetkey.authorization.operations.scim import (
     ScimRotation,
 )
 from valetkey.authorization.operations.server_records import WebhookSecretShown, WebhookWanted
+from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.operations.webhooks import (
     CREATE_WEBHOOK,
     DISABLE_WEBHOOK,

@@ -39,9 +39,13 @@ from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.security.recovery_codes import RecoveryCodes
 from valetkey.authorization.site.account.sessions import Sessions
+from valetkey.authorization.site.admin.apis.api import ApiPages
+from valetkey.authorization.site.admin.apis.apis import Apis
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
 from valetkey.authorization.site.admin.events import Events
+from valetkey.authorization.site.admin.groups.group import GroupPages
+from valetkey.authorization.site.admin.groups.groups import Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
 from valetkey.authorization.site.admin.server.keys import SigningKeys
 from valetkey.authorization.site.admin.server.mail import Mail
@@ -277,9 +281,13 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ConsoleOverview(store, Inspector(settings, services.roles)).pages(),
         *Users(store).pages(),
         *UserPages(services).pages(),
+        *Groups(services).pages(),
+        *GroupPages(services).pages(),
         *RoleHolders(store, services.roles).pages(),
         *Clients(store).pages(),
         *ClientPages(services).pages(),
+        *Apis(services).pages(),
+        *ApiPages(services).pages(),
         *SigningKeys(services).pages(),
         *Events(store).pages(),
         *Registration(services).pages(),

@@ -53,6 +53,8 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "admin_users": "/admin/users",
         "admin_roles": "/admin/roles",
         "admin_clients": "/admin/clients",
+        "admin_apis": "/admin/apis",
+        "admin_groups": "/admin/groups",
         "admin_keys": "/admin/keys",
         "admin_events": "/admin/events",
         "admin_registration": "/admin/registration",

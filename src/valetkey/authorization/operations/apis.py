@@ -25,11 +25,14 @@ from valetkey.authorization.operations.api_records import (
     shown,
     wanted_metadata,
 )
+from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
 from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
+    Button,
     Call,
+    Field,
     Operation,
     Parameter,
     Result,
@@ -43,6 +46,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.words import translatable
 
 ONE = "/apis/{api_id}"
 _OPTIONS = (
@@ -120,7 +124,7 @@ def issue_api_secret(tx: Transaction, call: Call, api: Api) -> SecretMade:
     secret = call.new_secret(Prefix.CLIENT_SECRET)
     credentials, credential = registrar(call).credentials, tx.clients.find(api.id)
     if credential is None:
-        raise _no_such_api()
+        raise no_such_api()
     if faults := credentials.issue_secret(tx, credential, secret, call.now, others_live=live):
         raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
     return SecretMade(secret.reveal())
@@ -145,11 +149,12 @@ def _shown(api: Api) -> Result:
 
 def _found(api: Api | None) -> Api:
     if api is None:
-        raise _no_such_api()
+        raise no_such_api()
     return api
 
 
-def _no_such_api() -> Refused:
+def no_such_api() -> Refused:
+    """Return the refusal of an API that does not exist."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
 
 
@@ -165,44 +170,143 @@ def _on_api(function: Callable[[Transaction, Call, Api], object]) -> Run:
     return unchecked_write(checked)
 
 
+LIST_APIS = Operation(
+    "list_apis",
+    "GET",
+    "/apis",
+    Permission.READ,
+    "APIs by identifier; the server's own is not among them",
+    reads(list_apis),
+    gives=ApiList,
+    query=(PAGING[0], _AFTER),
+    lists=True,
+    commands=(
+        Command(
+            columns=(("ID", "api_id"), ("IDENTIFIER", "identifier"), ("NAME", "name")),
+            empty="no API is declared but the server's own",
+        ),
+    ),
+)
+DECLARE_API = Operation(
+    "declare_api",
+    "POST",
+    "/apis",
+    Permission.CLIENTS,
+    "Declare an API",
+    unchecked_write(declare_api),
+    takes=ApiWanted,
+    gives=ApiShown,
+    status=201,
+    tagged=True,
+    event=ApiRegistered,
+    commands=(
+        Command(
+            example="--identifier https://mcp.example.com/mcp"
+            """ --name Calendar --scopes '{"calendar:read": "see your calendar"}'""",
+            options=_OPTIONS,
+        ),
+    ),
+)
+CHANGE_API = Operation(
+    "change_api",
+    "PATCH",
+    ONE,
+    Permission.CLIENTS,
+    "Change what an API declares; its identifier stays",
+    _on_api(change_api),
+    takes=ApiChange,
+    gives=ApiShown,
+    guarded=True,
+    tagged=True,
+    refuses=(404,),
+    event=ApiChanged,
+    commands=(Command(options=_OPTIONS),),
+)
+DELETE_API = Operation(
+    "delete_api",
+    "DELETE",
+    ONE,
+    Permission.CLIENTS,
+    "Delete an API and everything issued for it",
+    _on_api(delete_api),
+    status=204,
+    refuses=(404,),
+    event=ApiRemoved,
+    recent=True,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete API"),
+            translatable(
+                "Tokens for this API stop working within seconds, and its secrets end. Apps keep "
+                "their access to other APIs. This cannot be undone."
+            ),
+            translatable("The API is deleted."),
+            for_api=lambda _: True,
+            ends=True,
+            danger=True,
+        ),
+    ),
+    commands=(Command(question="Every token for {api_id} stops working. This cannot be undone."),),
+)
+ISSUE_API_SECRET = Operation(
+    "issue_api_secret",
+    "POST",
+    f"{ONE}/secrets",
+    Permission.CLIENTS,
+    "Issue a secret of the API for introspection and revocations, shown this once",
+    _on_api(issue_api_secret),
+    takes=SecretWanted,
+    gives=SecretMade,
+    status=201,
+    refuses=(404, 409),
+    event=ClientSecretIssued,
+    recent=True,
+    buttons=(
+        Button(
+            "secret",
+            translatable("Issue a secret"),
+            translatable(
+                "The API introspects tokens with it. It is shown once. Until the old ones end, all "
+                "of them work: replace them meanwhile."
+            ),
+            translatable("A secret is issued."),
+            for_api=lambda _: True,
+            fields=(
+                Field("others_live", translatable("The existing secrets end"), SECRET_LIFETIMES),
+            ),
+        ),
+    ),
+)
+END_API_SECRET = Operation(
+    "end_api_secret",
+    "DELETE",
+    f"{ONE}/secrets/{{secret_id}}",
+    Permission.CLIENTS,
+    "End one secret of an API now",
+    _on_api(end_api_secret),
+    status=204,
+    refuses=(404,),
+    event=ClientSecretEnded,
+    recent=True,
+    buttons=(
+        Button(
+            "end-secret",
+            translatable("End secret"),
+            translatable(
+                "An API that still uses this secret can no longer introspect tokens or read "
+                "revocations."
+            ),
+            translatable("The secret has ended."),
+            danger=True,
+            carries=("secret", "secret_id"),
+        ),
+    ),
+    commands=(Command(confirms=False),),
+)
 APIS = (
-    Operation(
-        "list_apis",
-        "GET",
-        "/apis",
-        Permission.READ,
-        "APIs by identifier; the server's own is not among them",
-        reads(list_apis),
-        gives=ApiList,
-        query=(PAGING[0], _AFTER),
-        lists=True,
-        commands=(
-            Command(
-                columns=(("ID", "api_id"), ("IDENTIFIER", "identifier"), ("NAME", "name")),
-                empty="no API is declared but the server's own",
-            ),
-        ),
-    ),
-    Operation(
-        "declare_api",
-        "POST",
-        "/apis",
-        Permission.CLIENTS,
-        "Declare an API",
-        unchecked_write(declare_api),
-        takes=ApiWanted,
-        gives=ApiShown,
-        status=201,
-        tagged=True,
-        event=ApiRegistered,
-        commands=(
-            Command(
-                example="--identifier https://mcp.example.com/mcp"
-                """ --name Calendar --scopes '{"calendar:read": "see your calendar"}'""",
-                options=_OPTIONS,
-            ),
-        ),
-    ),
+    LIST_APIS,
+    DECLARE_API,
     Operation(
         "read_api",
         "GET",
@@ -214,21 +318,7 @@ APIS = (
         tagged=True,
         refuses=(404,),
     ),
-    Operation(
-        "change_api",
-        "PATCH",
-        ONE,
-        Permission.CLIENTS,
-        "Change what an API declares; its identifier stays",
-        _on_api(change_api),
-        takes=ApiChange,
-        gives=ApiShown,
-        guarded=True,
-        tagged=True,
-        refuses=(404,),
-        event=ApiChanged,
-        commands=(Command(options=_OPTIONS),),
-    ),
+    CHANGE_API,
     Operation(
         "disable_api",
         "POST",
@@ -239,6 +329,21 @@ APIS = (
         gives=Done,
         refuses=(404,),
         event=ApiDisabled,
+        buttons=(
+            Button(
+                "disable",
+                translatable("Disable API"),
+                translatable(
+                    "Tokens for this API stop working within seconds, and apps get no new ones. "
+                    "Nothing is deleted. If you enable it again, apps have to ask again."
+                ),
+                translatable("The API is disabled, and every token for it has ended."),
+                for_api=lambda it: it.disabled_at is None,
+                ends=True,
+                danger=True,
+            ),
+        ),
+        commands=(Command(confirms=False),),
     ),
     Operation(
         "enable_api",
@@ -250,46 +355,17 @@ APIS = (
         gives=Done,
         refuses=(404,),
         event=ApiEnabled,
-    ),
-    Operation(
-        "delete_api",
-        "DELETE",
-        ONE,
-        Permission.CLIENTS,
-        "Delete an API and everything issued for it",
-        _on_api(delete_api),
-        status=204,
-        refuses=(404,),
-        event=ApiRemoved,
-        recent=True,
-        commands=(
-            Command(question="Every token for {api_id} stops working. This cannot be undone."),
+        buttons=(
+            Button(
+                "enable",
+                translatable("Enable API"),
+                translatable("Apps can get tokens for it again. What ended stays ended."),
+                translatable("The API is enabled."),
+                for_api=lambda it: it.disabled_at is not None,
+            ),
         ),
     ),
-    Operation(
-        "issue_api_secret",
-        "POST",
-        f"{ONE}/secrets",
-        Permission.CLIENTS,
-        "Issue a secret of the API for introspection and revocations, shown this once",
-        _on_api(issue_api_secret),
-        takes=SecretWanted,
-        gives=SecretMade,
-        status=201,
-        refuses=(404, 409),
-        event=ClientSecretIssued,
-        recent=True,
-    ),
-    Operation(
-        "end_api_secret",
-        "DELETE",
-        f"{ONE}/secrets/{{secret_id}}",
-        Permission.CLIENTS,
-        "End one secret of an API now",
-        _on_api(end_api_secret),
-        status=204,
-        refuses=(404,),
-        event=ClientSecretEnded,
-        recent=True,
-    ),
+    DELETE_API,
+    ISSUE_API_SECRET,
+    END_API_SECRET,
 )

@@ -37,7 +37,7 @@ from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
 _LEGACY_NAMES = tuple(each.value for each in LEGACY)
-_LIFETIMES = (
+SECRET_LIFETIMES = (
     ("86400", translatable("in a day")),
     ("604800", translatable("in a week")),
     ("0", translatable("now")),
@@ -141,7 +141,9 @@ SECRET = Operation(
             ),
             translatable("Another secret is issued."),
             for_client=lambda it: it.has_secret,
-            fields=(Field("others_live", translatable("The existing secrets end"), _LIFETIMES),),
+            fields=(
+                Field("others_live", translatable("The existing secrets end"), SECRET_LIFETIMES),
+            ),
         ),
     ),
     # `client secret` also makes secrets for files, and is written by hand.

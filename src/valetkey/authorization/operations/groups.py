@@ -1,8 +1,4 @@
-"""Operations on groups of users, and the shapes of their input and results."""
-
-from typing import Annotated
-
-import msgspec
+"""Operations on groups of users."""
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
@@ -27,7 +23,17 @@ from valetkey.authorization.operations.operation import (
     reads,
     writes,
 )
-from valetkey.authorization.operations.records import Done, Line, Moment
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.user_records import (
+    GroupList,
+    GroupMembers,
+    GroupMemberShown,
+    GroupShown,
+    GroupsOfUser,
+    GroupsWanted,
+    GroupWanted,
+    group_shown,
+)
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -37,68 +43,15 @@ from valetkey.kernel.words import translatable
 _ONE = "/groups/{group}"
 _MEMBER = f"{_ONE}/members/{{uid}}"
 _LIMIT, _ = PAGING
-_GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
-
-
-class GroupShown(msgspec.Struct, frozen=True):
-    """A group; its members are also members of `parent`, "" for none."""
-
-    name: str
-    description: str
-    parent: str
-    created_at: Moment
-
-
-class GroupList(msgspec.Struct, frozen=True):
-    """Groups by name."""
-
-    items: list[GroupShown]
-    next: str | None
-
-
-class GroupWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group to be created, in the group `parent` unless that is ""."""
-
-    name: _GroupName
-    description: Line = ""
-    parent: Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)] = ""
-
-
-class GroupMemberShown(msgspec.Struct, frozen=True):
-    """A direct member of a group."""
-
-    uid: int
-    username: str
-    name: str
-    since: Moment
-
-
-class GroupMembers(msgspec.Struct, frozen=True):
-    """Direct members by uid."""
-
-    items: list[GroupMemberShown]
-    next: str | None
-
-
-class GroupsOfUser(msgspec.Struct, frozen=True):
-    """The groups of a user: `direct`, and `all` with those that contain them."""
-
-    direct: list[str]
-    all: list[str]
-
-
-class GroupsWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of all groups of which the user shall be a direct member, separated by spaces."""
-
-    groups: Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
 
 
 def list_groups(tx: Transaction, call: Call) -> Result:
     """List groups by name."""
     limit = limit_of(call.query)
-    found = tx.groups.list(call.query.get("after", ""), limit + 1)
+    after, prefix = call.query.get("after", ""), call.query.get("prefix", "")
+    found = tx.groups.list(after, limit + 1, prefix)
     after = found[limit - 1].name if len(found) > limit else ""
-    items = [_shown(group) for group in found[:limit]]
+    items = [group_shown(group) for group in found[:limit]]
     return Result(GroupList(items, after or None), next=after)
 
 
@@ -117,6 +70,11 @@ LIST_GROUPS = Operation(
             "Where to go on: `next` of the page before.",
             {"type": "string", "pattern": f"^{NAME}$"},
         ),
+        Parameter(
+            "prefix",
+            "Only groups whose names begin with this text.",
+            {"type": "string", "pattern": f"^{NAME}$"},
+        ),
     ),
     lists=True,
 )
@@ -125,7 +83,7 @@ LIST_GROUPS = Operation(
 def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a group. Faults: the name is taken, or the parent is unknown or in a group itself."""
     made = make_group(tx, call.input(GroupWanted), call.new_id("gr"), call.now)
-    return Result(_shown(made)) if isinstance(made, Group) else made
+    return Result(group_shown(made)) if isinstance(made, Group) else made
 
 
 def make_group(
@@ -195,6 +153,20 @@ DELETE_GROUP = Operation(
     gives=Done,
     refuses=(404, 409),
     event=GroupDeleted,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete group"),
+            translatable(
+                "Its members lose it with the next token. Apps that require it are closed to them. "
+                "This cannot be undone."
+            ),
+            translatable("The group is deleted."),
+            for_group=lambda _: True,
+            ends=True,
+            danger=True,
+        ),
+    ),
     commands=(
         Command(
             question="Delete this group? Its members lose it at once.",
@@ -276,9 +248,20 @@ REMOVE_GROUP_MEMBER = Operation(
     gives=Done,
     refuses=(404,),
     event=GroupMemberRemoved,
+    buttons=(
+        Button(
+            "remove",
+            translatable("Remove from group"),
+            translatable("Apps learn of it with the next token."),
+            translatable("The user is no longer in the group."),
+            danger=True,
+            carries=("uid", "uid"),
+        ),
+    ),
     commands=(
         Command(
             "group remove",
+            confirms=False,
             done="{username} is not in {group} any more.",
             unchanged="{username} was not in {group}; nothing changed.",
         ),
@@ -336,15 +319,16 @@ SET_USER_GROUPS = Operation(
 )
 
 
-def _shown(group: Group) -> GroupShown:
-    return GroupShown(group.name, group.description, group.parent, group.created_at)
-
-
 def _group(tx: Transaction, name: str, *, to_change: bool = False) -> Group:
     group = tx.groups.find_to_change(name) if to_change else tx.groups.find(name)
     if group is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such group", "group.unknown"))
+        raise no_such_group()
     return group
+
+
+def no_such_group() -> Refused:
+    """Return the refusal of a group that does not exist."""
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such group", "group.unknown"))
 
 
 def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:

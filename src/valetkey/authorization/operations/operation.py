@@ -25,8 +25,10 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done
@@ -177,8 +179,8 @@ class Field:
 class Button:
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
-    `slug` is the last segment of its address. `for_user` and `for_client` decide whether the page
-    about one offers it. `ends` shows how many sessions and authorizations end. `carries` is a query
+    `slug` is the last segment of its address. The functions `for_…` decide whether the page about
+    one offers it. `ends` shows how many sessions and authorizations end. `carries` is a query
     parameter of the address and the path argument that it becomes; `fixed` are path arguments that
     the button itself decides.
     """
@@ -189,6 +191,8 @@ class Button:
     done: str
     for_user: Callable[[UserState], bool] | None = None
     for_client: Callable[[Client], bool] | None = None
+    for_api: Callable[[Api], bool] | None = None
+    for_group: Callable[[Group], bool] | None = None
     ends: bool = False
     danger: bool = False
     fields: Sequence[Field] = ()
@@ -245,6 +249,14 @@ def call_of(
     """Return a call by this actor, with random bytes drawn for it."""
     chance = services.random(CHANCE)
     return Call(services, operation, actor, now, chance, arguments, query, body)
+
+
+async def value_of(call: Call, kind: type[T]) -> T:
+    """Run the operation and return its value, which has this type. Raises Refused."""
+    result = await call.operation.run(call)
+    if not isinstance(result, Result) or not isinstance(result.value, kind):
+        raise TypeError(f"{call.operation.id} gives no {kind.__name__}")
+    return result.value
 
 
 def reads(function: Callable[[Transaction, Call], object]) -> Run:

@@ -1,4 +1,4 @@
-"""People, as the admin API shows and takes them; no password, nothing that signs in."""
+"""Users and their groups, as the admin API shows and takes them; nothing that signs in."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,9 +10,10 @@ from msgspec import UNSET, UnsetType
 from valetkey.authorization.actions.admin.search import UserDetails
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.claims import StandardClaims
+from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import LARGEST_UID, User
-from valetkey.authorization.operations.records import NO_CONTROLS, Moment
+from valetkey.authorization.operations.records import NO_CONTROLS, Line, Moment
 
 _Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 _Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
@@ -20,6 +21,7 @@ _Email = Annotated[str, msgspec.Meta(pattern=r"^[!-?A-~]+@[!-?A-~]+$", max_lengt
 _Uid = Annotated[
     int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random without it.")
 ]
+_GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
 
 
 def _text(description: str, longest: int = 2_000) -> msgspec.Meta:
@@ -283,3 +285,61 @@ def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> Standa
 def _said(profile: Profile) -> Mapping[str, object]:
     said: dict[str, object] = msgspec.to_builtins(profile)
     return said
+
+
+class GroupShown(msgspec.Struct, frozen=True):
+    """A group; its members are also members of `parent`, "" for none."""
+
+    name: str
+    description: str
+    parent: str
+    created_at: Moment
+
+
+class GroupList(msgspec.Struct, frozen=True):
+    """Groups by name."""
+
+    items: list[GroupShown]
+    next: str | None
+
+
+class GroupWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A group to be created, in the group `parent` unless that is ""."""
+
+    name: _GroupName
+    description: Line = ""
+    parent: Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)] = ""
+
+
+class GroupMemberShown(msgspec.Struct, frozen=True):
+    """A direct member of a group."""
+
+    uid: int
+    username: str
+    name: str
+    since: Moment
+
+
+class GroupMembers(msgspec.Struct, frozen=True):
+    """Direct members by uid."""
+
+    items: list[GroupMemberShown]
+    next: str | None
+
+
+class GroupsOfUser(msgspec.Struct, frozen=True):
+    """The groups of a user: `direct`, and `all` with those that contain them."""
+
+    direct: list[str]
+    all: list[str]
+
+
+class GroupsWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The names of all groups of which the user shall be a direct member, separated by spaces."""
+
+    groups: Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
+
+
+def group_shown(group: Group) -> GroupShown:
+    """Return the group as interfaces show it."""
+    return GroupShown(group.name, group.description, group.parent, group.created_at)

@@ -12,8 +12,9 @@ from valetkey.authorization.actions.api_roles import assign, assign_group
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.operations.groups import GroupWanted, add_member, make_group
+from valetkey.authorization.operations.groups import add_member, make_group
 from valetkey.authorization.operations.records import fault_of
+from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction

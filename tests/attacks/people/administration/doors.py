@@ -118,6 +118,22 @@ DOORS: Mapping[str, Door] = {
     "/admin/clients/{client_id}/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/disable"
     ),
+    "/admin/apis": Door(Need.ROLE),
+    "/admin/apis/new": Door(Need.ROLE, Permission.CLIENTS),
+    "/admin/apis/{api_id}/edit": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/apis/none/edit", shown=False
+    ),
+    "/admin/apis/{api_id}/{act}": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/apis/none/disable", shown=False
+    ),
+    "/admin/groups": Door(Need.ROLE),
+    "/admin/groups/new": Door(Need.ROLE, Permission.PEOPLE),
+    "/admin/groups/{group}/members": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/members", shown=False
+    ),
+    "/admin/groups/{group}/{act}": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/delete", shown=False
+    ),
     "/admin/keys/rotate": Door(Need.ROLE, Permission.KEYS),
     "/admin/keys/{kid}/withdraw": Door(
         Need.ROLE, Permission.KEYS, at="/admin/keys/none/withdraw", shown=False

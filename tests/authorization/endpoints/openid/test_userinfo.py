@@ -11,8 +11,8 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.groups import (
     ADD_GROUP_MEMBER,
     CREATE_GROUP,
-    GroupWanted,
 )
+from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.claims import CLAIMS_OF
 from valetkey.authorization.storage.transaction import Transaction
 

@@ -53,6 +53,16 @@ class Answer:
                 if values.get("type") in {"checkbox", "radio"} and "checked" not in tag:
                     continue
                 fields.setdefault(values["name"], []).append(values.get("value", ""))
+            for name, text in re.findall(
+                r'<textarea[^>]*?name="([^"]*)"[^>]*>(.*?)</textarea>', content, re.DOTALL
+            ):
+                fields[name] = [unescape(text)]
+            for name, options in re.findall(
+                r'<select[^>]*?name="([^"]*)"[^>]*>(.*?)</select>', content, re.DOTALL
+            ):
+                chosen = re.search(r'value="([^"]*)"\s+selected', options)
+                first = re.search(r'value="([^"]*)"', options)
+                fields[name] = [unescape(each[1]) for each in (chosen or first,) if each]
             return unescape(action), fields
         raise AssertionError(f"no form with {button}: {self.body}")
 

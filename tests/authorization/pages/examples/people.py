@@ -112,7 +112,15 @@ _HOURS = tuple(
 )
 OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS, _HOURS, _FINDINGS)
 USER = UserPage(
-    ADA, True, _FACTORS, (_HERE,), _APPS, _EVENTS, _WAYS, events_url="/admin/events?user=77"
+    ADA,
+    True,
+    _FACTORS,
+    (_HERE,),
+    _APPS,
+    _EVENTS,
+    _WAYS,
+    events_url="/admin/events?user=77",
+    groups=(("engineering", "/admin/groups/engineering"), ("staff", "/admin/groups/staff")),
 )
 OWNER = OwnerPage(
     "/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", "csrf-value", 8

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.authorization.pages.examples.apis import apis_examples
+from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -299,6 +301,8 @@ def things_examples(
     """All of them."""
     return {
         **_clients(long, rtl, hostile),
+        **apis_examples(long, hostile),
+        **groups_examples(long, rtl, hostile),
         **_server(hostile),
         **log_examples(hostile, long),
         **programs_examples(hostile),

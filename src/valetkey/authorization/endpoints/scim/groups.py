@@ -25,13 +25,13 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.operations.groups import (
     CREATE_GROUP,
     DELETE_GROUP,
-    GroupWanted,
     add_member,
     create_group,
     delete_group,
     remove_member,
 )
 from valetkey.authorization.operations.operation import call_of
+from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.storage.administration.scim import ScimGroups
 from valetkey.authorization.storage.transaction import Transaction
 

@@ -8,7 +8,9 @@ from urllib.parse import quote
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import ActorPermissions, Permission
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.operation import Button, Call, Operation, Services, call_of
 from valetkey.authorization.operations.roles import NO_ROLE
@@ -24,6 +26,9 @@ from valetkey.authorization.site.page import Requirement
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
+
+State = UserState | Client | Api | Group
+"""What decides which buttons a page offers."""
 
 _LONGEST = 500
 
@@ -55,6 +60,9 @@ class Ends:
     apps: int | None = None
     people: int | None = None
     authorizations: int | None = None
+    #: Members of a group, and apps that require it.
+    members: int | None = None
+    closed_apps: int | None = None
     #: Apps that nobody else owns.
     orphans: int = 0
 
@@ -197,7 +205,7 @@ class Buttons:
 
     def offers(
         self,
-        state: UserState | Client,
+        state: State,
         powers: ActorPermissions,
         address: str,
         about: User | None = None,
@@ -214,7 +222,13 @@ class Buttons:
         return powers.allow(self.by_slug[slug].operation.permission, about)
 
 
-def _offered(button: Button, state: UserState | Client) -> bool:
-    if isinstance(state, UserState):
-        return button.for_user is not None and button.for_user(state)
-    return button.for_client is not None and button.for_client(state)
+def _offered(button: Button, state: State) -> bool:
+    match state:
+        case UserState():
+            return button.for_user is not None and button.for_user(state)
+        case Client():
+            return button.for_client is not None and button.for_client(state)
+        case Api():
+            return button.for_api is not None and button.for_api(state)
+        case Group():
+            return button.for_group is not None and button.for_group(state)

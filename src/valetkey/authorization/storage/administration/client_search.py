@@ -110,6 +110,21 @@ class ClientSearch:
             last = line.place
         return Found(found, None)
 
+    def requiring_group(self, name: str) -> Sequence[tuple[str, str]]:
+        """Return ids and names of the apps that require this group, among the newest 2,000."""
+        rows = self.db.rows(
+            "SELECT id, name, openid FROM"
+            " (SELECT id, name, openid FROM clients ORDER BY created_at DESC, id DESC LIMIT :limit)"
+            " AS counted WHERE replace(openid, :quoted, '') <> openid",
+            limit=MOST_LOOKED_AT,
+            quoted=json.dumps(name),
+        )
+        return [
+            (client_id, shown)
+            for client_id, shown, openid in rows
+            if name in json.loads(openid).get("required_groups", ())
+        ]
+
     def is_gone(self, client_id: str) -> bool:
         """Return whether it was removed, although its rows still exist for a while."""
         row = self.db.row(

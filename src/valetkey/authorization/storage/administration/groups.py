@@ -31,13 +31,16 @@ class Groups:
         self.db.run("UPDATE user_groups SET name = name WHERE name = :name", name=name)
         return self.find(name)
 
-    def list(self, after: str, limit: int) -> Sequence[Group]:
-        """Return at most `limit` groups whose names follow `after`, by name."""
+    def list(self, after: str, limit: int, prefix: str = "") -> Sequence[Group]:
+        """Return at most `limit` groups whose names follow `after` and begin with `prefix`."""
         return GROUPS.all(
             self.db,
             "SELECT * FROM user_groups WHERE deleted_at IS NULL AND name > :after"
-            " ORDER BY name LIMIT :limit",
+            " AND name >= :prefix AND name < :end ORDER BY name LIMIT :limit",
             after=after,
+            prefix=prefix,
+            # Names are ASCII: all of them are before this letter.
+            end=f"{prefix}\x7f",
             limit=limit,
         )
 
@@ -54,6 +57,16 @@ class Groups:
             created_at=group.created_at,
         )
         return created == 1
+
+    def subgroups(self, group: Group, limit: int) -> Sequence[Group]:
+        """Return at most `limit` groups that are in this one, by name."""
+        return GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE parent_id = :id AND parent_id <> ''"
+            " ORDER BY name LIMIT :limit",
+            id=group.id,
+            limit=limit,
+        )
 
     def has_groups(self, group: Group) -> bool:
         """Return whether other groups are in this one."""

@@ -54,6 +54,14 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiReach:
+    """How many apps may call an API for users, and by how many grants."""
+
+    apps: int
+    authorizations: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Granted:
     """For which API a grant was given, as the first or a later one, and in which generation."""
 
@@ -209,6 +217,18 @@ class Apis:
             limit=limit,
         )
         return sorted(found, key=lambda grant: grant.id)
+
+    def reach(self, api_id: str, now: Instant) -> ApiReach:
+        """Return how many apps and grants have the API now."""
+        row = self.db.row(
+            "SELECT COUNT(DISTINCT g.client_id), COUNT(*) FROM grant_apis a"
+            " JOIN grants g ON g.id = a.grant_id"
+            " WHERE a.api_id = :id AND a.generation = (SELECT generation FROM apis WHERE id = :id)"
+            " AND g.revoked_at IS NULL AND g.expires_at > :now",
+            id=api_id,
+            now=now,
+        )
+        return ApiReach(0, 0) if row is None else ApiReach(*row)
 
     def leave(self, grant_id: str, api_id: str) -> bool:
         """Take the API out of the grant. Return whether that leaves nothing of the grant."""

@@ -28,6 +28,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.confirm import Buttons, ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
+from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.users.users import (
     USERS,
     PersonLine,
@@ -93,6 +94,8 @@ class UserPage:
     ways: tuple[Offer, ...]
     #: Label and value of each declared attribute that they have.
     attributes: tuple[tuple[str, str], ...] = ()
+    #: Names and addresses of the groups of which they are a direct member.
+    groups: tuple[tuple[str, str], ...] = ()
     #: What they just did.
     done: str = ""
     #: All events; "" where there is no such page.
@@ -102,6 +105,8 @@ class UserPage:
 _BAD_REQUEST = 400
 _NEWS = minutes(5)
 _BUTTONS = Buttons.below("/users/{uid}")
+_Extras = tuple[Sequence[Attribute], Sequence[str]]
+"""The declared attributes, and the names of the user's groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,21 +127,25 @@ class UserPages:
         uid, actor, now = _uid(request), request.actor, request.now
         done = _BUTTONS.by_slug.get(request.query.get("done") or "")
 
-        def look(tx: Transaction) -> tuple[UserState, Sequence[Attribute], str]:
+        def look(tx: Transaction) -> tuple[UserState, _Extras, str]:
             dossier = look_at(tx, actor, uid, now)
-            declared = tx.declarations.attributes()
+            extras = tx.declarations.attributes(), tx.groups.direct_names(uid)
             developer = tx.members.is_developer(uid)
             needed = self.services.settings.portal.who is Registrants.INVITED or developer
             state = UserState(dossier, developer if needed else None, self._sends_mail)
             if done is None or done.operation.event is None:
-                return state, declared, ""
+                return state, extras, ""
             event, since = done.operation.event.name, Instant(now - _NEWS)
             was_done = tx.people.did(actor.done_by, event, uid, since)
-            return state, declared, done.button.done if was_done else ""
+            return state, extras, done.button.done if was_done else ""
 
-        state, declared, message = await self.services.store.scan(look)
-        page = _page(state, request.powers, now, message)
-        return Show(replace(page, attributes=shown_attributes(state.user, declared)))
+        state, (declared, groups), message = await self.services.store.scan(look)
+        page = replace(
+            _page(state, request.powers, now, message),
+            attributes=shown_attributes(state.user, declared),
+            groups=tuple((name, group_address(name)) for name in groups),
+        )
+        return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page."""

@@ -1,0 +1,1 @@
+"""APIs (protected resources): what access tokens are for."""

@@ -1,0 +1,276 @@
+"""/admin/apis/{api_id}: one API, its form, and the operations on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.operations.api_records import ANY, ApiChange, ApiShown, shown
+from valetkey.authorization.operations.apis import (
+    CHANGE_API,
+    DELETE_API,
+    END_API_SECRET,
+    ISSUE_API_SECRET,
+    no_such_api,
+)
+from valetkey.authorization.operations.client_records import SecretMade
+from valetkey.authorization.operations.operation import InvalidInput, Result, Services, call_of
+from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    nothing_here,
+    with_query,
+)
+from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
+from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage
+from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
+from valetkey.authorization.site.admin.input_form import (
+    Faults,
+    InputFormPage,
+    as_text,
+    input_fields,
+    read_input,
+    typed,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.register.apis import ApiReach
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.preconditions import FAILED, preconditions
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
+
+API = "/admin/apis/{api_id}"
+EDIT = "/admin/apis/{api_id}/edit"
+ACT = "/admin/apis/{api_id}/{act}"
+
+_BUTTONS = Buttons.below("/apis/{api_id}")
+_DONE = {
+    "new": translatable("The API is declared. Issue a secret if it introspects tokens."),
+    "edit": translatable("The API is changed."),
+}
+_CHANGE_WORDS = {name: words for name, words in API_WORDS.items() if name != "identifier"}
+_IN_A_DAY = "86400"
+_LONGEST_ID = 100
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPage:
+    """Everything about one API but its secrets."""
+
+    template: ClassVar[str] = "admin/apis/api.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    api: ApiShown
+    #: True if every client may ask for it.
+    open: bool
+    since: When
+    changed: When
+    disabled_since: When | None
+    apps: int
+    authorizations: int
+    secrets: tuple[SecretLine, ...]
+    ways: tuple[Offer, ...]
+    #: "" where the role may not.
+    edit_url: str
+    #: What was just done; "" for nothing.
+    done: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    api: Api
+    credential: Client | None
+    reach: ApiReach
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPages:
+    """One API, and the operations on it."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """One API, its form, and the confirmation before an operation."""
+        edits = Page(
+            EDIT,
+            administrator(Permission.CLIENTS),
+            self.edit,
+            Act(self.change, opaque=LINES),
+            title=translatable("Edit API"),
+        )
+        return (
+            Page(API, administrator(), self.show),
+            edits,
+            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Show everything about it but its secrets."""
+        seen = await self._look(request)
+        said = request.query.get("done") or ""
+        button = _BUTTONS.by_slug.get(said)
+        done = _DONE.get(said, "") if button is None else button.button.done
+        return Show(_page(seen, request, done))
+
+    async def edit(self, request: AdminRequest) -> Outcome:
+        """The form with what it declares."""
+        api = (await self._look(request)).api
+        record = shown(api)
+        values = {name: as_text(getattr(record, name)) for name in _CHANGE_WORDS}
+        return _form(request, api, values, tag_of(record))
+
+    async def change(self, request: AdminRequest) -> Outcome:
+        """Change it, unless it was changed since the form was shown."""
+        api = (await self._look(request)).api
+        form, tag = request.form, tag_of(shown(api))
+        values = typed(form, _CHANGE_WORDS)
+        path = {"api_id": request.arguments["api_id"]}
+        try:
+            body = read_input(ApiChange, _CHANGE_WORDS, form)
+            call = call_of(self.services, CHANGE_API, request.actor, request.now, path, body)
+            conditions = preconditions((form.get("etag") or '""',), ())
+            await CHANGE_API.run(replace(call, preconditions=conditions))
+        except InvalidInput as invalid:
+            return _form(request, api, values, form.get("etag") or "", invalid.faults)
+        except Refused as refused:
+            if refused.refusal is not FAILED:
+                raise
+            return _form(request, api, values, tag, stale=True)
+        return SeeOther(f"{api_address(api.id)}?done=edit")
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """Show the confirmation page."""
+        return await self._ask(request, request.query)
+
+    async def run(self, request: AdminRequest) -> Outcome:
+        """Run the operation. What was so already counts as done."""
+        confirmed = _BUTTONS.of(request.request)
+        path = {"api_id": request.arguments["api_id"]}
+        call = confirmed.call(self.services, request, path)
+        try:
+            result = await confirmed.operation.run(call)
+        except Refused as refused:
+            if confirmed.operation is ISSUE_API_SECRET and (
+                refused.refusal.code is ErrorCode.CONFLICT
+            ):
+                return await self._ask(request, request.form, refused.refusal.description)
+            if confirmed.operation is not END_API_SECRET or refused.refusal.check != "admin.secret":
+                raise
+            result = Result()
+        if isinstance(result, Result) and isinstance(result.value, SecretMade):
+            return await self._issued(request, result.value)
+        if confirmed.operation is DELETE_API:
+            return SeeOther(f"{APIS}?deleted=1")
+        return SeeOther(f"{api_address(_named(request))}?done={confirmed.button.slug}")
+
+    async def _issued(self, request: AdminRequest, made: SecretMade) -> Outcome:
+        seen = await self._look(request)
+        page = SecretPage(
+            back=api_address(seen.api.id),
+            name=seen.api.name,
+            client_id=seen.api.id,
+            secret=made.client_secret,
+            others_end=bool(request.form.get("others_live")) and len(_working(seen, request)) > 1,
+        )
+        return Show(page)
+
+    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
+        confirmed = _BUTTONS.of(request.request)
+        seen, carries = await self._look(request), confirmed.button.carries
+        facts = [seen.api.identifier]
+        if carries is not None:
+            wanted = form.get(carries[0]) or ""
+            if all(each.id != wanted for each in _working(seen, request)):
+                raise nothing_here()
+            facts.append(wanted)
+        page = confirmed.page(
+            request,
+            form,
+            back=api_address(seen.api.id),
+            name=seen.api.name,
+            facts=tuple(facts),
+            values={"others_live": _IN_A_DAY},
+            ends=Ends(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
+            fault=fault,
+        )
+        return Show(page, _BAD_REQUEST if fault else 200)
+
+    async def _look(self, request: AdminRequest) -> _Seen:
+        api_id, actor, now = _named(request), request.actor, request.now
+
+        def look(tx: Transaction) -> _Seen:
+            require(tx, actor, Permission.READ)
+            api = tx.apis.find(api_id)
+            if api is None:
+                raise no_such_api()
+            return _Seen(api, tx.clients.find(api.id), tx.apis.reach(api.id, now))
+
+        return await self.services.store.scan(look)
+
+
+def _named(request: AdminRequest) -> str:
+    name = request.arguments["api_id"]
+    if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
+        raise no_such_api()
+    return name
+
+
+def _working(seen: _Seen, request: AdminRequest) -> tuple[SecretLine, ...]:
+    secrets = () if seen.credential is None else seen.credential.secrets
+    return tuple(
+        SecretLine(
+            each.id,
+            with_query(api_address(seen.api.id, "end-secret"), {"secret": each.id}),
+            "" if each.expires_at is None else When(each.expires_at, request.now).exact,
+        )
+        for each in secrets
+        if each.is_live(request.now)
+    )
+
+
+def _page(seen: _Seen, request: AdminRequest, done: str) -> ApiPage:
+    api, now = seen.api, request.now
+    record, may = shown(api), request.powers.allow(Permission.CLIENTS)
+    secrets = _working(seen, request)
+    return ApiPage(
+        api=record,
+        open=record.clients == [ANY],
+        since=When(api.created_at, now),
+        changed=When(api.changed_at, now),
+        disabled_since=None if api.disabled_at is None else When(api.disabled_at, now),
+        apps=seen.reach.apps,
+        authorizations=seen.reach.authorizations,
+        secrets=secrets if may else tuple(replace(each, end_url="") for each in secrets),
+        ways=_BUTTONS.offers(api, request.powers, api_address(api.id)),
+        edit_url=api_address(api.id, "edit") if may else "",
+        done=done,
+    )
+
+
+def _form(
+    request: AdminRequest,
+    api: Api,
+    values: Mapping[str, str],
+    tag: str,
+    faults: Faults = (),
+    *,
+    stale: bool = False,
+) -> Outcome:
+    page = InputFormPage(
+        action=api_address(api.id, "edit"),
+        back=api_address(api.id),
+        above=api.name,
+        csrf=request.csrf,
+        title=translatable("Edit API"),
+        submit=translatable("Save changes"),
+        fields=input_fields(ApiChange, _CHANGE_WORDS, values, faults),
+        etag=tag,
+        stale=stale,
+    )
+    return Show(page, _BAD_REQUEST if faults or stale else 200)

@@ -1,0 +1,184 @@
+"""/admin/apis: the APIs by identifier, and another one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown, ApiWanted
+from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS
+from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    with_query,
+)
+from valetkey.authorization.site.admin.input_form import (
+    Faults,
+    InputFormPage,
+    Words,
+    input_fields,
+    read_input,
+    typed,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.kernel.words import translatable
+
+APIS = "/admin/apis"
+NEW = "/admin/apis/new"
+LINES = ("scopes", "machine_scopes", "clients")
+"""The fields of several lines."""
+
+API_WORDS: Words = {
+    "identifier": (
+        translatable("Identifier"),
+        translatable(
+            "The URL of the API: what apps send as resource, and the audience of its tokens. Its "
+            "path counts. It cannot be changed later."
+        ),
+    ),
+    "name": (translatable("Name"), translatable("What users read on the consent page.")),
+    "scopes": (
+        translatable("Scopes"),
+        translatable(
+            "One per line: the name, a space, and what it lets an app do, such as: calendar:read "
+            "see your calendar"
+        ),
+    ),
+    "machine_scopes": (
+        translatable("Machine scopes"),
+        translatable("One name per line, for apps that act for themselves."),
+    ),
+    "access_token_format": (translatable("Format of access tokens"), ""),
+    "access_token_lifetime": (
+        translatable("Lifetime of access tokens (seconds)"),
+        translatable("From 1 to 86,400. Empty: as the settings say."),
+    ),
+    "signing_algorithm": (
+        translatable("Signing algorithm"),
+        translatable("What the libraries of the API can verify."),
+    ),
+    "clients": (
+        translatable("Apps that may ask for it"),
+        translatable("One client ID per line, or the word any."),
+    ),
+    "shares_scopes": (
+        translatable("Other APIs may declare the same scope names"),
+        translatable("Both have to say so."),
+    ),
+}
+"""The words of the fields of an API."""
+
+_BAD_REQUEST = 400
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRow:
+    """One of them."""
+
+    name: str
+    identifier: str
+    url: str
+    scopes: int
+    format: str
+    disabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApisPage:
+    """The APIs, page by page."""
+
+    template: ClassVar[str] = "admin/apis/apis.html"
+
+    listed: tuple[ApiRow, ...]
+    #: The identifier of the server's own API.
+    own: str
+    #: "" where the role may not.
+    new_url: str
+    more: str = ""
+    first: str = ""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Apis:
+    """The list, and the form for another API."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The list and the form."""
+        return (
+            Page(APIS, administrator(), self.show, title=translatable("APIs"), nav=True),
+            Page(
+                NEW,
+                administrator(Permission.CLIENTS),
+                self.ask,
+                Act(self.declare, opaque=LINES),
+                title=translatable("New API"),
+            ),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """A page of it."""
+        query = {"after": (request.query.get("after") or "")[:_LONGEST]}
+        call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
+        found = await value_of(call, ApiList)
+        may = request.powers.allow(Permission.CLIENTS)
+        page = ApisPage(
+            listed=tuple(row_of(each) for each in found.items),
+            own=self.services.settings.resource.url,
+            new_url=NEW if may else "",
+            more=with_query(APIS, {"after": found.next or ""}) if found.next else "",
+            first=APIS if query["after"] else "",
+            deleted="deleted" in request.query,
+        )
+        return Show(page)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """The form for another one."""
+        return _form(request, {"clients": ANY})
+
+    async def declare(self, request: AdminRequest) -> Outcome:
+        """Declare it."""
+        values = typed(request.form, API_WORDS)
+        try:
+            wanted = read_input(ApiWanted, API_WORDS, request.form)
+            call = call_of(self.services, DECLARE_API, request.actor, request.now, body=wanted)
+            made = await value_of(call, ApiShown)
+        except InvalidInput as invalid:
+            return _form(request, values, invalid.faults)
+        return SeeOther(f"{api_address(made.api_id)}?done=new")
+
+
+def api_address(api_id: str, act: str = "") -> str:
+    """The page about this API, or about one operation on it."""
+    place = f"{APIS}/{quote(api_id, safe='')}"
+    return f"{place}/{act}" if act else place
+
+
+def row_of(api: ApiShown) -> ApiRow:
+    """The API in one row."""
+    return ApiRow(
+        name=api.name,
+        identifier=api.identifier,
+        url=api_address(api.api_id),
+        scopes=len({*api.scopes, *api.machine_scopes}),
+        format=api.access_token_format.value,
+        disabled=api.disabled_at is not None,
+    )
+
+
+def _form(request: AdminRequest, values: Mapping[str, str], faults: Faults = ()) -> Outcome:
+    page = InputFormPage(
+        action=NEW,
+        back=APIS,
+        above=translatable("APIs"),
+        csrf=request.csrf,
+        title=translatable("New API"),
+        submit=translatable("Create API"),
+        fields=input_fields(ApiWanted, API_WORDS, values, faults),
+    )
+    return Show(page, _BAD_REQUEST if faults else 200)

@@ -1,0 +1,280 @@
+"""/admin/groups/{group}: one group, its members, and the operations on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.actions.admin.search import uid_of
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.group import Group, GroupMember
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.operations.groups import (
+    ADD_GROUP_MEMBER,
+    DELETE_GROUP,
+    REMOVE_GROUP_MEMBER,
+    no_such_group,
+)
+from valetkey.authorization.operations.operation import Services, call_of
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    nothing_here,
+    with_query,
+)
+from valetkey.authorization.site.admin.clients.clients import client_address
+from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
+from valetkey.authorization.site.admin.groups.groups import GROUPS, NEW, group_address
+from valetkey.authorization.site.admin.users.users import PersonLine, line_of, user_address
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
+
+GROUP = "/admin/groups/{group}"
+MEMBERS = "/admin/groups/{group}/members"
+ACT = "/admin/groups/{group}/{act}"
+
+SHOWN = 50
+"""Members on a page."""
+
+_SUBGROUPS = 200
+_BUTTONS = Buttons.below("/groups/{group}")
+_DONE = {
+    "new": translatable("The group is created."),
+    "add": translatable("The user is in the group."),
+}
+_LONGEST = 200
+_MOST_COUNTED = 100_000
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLine:
+    """A direct member; `remove_url` is "" where the role may not."""
+
+    name: str
+    username: str
+    url: str
+    since: When
+    remove_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLink:
+    """A group that is in this one, or contains it."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """One group. The form posts `csrf` and `person` to add a member."""
+
+    template: ClassVar[str] = "admin/groups/group.html"
+
+    name: str
+    description: str
+    since: When
+    parent: GroupLink | None
+    subgroups: tuple[GroupLink, ...]
+    #: Names and addresses of the apps that require this group.
+    apps: tuple[GroupLink, ...]
+    members: tuple[MemberLine, ...]
+    ways: tuple[Offer, ...]
+    csrf: str
+    #: Where a member is added; "" where the role may not.
+    add_action: str
+    new_url: str
+    more: str = ""
+    first: str = ""
+    done: str = ""
+    #: What was typed, and whom it could mean.
+    person: str = ""
+    unknown: bool = False
+    several: tuple[PersonLine, ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    group: Group
+    members: Sequence[GroupMember]
+    subgroups: Sequence[Group]
+    apps: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPages:
+    """One group, and the operations on it."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """One group, the form for another member, and the confirmation before an operation."""
+        add = Act(self.add, opaque=("person",))
+        return (
+            Page(GROUP, administrator(), self.show),
+            Page(MEMBERS, administrator(Permission.PEOPLE), act=add),
+            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """The group and a page of its members."""
+        said = request.query.get("done") or ""
+        button = _BUTTONS.by_slug.get(said)
+        done = _DONE.get(said, "") if button is None else button.button.done
+        return await self._page(request, done=done)
+
+    async def add(self, request: AdminRequest) -> Outcome:
+        """Add the user that the text means; show whom it could mean, where these are several."""
+        actor, text = request.actor, (request.form.get("person") or "").strip()[:_LONGEST]
+
+        def find_users(tx: Transaction) -> Sequence[User]:
+            require(tx, actor, Permission.PEOPLE)
+            return users_meant(tx, text)
+
+        meant = await self.services.store.read(find_users)
+        if len(meant) != 1:
+            return await self._page(request, person=text, meant=meant, wrong=True)
+        path = {"group": request.arguments["group"], "uid": str(meant[0].uid)}
+        call = call_of(self.services, ADD_GROUP_MEMBER, actor, request.now, path)
+        try:
+            await ADD_GROUP_MEMBER.run(call)
+        except Refused as refused:
+            if refused.refusal.code is not ErrorCode.CONFLICT:
+                raise
+            fault = refused.refusal.description
+            return await self._page(request, person=text, fault=fault, wrong=True)
+        return SeeOther(f"{group_address(_named(request))}?done=add")
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """Show the confirmation page."""
+        return await self._ask(request, request.query)
+
+    async def run(self, request: AdminRequest) -> Outcome:
+        """Run the operation. What was so already counts as done."""
+        confirmed = _BUTTONS.of(request.request)
+        call = confirmed.call(self.services, request, {"group": request.arguments["group"]})
+        try:
+            await confirmed.operation.run(call)
+        except Refused as refused:
+            if refused.refusal.code is not ErrorCode.CONFLICT:
+                raise
+            return await self._ask(request, request.form, refused.refusal.description)
+        if confirmed.operation is DELETE_GROUP:
+            return SeeOther(f"{GROUPS}?deleted=1")
+        return SeeOther(f"{group_address(_named(request))}?done={confirmed.button.slug}")
+
+    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
+        confirmed = _BUTTONS.of(request.request)
+        name, actor = _named(request), request.actor
+        wanted = uid_of(form.get("uid") or "")
+
+        def look(tx: Transaction) -> tuple[Group, User | None, Ends]:
+            require(tx, actor, Permission.READ)
+            group = tx.groups.find(name)
+            if group is None:
+                raise no_such_group()
+            user = None if wanted is None else tx.users.find(wanted)
+            members = tx.groups.size(group, _MOST_COUNTED)
+            apps = tx.client_search.requiring_group(group.name)
+            return group, user, Ends(members=members, closed_apps=len(apps))
+
+        group, user, ends = await self.services.store.scan(look)
+        facts: tuple[str, ...] = (group.description,) if group.description else ()
+        if confirmed.operation is REMOVE_GROUP_MEMBER:
+            if user is None:
+                raise nothing_here()
+            facts = (user.name or user.username, user.username, f"uid {user.uid}")
+        page = confirmed.page(
+            request,
+            form,
+            back=group_address(group.name),
+            name=group.name,
+            facts=facts,
+            values={},
+            ends=ends,
+            fault=fault,
+        )
+        return Show(page, _BAD_REQUEST if fault else 200)
+
+    async def _page(
+        self,
+        request: AdminRequest,
+        *,
+        done: str = "",
+        person: str = "",
+        meant: Sequence[User] = (),
+        fault: str = "",
+        wrong: bool = False,
+    ) -> Outcome:
+        name, actor, now = _named(request), request.actor, request.now
+        after = uid_of(request.query.get("after") or "") or 0
+
+        def look(tx: Transaction) -> _Seen:
+            require(tx, actor, Permission.READ)
+            group = tx.groups.find(name)
+            if group is None:
+                raise no_such_group()
+            return _Seen(
+                group,
+                tx.groups.members(group, after, SHOWN + 1),
+                tx.groups.subgroups(group, _SUBGROUPS),
+                tx.client_search.requiring_group(group.name),
+            )
+
+        seen = await self.services.store.scan(look)
+        may, place = request.powers.allow(Permission.PEOPLE), group_address(seen.group.name)
+        last = seen.members[SHOWN - 1] if len(seen.members) > SHOWN else None
+        page = GroupPage(
+            name=seen.group.name,
+            description=seen.group.description,
+            since=When(seen.group.created_at, now),
+            parent=_link(seen.group.parent) if seen.group.parent else None,
+            subgroups=tuple(_link(each.name) for each in seen.subgroups),
+            apps=tuple(
+                GroupLink(name or client_id, client_address(client_id))
+                for client_id, name in seen.apps
+            ),
+            members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
+            ways=_BUTTONS.offers(seen.group, request.powers, place),
+            csrf=request.csrf,
+            add_action=f"{place}/members" if may else "",
+            new_url=with_query(NEW, {"in": seen.group.name})
+            if may and not seen.group.parent
+            else "",
+            more=with_query(place, {"after": str(last.uid)}) if last else "",
+            first=place if after else "",
+            done=done,
+            person=person,
+            unknown=wrong and not meant and not fault,
+            several=tuple(line_of(user, now) for user in meant),
+            fault=fault,
+        )
+        return Show(page, _BAD_REQUEST if wrong else 200)
+
+
+def _named(request: AdminRequest) -> str:
+    name = request.arguments["group"]
+    if not name.isascii() or not name.isprintable() or len(name) > _LONGEST:
+        raise no_such_group()
+    return name
+
+
+def _link(name: str) -> GroupLink:
+    return GroupLink(name, group_address(name))
+
+
+def _member(member: GroupMember, place: str, now: Instant, *, may: bool) -> MemberLine:
+    return MemberLine(
+        name=member.name,
+        username=member.username,
+        url=user_address(Uid(member.uid)),
+        since=When(member.since, now),
+        remove_url=with_query(f"{place}/remove", {"uid": str(member.uid)}) if may else "",
+    )

@@ -1,0 +1,168 @@
+"""Forms derived from the input type of an operation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, TypeVar
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, inspect
+
+from valetkey.authorization.operations.operation import InvalidInput
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.web.form import Form
+
+T = TypeVar("T", bound=msgspec.Struct)
+Words = Mapping[str, tuple[str, str]]
+"""By field: its label and its hint, both translatable. A field without words is not in the form."""
+
+Faults = tuple[MetadataError, ...]
+
+_ON = "yes"
+_LONGEST = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class InputField:
+    """A field of the form. `kind` is `text`, `number`, `lines`, `choice` or `flag`."""
+
+    name: str
+    label: str
+    hint: str
+    kind: str
+    value: str
+    required: bool
+    choices: tuple[tuple[str, str], ...] = ()
+    faulty: bool = False
+    #: What the value has to be, where that is known.
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormPage:
+    """A form that creates or changes one thing. Posts `csrf`, `etag` and the fields."""
+
+    template: ClassVar[str] = "admin/input_form.html"
+
+    action: str
+    #: The page above, and its title.
+    back: str
+    above: str
+    csrf: str
+    title: str
+    submit: str
+    fields: tuple[InputField, ...]
+    #: The version that is changed; "" for a new thing.
+    etag: str = ""
+    #: It was changed by another request meanwhile.
+    stale: bool = False
+
+
+def input_fields(
+    kind: type[msgspec.Struct], words: Words, values: Mapping[str, str], faults: Faults = ()
+) -> tuple[InputField, ...]:
+    """Return the fields of this input type with their values as text."""
+    wrong = {fault.field.partition("/")[0]: fault.detail for fault in faults}
+    return tuple(
+        _field(each, *words[each.name], values.get(each.name), wrong)
+        for each in _declared(kind)
+        if each.name in words
+    )
+
+
+def typed(form: Form, words: Words) -> Mapping[str, str]:
+    """Return what was typed, by field."""
+    return {name: (form.get(name) or "")[:_LONGEST] for name in words}
+
+
+def as_text(value: object) -> str:
+    """Return a value of an input type as its field shows it; a dictionary has a line per entry."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return _ON if value else ""
+        case Enum():
+            return str(value.value)
+        case dict():
+            return "\n".join(f"{name} {text}" for name, text in value.items())  # pyright: ignore[reportUnknownVariableType]
+        case list():
+            return "\n".join(str(each) for each in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case _:
+            return str(value)
+
+
+def read_input(kind: type[T], words: Words, form: Form) -> T:
+    """Return the input that the form says. Raises InvalidInput with every field that is invalid."""
+    texts, faults = typed(form, words), list[MetadataError]()
+    types = {each.name: each.type for each in msgspec.structs.fields(kind)}
+    given: dict[str, object] = {}
+    for each in _declared(kind):
+        if each.name not in words:
+            continue
+        try:
+            value = _value(_plain(each.type), texts[each.name])
+            given[each.name] = msgspec.convert(value, type=types[each.name])
+        except (ValueError, msgspec.ValidationError):
+            faults.append(MetadataError(each.name, ""))
+    if faults:
+        raise InvalidInput(faults)
+    return kind(**given)
+
+
+def _declared(kind: type[msgspec.Struct]) -> Sequence[inspect.Field]:
+    info = inspect.type_info(kind)
+    return info.fields if isinstance(info, inspect.StructType) else ()
+
+
+def _plain(declared: inspect.Type) -> inspect.Type:
+    if isinstance(declared, inspect.Metadata):
+        return _plain(declared.type)
+    if isinstance(declared, inspect.UnionType):
+        return _plain(next(it for it in declared.types if not isinstance(it, inspect.NoneType)))
+    return declared
+
+
+def _field(
+    field: inspect.Field, label: str, hint: str, value: str | None, wrong: Mapping[str, str]
+) -> InputField:
+    declared = _plain(field.type)
+    kinds = {
+        inspect.IntType: "number",
+        inspect.EnumType: "choice",
+        inspect.BoolType: "flag",
+        inspect.ListType: "lines",
+        inspect.DictType: "lines",
+    }
+    default = "" if field.default in (NODEFAULT, UNSET) else as_text(field.default)
+    enum = declared.cls if isinstance(declared, inspect.EnumType) else ()
+    return InputField(
+        name=field.name,
+        label=label,
+        hint=hint,
+        kind=kinds.get(type(declared), "text"),
+        value=default if value is None else value,
+        required=field.required,
+        choices=tuple((str(each.value), str(each.value)) for each in enum),
+        faulty=field.name in wrong,
+        fault=wrong.get(field.name, ""),
+    )
+
+
+def _value(declared: inspect.Type, text: str) -> object:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    match declared:
+        case inspect.BoolType():
+            return text == _ON
+        case inspect.IntType():
+            return int(text) if text.strip() else None
+        case inspect.ListType():
+            return lines
+        case inspect.DictType():
+            # Names have no spaces. A name without a text, or twice, is a mistake.
+            entries = dict(line.split(None, 1) for line in lines)
+            if len(entries) != len(lines):
+                raise ValueError(text)
+            return entries
+        case _:
+            return text.strip()

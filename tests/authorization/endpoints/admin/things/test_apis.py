@@ -1,0 +1,164 @@
+"""APIs in the console: declared, edited, given secrets, disabled and deleted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.model.account.role import Role
+
+MCP = "https://mcp.example.com/mcp"
+DECLARED = {
+    "identifier": MCP,
+    "name": "Calendar",
+    "scopes": "calendar:read see your calendar\r\ncalendar:write change your calendar\r\n",
+    "machine_scopes": "calendar:sync",
+    "clients": "any",
+}
+
+
+async def declared(browser: Browser) -> str:
+    """Declare the API and return the address of its page."""
+    answer = await do(browser, "/admin/apis/new", **DECLARED)
+    assert answer.location.endswith("?done=new"), (answer.status, answer.body)
+    return answer.location.partition("?")[0]
+
+
+def test_api_is_declared_and_edited(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        place = await declared(browser)
+        shown = await page(browser, place)
+        for text in (MCP, "see your calendar", "calendar:sync", "every app", "jwt", "ES256"):
+            assert text in shown.body, text
+        assert place in (await page(browser, "/admin/apis")).body
+        form = await page(browser, f"{place}/edit")
+        assert "calendar:read see your calendar\n" in form.body
+        assert MCP not in form.body
+        changed = await browser.submit(
+            form,
+            "do",
+            name="Diary",
+            clients="web\r\nmobile",
+            access_token_lifetime="60",
+            access_token_format="reference",
+            scopes="calendar:read see all",
+        )
+        assert changed.location == f"{place}?done=edit", changed.body
+        api = await it.read(lambda tx: tx.apis.find(place.rpartition("/")[2]))
+        assert api is not None
+        assert (api.name, api.access_token_lifetime) == ("Diary", 60)
+        assert api.clients == frozenset({"web", "mobile"})
+        assert (api.scopes, list(api.machine_scope)) == (
+            {"calendar:read": "see all"},
+            ["calendar:sync"],
+        )
+        # The form was shown before that change.
+        stale = await browser.submit(form, "do", name="Other")
+        assert stale.status == 400
+        assert "changed while you edited it" in stale.body
+        again = await browser.submit(stale, "do", name="Other")
+        assert again.location == f"{place}?done=edit"
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("identifier", "http://mcp.example.com", "Must be: an absolute https URL"),
+        ("name", "", "missing or not valid"),
+        ("name", "x" * 81, "missing or not valid"),
+        ("scopes", "calendar:read", "missing or not valid"),
+        ("scopes", "a see a\r\na see b", "missing or not valid"),
+        ("scopes", "openid sign you in", "openid is a scope of this server"),
+        ("access_token_lifetime", "soon", "missing or not valid"),
+        ("access_token_lifetime", "86401", "missing or not valid"),
+        ("access_token_format", "paper", "missing or not valid"),
+        ("clients", "a b", "missing or not valid"),
+    ],
+)
+def test_invalid_field_is_shown_with_what_was_typed(
+    tmp_path: Path, field: str, value: str, said: str
+) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        answer = await do(browser, "/admin/apis/new", **{**DECLARED, field: value})
+        assert answer.status == 400
+        assert said in answer.body
+        assert "see your calendar" in answer.body or field == "scopes"
+        assert not await it.read(lambda tx: tx.apis.page("", 10))
+
+    run(tmp_path, story)
+
+
+def test_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        place = await declared(browser)
+        made = await do(browser, f"{place}/secret", others_live="")
+        found = re.search(r'<code id="client-secret">(vk_cs_[^<]+)<', made.body)
+        assert found is not None
+        shown = (await page(browser, place)).body
+        assert found[1] not in shown
+        await do(browser, f"{place}/secret", others_live="86400")
+        third = await do(browser, f"{place}/secret", others_live="86400")
+        assert third.status == 400
+        end = re.search(r'href="(/admin/apis/[^"]+/end-secret\?[^"]+)"', shown)
+        assert end is not None
+        answer = await do(browser, end[1])
+        assert answer.location == f"{place}?done=end-secret"
+        assert (await browser.get(end[1])).status == 404
+
+    run(tmp_path, story)
+
+
+def test_confirmation_says_what_ends(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        place = await declared(browser)
+        api_id = place.rpartition("/")[2]
+        await it.client("web")
+        await it.tokens("web")
+        grant = (await it.read(lambda tx: tx.db.row("SELECT id FROM grants"))) or ("",)
+        await it.write(lambda tx: tx.apis.grant(grant[0], [(api_id, 0)]))
+        asked = " ".join((await page(browser, f"{place}/disable")).body.split())
+        assert "1 app loses access." in asked
+        assert "1 authorization ends" in asked
+        await do(browser, f"{place}/disable")
+        shown = await page(browser, place)
+        assert "Disabled" in shown.body
+        assert f"{place}/enable" in shown.body
+        await do(browser, f"{place}/enable")
+        answer = await do(browser, f"{place}/delete")
+        assert answer.location == "/admin/apis?deleted=1"
+        assert (await browser.get(place)).status == 404
+        for name in ("api.disabled", "api.enabled", "api.removed"):
+            assert name in await it.events()
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
+def test_reader_sees_api_and_may_change_nothing(tmp_path: Path, role: Role) -> None:
+    async def story(it: Service) -> None:
+        place = await declared(await administrator(it))
+        browser = await administrator(it, role)
+        shown = (await page(browser, place)).body
+        assert "Actions" not in shown
+        assert f"{place}/edit" not in shown
+        for path in (
+            "/admin/apis/new",
+            f"{place}/edit",
+            f"{place}/secret",
+            f"{place}/disable",
+            f"{place}/delete",
+        ):
+            assert (await browser.get(path)).status == 404, path
+        for path in ("ap_none", "%00", "%ff", "x" * 101, "ap_none/edit", "ap_none/disable"):
+            assert (await browser.get(f"/admin/apis/{path}")).status == 404, path
+
+    run(tmp_path, story)

@@ -1,0 +1,104 @@
+"""Groups in the console: created, joined, left and deleted."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+
+
+def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", openid=OpenIdRegistration(required_groups=("staff",)))
+        await it.client("other", openid=OpenIdRegistration(required_groups=("staff2",)))
+        browser = await administrator(it)
+        made = await do(browser, "/admin/groups/new", name="staff", description="All of us")
+        assert made.location == "/admin/groups/staff?done=new"
+        await do(browser, "/admin/groups/new?in=staff", name="engineering")
+        shown = (await page(browser, "/admin/groups/staff")).body
+        assert "/admin/groups/engineering" in shown
+        assert "/admin/clients/web" in shown
+        assert "/admin/clients/other" not in shown
+        group = await page(browser, "/admin/groups/engineering")
+        added = await browser.submit(group, "add", person="ada")
+        assert added.location == "/admin/groups/engineering?done=add"
+        member = await page(browser, "/admin/groups/engineering")
+        assert "/admin/users/1001" in member.body
+        assert "/admin/groups/engineering" in (await page(browser, "/admin/users/1001")).body
+        asked = " ".join((await page(browser, "/admin/groups/staff/delete")).body.split())
+        assert "1 app requires the group." in asked
+        full = await do(browser, "/admin/groups/staff/delete")
+        assert full.status == 400
+        assert "this group contains groups" in full.body
+        asked = " ".join((await page(browser, "/admin/groups/engineering/delete")).body.split())
+        assert "1 user loses the group." in asked
+        left = await do(browser, "/admin/groups/engineering/remove?uid=1001")
+        assert left.location == "/admin/groups/engineering?done=remove"
+        assert not await it.read(lambda tx: tx.groups.names_of(ADA))
+        for name in ("engineering", "staff"):
+            assert (await do(browser, f"/admin/groups/{name}/delete")).location == (
+                "/admin/groups?deleted=1"
+            )
+            assert (await browser.get(f"/admin/groups/{name}")).status == 404
+
+    run(tmp_path, story)
+
+
+def test_groups_are_found_by_the_beginning_of_the_name(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        for number in range(51):
+            await do(browser, "/admin/groups/new", name=f"g{number:02}")
+        await do(browser, "/admin/groups/new", name="staff")
+        found = (await page(browser, "/admin/groups?q=st")).body
+        assert "/admin/groups/staff" in found
+        assert "/admin/groups/g00" not in found
+        first = (await page(browser, "/admin/groups?q=g")).body
+        assert "/admin/groups/g49" in first
+        assert "/admin/groups/g50" not in first
+        more = first.partition('rel="next"')[0].rpartition('href="')[2].partition('"')[0]
+        second = (await page(browser, more.replace("&amp;", "&"))).body
+        assert "/admin/groups/g50" in second
+        assert "/admin/groups/staff" not in second
+        assert "No group found" in (await page(browser, "/admin/groups?q=%C3%A4x")).body
+
+    run(tmp_path, story)
+
+
+def test_invalid_input_is_explained(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        for fields, said in (
+            ({"name": "staff"}, "this one is taken"),
+            ({"name": "a b"}, "missing or not valid"),
+            ({"name": "new", "parent": "nowhere"}, "a group that exists"),
+        ):
+            answer = await do(browser, "/admin/groups/new", **fields)
+            assert (answer.status, said in answer.body) == (400, True), said
+        staff = await page(browser, "/admin/groups/staff")
+        for person in ("nobody", "x" * 201, "", "\x00"):
+            unknown = await browser.submit(staff, "add", person=person)
+            assert unknown.status == 400
+            assert "There is no such user" in unknown.body
+        for path in ("none", "none/delete", "staff/nonsense", "%00", "%ff", "staff/remove?uid=9"):
+            assert (await browser.get(f"/admin/groups/{path}")).status == 404, path
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
+def test_reader_sees_group_and_may_change_nothing(tmp_path: Path, role: Role) -> None:
+    async def story(it: Service) -> None:
+        await do(await administrator(it), "/admin/groups/new", name="staff")
+        browser = await administrator(it, role)
+        shown = (await page(browser, "/admin/groups/staff")).body
+        assert "Actions" not in shown
+        assert 'id="add"' not in shown
+        for path in ("new", "staff/delete", "staff/remove?uid=1001"):
+            assert (await browser.get(f"/admin/groups/{path}")).status == 404, path
+
+    run(tmp_path, story)

@@ -1,0 +1,162 @@
+"""One example of every page of administration about APIs, and those hardest to lay out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.operations.api_records import ApiChange, ApiShown, ApiWanted
+from valetkey.authorization.operations.table import AREAS
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.site.admin.apis.api import ApiPage
+from valetkey.authorization.site.admin.apis.apis import API_WORDS, ApisPage, row_of
+from valetkey.authorization.site.admin.clients.client import SecretLine
+from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
+from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Instant
+
+_NOW = Instant(1_800_000_000)
+_ID = "api_7f3k9qxmB2"
+_PLACE = f"/admin/apis/{_ID}"
+_BUTTONS = {b.slug: b for o in AREAS["apis"] for b in o.buttons}
+
+
+def _ago(seconds: int) -> When:
+    return When(Instant(_NOW - seconds), _NOW)
+
+
+_SHOWN = ApiShown(
+    _ID,
+    "https://mcp.example.com/mcp",
+    "Calendar",
+    {"calendar:read": "see your calendar", "calendar:write": "change your calendar"},
+    ["calendar:read", "calendar:sync"],
+    AccessTokenFormat.JWT,
+    600,
+    Algorithm.ES256,
+    ["any"],
+    False,
+    Instant(_NOW - 86_400),
+    Instant(_NOW - 3_600),
+    None,
+)
+_PAGE = ApiPage(
+    _SHOWN,
+    open=True,
+    since=_ago(86_400),
+    changed=_ago(3_600),
+    disabled_since=None,
+    apps=12,
+    authorizations=1_301,
+    secrets=(
+        SecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_PLACE}/end-secret?secret=cs_4f"),
+        SecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", "2027-01-16 08:00:00 UTC"),
+    ),
+    ways=tuple(
+        Offer(slug, _BUTTONS[slug].title, f"{_PLACE}/{slug}")
+        for slug in ("disable", "delete", "secret")
+    ),
+    edit_url=f"{_PLACE}/edit",
+    done="The API is changed.",
+)
+_TEXTS = {
+    "identifier": "https://mcp.example.com/mcp",
+    "name": "Calendar",
+    "scopes": "calendar:read see your calendar\ncalendar:write change your calendar",
+    "machine_scopes": "calendar:sync",
+    "access_token_lifetime": "600",
+    "clients": "any",
+    "shares_scopes": "yes",
+}
+
+
+def _form(faults: tuple[MetadataError, ...] = ()) -> InputFormPage:
+    fields = input_fields(ApiWanted, API_WORDS, _TEXTS, faults)
+    return InputFormPage(
+        "/admin/apis/new", "/admin/apis", "APIs", "csrf-value", "New API", "Create API", fields
+    )
+
+
+def _ask(slug: str) -> ConfirmPage:
+    button = _BUTTONS[slug]
+    return ConfirmPage(
+        f"{_PLACE}/{slug}",
+        _PLACE,
+        "csrf-value",
+        button.title,
+        button.text,
+        "Calendar",
+        ("https://mcp.example.com/mcp",),
+        ends=Ends(apps=12, authorizations=1_301) if button.ends else None,
+        danger=button.danger,
+        fields=tuple(
+            FieldShown(each.name, each.label, tuple(each.choices), "86400")
+            for each in button.fields
+        ),
+        hidden=(("secret", "cs_4fGh2kLmNp"),) if button.carries else (),
+    )
+
+
+def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
+    """All of them."""
+    own = "https://api.example.com/"
+    rows = (_SHOWN, msgspec.structs.replace(_SHOWN, name="Files", disabled_at=_NOW))
+    odd = msgspec.structs.replace(
+        _SHOWN,
+        name=hostile.name,
+        identifier="https://" + "a-long-name." * 20 + "example/" + "path/" * 30,
+        scopes={"x" * 100: hostile.name},
+        clients=["web", "app_7f3k9qxmB2"],
+        shares_scopes=True,
+        access_token_lifetime=None,
+    )
+    page = ApisPage(tuple(map(row_of, rows)), own, "/admin/apis/new")
+    return {
+        "admin_apis": page,
+        "admin_apis_none": replace(page, listed=(), deleted=True),
+        "admin_apis_hostile": replace(
+            page,
+            listed=(row_of(odd), row_of(msgspec.structs.replace(_SHOWN, name=long.name))),
+            more="/admin/apis?after=x",
+            first="/admin/apis",
+        ),
+        "admin_apis_one": _PAGE,
+        "admin_apis_one_bare": replace(
+            _PAGE,
+            api=msgspec.structs.replace(_SHOWN, scopes={}, machine_scopes=[], clients=[]),
+            open=False,
+            disabled_since=_ago(60),
+            secrets=(),
+            ways=(),
+            edit_url="",
+            done="",
+        ),
+        "admin_apis_one_hostile": replace(_PAGE, api=odd, open=False),
+        "admin_api_new": _form(),
+        "admin_api_new_wrong": _form(
+            (
+                MetadataError("identifier", "another: there is an API with this one"),
+                MetadataError("scopes", ""),
+                MetadataError("access_token_lifetime", ""),
+            )
+        ),
+        "admin_api_edit_stale": replace(
+            _form(),
+            action=f"{_PLACE}/edit",
+            above=hostile.name,
+            back=_PLACE,
+            title="Edit API",
+            submit="Save changes",
+            fields=input_fields(
+                ApiChange,
+                {name: words for name, words in API_WORDS.items() if name != "identifier"},
+                _TEXTS,
+            ),
+            stale=True,
+        ),
+        **{f"admin_api_{slug.replace('-', '_')}": _ask(slug) for slug in _BUTTONS},
+    }

@@ -1,0 +1,124 @@
+"""One example of every page of administration about groups, and those hardest to lay out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.operations.groups import DELETE_GROUP, REMOVE_GROUP_MEMBER
+from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
+from valetkey.authorization.site.admin.groups.group import GroupLink, GroupPage, MemberLine
+from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage
+from valetkey.authorization.site.admin.users.users import PersonLine
+from valetkey.kernel.moment import Instant
+
+_NOW = Instant(1_800_000_000)
+_PLACE = "/admin/groups/staff"
+
+
+def _ago(seconds: int) -> When:
+    return When(Instant(_NOW - seconds), _NOW)
+
+
+_MEMBERS = tuple(
+    MemberLine(name, username, f"/admin/users/{uid}", _ago(uid * 60), f"{_PLACE}/remove?uid={uid}")
+    for uid, username, name in (
+        (1001, "ada", "Ada Lovelace"),
+        (1002, "bob", "Bob Example"),
+        (1003, "charlotte", ""),
+    )
+)
+_PAGE = GroupPage(
+    name="staff",
+    description="Everybody who works here",
+    since=_ago(90_000),
+    parent=None,
+    subgroups=tuple(GroupLink(n, f"/admin/groups/{n}") for n in ("engineering", "support")),
+    apps=(GroupLink("Notes Printer", "/admin/clients/app_7f3k9qxmB2"),),
+    members=_MEMBERS,
+    ways=(Offer("delete", "Delete group", f"{_PLACE}/delete"),),
+    csrf="csrf-value",
+    add_action=f"{_PLACE}/members",
+    new_url="/admin/groups/new?in=staff",
+    more=f"{_PLACE}?after=1003",
+    first=_PLACE,
+)
+
+
+def groups_examples(
+    long: AskingApp, rtl: AskingApp, hostile: AskingApp
+) -> Mapping[str, PageContext]:
+    """All of them."""
+    rows = (
+        GroupRow("engineering", "", "staff", "/admin/groups/engineering"),
+        GroupRow("staff", "Everybody who works here", "", _PLACE),
+    )
+    page = GroupsPage("/admin/groups", "", rows, "/admin/groups/new")
+    delete, remove = DELETE_GROUP.buttons[0], REMOVE_GROUP_MEMBER.buttons[0]
+    ask = ConfirmPage(
+        f"{_PLACE}/delete",
+        _PLACE,
+        "csrf-value",
+        delete.title,
+        delete.text,
+        "staff",
+        ("Everybody who works here",),
+        ends=Ends(members=1_204, closed_apps=1),
+        danger=True,
+        fault="this group contains groups; delete them first",
+    )
+    person = PersonLine(
+        1001, "ada", "Ada", "ada@example.com", True, False, "", _ago(1), "/admin/users/1001"
+    )
+    return {
+        "admin_groups": page,
+        "admin_groups_none": replace(page, listed=(), deleted=True),
+        "admin_groups_nothing_found": replace(page, listed=(), text="zzz"),
+        "admin_groups_hostile": replace(
+            page,
+            text="s",
+            listed=(
+                GroupRow("x" * 80, hostile.name, "y" * 80, _PLACE),
+                GroupRow("l", long.name, "", _PLACE),
+                GroupRow("r", rtl.name, "", _PLACE),
+            ),
+            more="/admin/groups?after=x",
+            first="/admin/groups",
+        ),
+        "admin_group": _PAGE,
+        "admin_group_several": replace(
+            _PAGE, person="ada", several=(person, replace(person, uid=1002)), done=delete.done
+        ),
+        "admin_group_unknown": replace(_PAGE, person="eve", unknown=True),
+        "admin_group_bare": replace(
+            _PAGE,
+            parent=GroupLink("staff", _PLACE),
+            description="",
+            subgroups=(),
+            apps=(),
+            members=(),
+            ways=(),
+            add_action="",
+            new_url="",
+            more="",
+            first="",
+        ),
+        "admin_group_hostile": replace(
+            _PAGE,
+            name="x" * 80,
+            description=hostile.name,
+            apps=(GroupLink(hostile.name, "/admin/clients/x"),),
+            members=(replace(_MEMBERS[0], name=long.name), replace(_MEMBERS[1], name=rtl.name)),
+            fault="a user is in 200 groups at most",
+        ),
+        "admin_group_delete": ask,
+        "admin_group_remove": replace(
+            ask,
+            title=remove.title,
+            text=remove.text,
+            facts=("Ada Lovelace", "ada", "uid 1001"),
+            ends=None,
+            fault="",
+            hidden=(("uid", "1001"),),
+        ),
+    }
