@@ -7,7 +7,9 @@ import pytest
 
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.authorization.site.admin import events
+from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.clients import client, clients
+from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import keys, mail, registration, settings, tokens
 from valetkey.authorization.site.admin.users import roles, user, users
 from valetkey.cli.main import COMMANDS, valetkey
@@ -114,6 +116,10 @@ COMMANDS_BY_HAND = {
 
 def _pages() -> set[str]:
     modules = (
+        api,
+        apis,
+        group,
+        groups,
         clients,
         client,
         events,

@@ -19,6 +19,7 @@ from tests.authorization.endpoints.world import (
     service,
 )
 from tests.support.authenticator import SoftAuthenticator
+from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
@@ -26,9 +27,9 @@ from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat, GrantTypeName
 from valetkey.authorization.model.register.membership import Membership, TeamRole
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
@@ -168,8 +169,12 @@ async def _people_and_apps(it: Service) -> None:
         assert dave is not None
         tx.users.change(replace(dave, disabled_at=now))
 
-        tx.apis.hold_all()
-        assert tx.apis.add(CALENDAR, canonical(CALENDAR.identifier))
+        registrar = it.foundation.api_registrar("test")
+        declared = ApiMetadata(
+            CALENDAR.identifier, CALENDAR.name, {"calendar:read": "see your calendar"}
+        )
+        made = registrar.register(tx, declared, it.clock.now, api_id=CALENDAR.id)
+        assert isinstance(made, Api), made
 
     await it.write(work)
 
