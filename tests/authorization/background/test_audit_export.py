@@ -6,7 +6,7 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,7 +59,7 @@ def _messages(stream: bytes) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _syslog_server(folder: Path, received: list[bytes]) -> Iterator[str]:
+def _syslog_server(folder: Path, received: list[bytes]) -> Generator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*self_signed(folder))
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -88,7 +88,7 @@ def _syslog_server(folder: Path, received: list[bytes]) -> Iterator[str]:
 
 
 @contextmanager
-def _collector(statuses: Sequence[int], received: list[tuple[str, bytes]]) -> Iterator[str]:
+def _collector(statuses: Sequence[int], received: list[tuple[str, bytes]]) -> Generator[str]:
     left = list(statuses)
 
     class Handler(BaseHTTPRequestHandler):

@@ -34,7 +34,8 @@ def _answer(claims: Callable[..., object], file: str, line: bytes) -> bytes:
         said = claims(asked["user"], asked["client"], asked["api"], asked["scopes"])
         if not isinstance(said, Mapping):
             return json.dumps({"error": f"{type(said).__name__} instead of a mapping"}).encode()
-        answer = json.dumps({"claims": dict(said)}, allow_nan=False).encode()
+        found = dict(cast("Mapping[object, object]", said))
+        answer = json.dumps({"claims": found}, allow_nan=False).encode()
     except BaseException as error:  # noqa: BLE001 - SystemExit too
         return json.dumps({"error": _where(file, error)}).encode()
     if len(answer) > _LARGEST:

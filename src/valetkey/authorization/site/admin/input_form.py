@@ -127,7 +127,7 @@ def _field(
     field: inspect.Field, label: str, hint: str, value: str | None, wrong: Mapping[str, str]
 ) -> InputField:
     declared = _plain(field.type)
-    kinds = {
+    kinds: dict[type[inspect.Type], str] = {
         inspect.IntType: "number",
         inspect.EnumType: "choice",
         inspect.BoolType: "flag",
