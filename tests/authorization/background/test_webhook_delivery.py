@@ -177,7 +177,7 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
         it.clock.now = Instant(it.clock.now + 899)
         await _drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first + 1
-        receiver.status, receiver.retry_after = 0, "9" * 400
+        receiver.status, receiver.retry_after = 0, "9" * 5_000
         it.clock.now = Instant(it.clock.now + LIFETIME - 2 * PAUSES[-1])
         while (await _webhook(it))[1] == "":
             it.clock.now = Instant(it.clock.now + 600)

@@ -25,6 +25,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
+from valetkey.kernel.strict_json import read_object
 
 Faults = tuple[MetadataError, ...]
 
@@ -117,6 +118,10 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
             MetadataError("attributes", f"declared ones; there is no {name[:40]!a}")
             for name in unknown[:10]
         )
+    # What our own readers of tokens would refuse must not become a claim.
+    if read_object(msgspec.json.encode({"attributes": given})) is None:
+        right = "whole numbers below 2**53, and at most six levels of lists and objects"
+        return (MetadataError("attributes", right),)
     errors, _ = _shape(declared).judge(given) if given else ((), {})
     return tuple(MetadataError(f"attributes{each.pointer}", each.detail) for each in errors)
 

@@ -65,6 +65,9 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
         yield MetadataError("name", f"another: {claim.name} has a meaning of its own")
     elif claim.name in {GROUPS, ROLES} and kind != claim.name:
         yield MetadataError("from", f"{claim.name}, because that is what this claim means")
+    elif claim.name == ROLES and argument and Place.ACCESS_TOKEN in claim.places:
+        # An API would take roles at another one for its own.
+        yield MetadataError("from", "roles, because an access token has the roles at its own API")
     has_argument = {
         Source.ATTRIBUTE: bool(argument),
         Source.CONSTANT: 0 < len(argument) <= _LONGEST_CONSTANT,

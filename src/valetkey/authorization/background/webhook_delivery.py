@@ -1,6 +1,7 @@
 """Deliver queued events to webhooks, at least once and in order per subject, from any worker."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ AT_ONCE = 4
 
 _LOOK_EVERY = 1.0
 _ACCEPTED = range(200, 300)
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _EXCERPT = 200
 _MISSING = "event_expired"
 _SEALED = "keyring"
@@ -178,7 +180,7 @@ class WebhookDelivery:
         except Unfetchable as failure:
             return _Answer(failure.check)
         retry_after = found.retry_after
-        asked = int(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0
+        asked = int(retry_after) if _SECONDS.fullmatch(retry_after) else 0
         excerpt = found.body[:_EXCERPT].decode("ascii", "replace")
         shown = "".join(letter if letter.isprintable() else " " for letter in excerpt)
         return _Answer(str(found.status), shown, min(asked, LONGEST_PAUSE))

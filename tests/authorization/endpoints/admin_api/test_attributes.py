@@ -47,6 +47,10 @@ def test_attributes_are_declared_set_and_removed(tmp_path: Path, database_url: s
         # Declared again, its values are there again; null removes them.
         assert (await owner.call("PUT", "/attributes/team", {})).json == {"changed": True}
         assert (await owner.call("GET", _OF_ADA)).json == {"attributes": {"team": "ops"}}
+        # What a reader of tokens would refuse is refused here.
+        for value in (2**53, -(10**400), [[[[[[[1]]]]]]]):
+            answer = await owner.call("PATCH", _OF_ADA, {"attributes": {"team": value}})
+            assert answer.status == 400, answer.body
         await owner.call("PATCH", _OF_ADA, {"attributes": {"team": None}})
         assert (await owner.call("GET", _OF_ADA)).json == {"attributes": {}}
 

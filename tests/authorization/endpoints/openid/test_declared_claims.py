@@ -174,6 +174,7 @@ def test_declarations_that_could_deceive_or_never_hold_are_refused(tmp_path: Pat
             ("x", "upstream:hd", {}, "from"),
             ("x", "roles:https://other.example", {}, "from"),
             ("x", "email_domain:x", {}, "from"),
+            ("roles", f"roles:{API}", {"in": ["access_token"]}, "from"),
             ("x", "constant:x", {"clients": ["nobody"]}, "clients"),
             ("x", "constant:x", {"apis": ["https://other.example"]}, "apis"),
             ("x", "constant:x", {"in": []}, "in"),
