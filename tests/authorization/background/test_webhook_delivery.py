@@ -198,6 +198,25 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
     run(tmp_path, story)
 
 
+def test_long_queue_of_one_subject_is_sent_after_an_outage(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        receiver = Receiver(status=500)
+        delivery = _delivery(it, receiver)
+        shown = await _create(it, "user.enabled")
+        await _happen(it, 7, times=1_001)
+        await _drain(it, delivery, shown.webhook_id)
+        assert len(receiver.sent) == 1
+        receiver.status = 204
+        it.clock.now = Instant(it.clock.now + PAUSES[-1])
+        assert await delivery.deliver_some(shown.webhook_id)
+        assert receiver.messages[1][0] == receiver.messages[0][0]
+        assert await _waiting(it) == 1_000
+
+    run(tmp_path, story, database=database_url)
+
+
 def test_receiver_that_is_gone_is_disabled_at_once(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         receiver = Receiver(status=410)

@@ -161,16 +161,15 @@ class Webhooks:
     ) -> Sequence[WebhookMessage]:
         """Lease at most `limit` due messages exclusively: of each subject only the first.
 
-        The next one of a subject waits until the one before is finished, whoever has it. Looks at
-        the thousand that are due first.
+        The next one of a subject waits until the one before is finished, whoever has it. Passes
+        over those that wait for one not due: a limit on them would hide a postponed first one.
         """
         return WEBHOOK_MESSAGES.all(
             self.db,
             "UPDATE outbox SET due_at = :until, attempts = attempts + 1"
-            " WHERE due_at <= :now AND id IN (SELECT due.id FROM"
-            " (SELECT id, subject, position, due_at FROM outbox WHERE webhook_id = :webhook_id"
-            " AND due_at <= :now ORDER BY due_at, position LIMIT 1000) AS due"
-            " WHERE NOT EXISTS (SELECT 1 FROM outbox AS earlier"
+            " WHERE due_at <= :now AND id IN (SELECT due.id FROM outbox AS due"
+            " WHERE due.webhook_id = :webhook_id AND due.due_at <= :now"
+            " AND NOT EXISTS (SELECT 1 FROM outbox AS earlier"
             " WHERE earlier.webhook_id = :webhook_id AND earlier.subject = due.subject"
             " AND (earlier.position, earlier.id) < (due.position, due.id))"
             " ORDER BY due.due_at, due.position LIMIT :limit) RETURNING *",
