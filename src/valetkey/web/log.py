@@ -261,9 +261,10 @@ def _fields(row: _Row) -> _Fields:
 
 
 def _row(line: Line) -> _Row:
-    at, method, path, status, duration, *rest = line
-    milliseconds = int(100_000 * duration + 0.5) / 100
-    return _Row("info", _written(at), "request", method, path, status, milliseconds, *rest)
+    # Every field by name: a starred one doubles the time of this function.
+    at, method, path, status, duration, address, request, reference = line
+    took, written = int(100_000 * duration + 0.5) / 100, _written(at)
+    return _Row("info", written, "request", method, path, status, took, address, request, reference)
 
 
 @lru_cache(maxsize=8)
