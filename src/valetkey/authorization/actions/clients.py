@@ -195,7 +195,7 @@ class Registrar:
             )
         if faults := secret_faults(secret):
             return faults
-        live = [each for each in held.secrets if each.is_live(now)] if others_live != 0 else []
+        live = held.live_secrets(now) if others_live != 0 else ()
         oldest = live[MOST_SECRETS - 1 :]
         if oldest and not replaces_oldest:
             return (MetadataError("client_secret", TOO_MANY_SECRETS),)

@@ -159,7 +159,7 @@ class SelfRegistrar:
         if isinstance(changed, tuple):
             refuse_registration(changed)
         tx.registrations.describe(client.id, self._looks(metadata))
-        live = [secret for secret in changed.secrets if secret.is_live(now)]
+        live = changed.live_secrets(now)
         if not changed.has_secret:
             if live:
                 tx.clients.expire_other_secrets(client.id, "", now)
@@ -213,9 +213,8 @@ class SelfRegistrar:
         secret = said.get("client_secret")
         if secret is None:
             return
-        live = [kept for kept in client.secrets if kept.is_live(now)]
         print_ = self.fingerprints.of(secret_purpose(client.id), str(secret))
-        if not any(same(kept.fingerprint, print_) for kept in live):
+        if not any(same(each.fingerprint, print_) for each in client.live_secrets(now)):
             refuse_registration([MetadataError("client_secret", "its own secret, or leave it out")])
 
     def _looks(self, metadata: ClientMetadata) -> Fingerprint:

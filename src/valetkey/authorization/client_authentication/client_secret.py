@@ -76,7 +76,7 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
     else:
         candidates = {presented.parameters.get("client_secret") or ""}
-    live = [secret for secret in client.secrets if secret.is_live(presented.now)]
+    live = client.live_secrets(presented.now)
     fits, used_ids = False, list[str]()
     for text in sorted(candidates):
         print_ = means.fingerprints.of(secret_purpose(client.id), text)

@@ -138,4 +138,4 @@ def _needs_secret(client: Client, now: Instant) -> bool:
 def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> bool:
     print_ = keeper.fingerprints.of(secret_purpose(client.id), secret.reveal())
     # Fingerprints are not secret to a process that holds their key.
-    return any(same(kept.fingerprint, print_) and kept.is_live(now) for kept in client.secrets)
+    return any(same(each.fingerprint, print_) for each in client.live_secrets(now))

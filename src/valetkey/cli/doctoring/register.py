@@ -122,9 +122,7 @@ async def _credential(opened: Opened) -> list[Finding]:
     if secret is None:
         return [mind("credential", "not on this machine", "Is it with the resource server?")]
     print_ = opened.keyring.fingerprint_key.of(secret_purpose(client.id), secret.reveal())
-    known = any(
-        same(kept.fingerprint, print_) and kept.is_live(opened.now) for kept in client.secrets
-    )
+    known = any(same(each.fingerprint, print_) for each in client.live_secrets(opened.now))
     if known and client.disabled_at is None:
         return [good("credential", "the authorization server knows the resource server by it")]
     return [

@@ -85,7 +85,7 @@ class Shown:
         }
 
     def _secrets(self) -> str:
-        live = [secret for secret in self.client.secrets if secret.is_live(self.now)]
+        live = self.client.live_secrets(self.now)
         ending = [shown(secret.expires_at) for secret in live if secret.expires_at is not None]
         if not live:
             return ""

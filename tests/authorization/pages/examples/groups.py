@@ -7,8 +7,8 @@ from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.groups import DELETE_GROUP, REMOVE_GROUP_MEMBER
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
-from valetkey.authorization.site.admin.groups.group import GroupLink, GroupPage, MemberLine
-from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage
+from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
+from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
 from valetkey.authorization.site.admin.users.users import PersonLine
 from valetkey.kernel.moment import Instant
 
@@ -33,8 +33,8 @@ _PAGE = GroupPage(
     description="Everybody who works here",
     since=_ago(90_000),
     parent=None,
-    subgroups=tuple(GroupLink(n, f"/admin/groups/{n}") for n in ("engineering", "support")),
-    apps=(GroupLink("Notes Printer", "/admin/clients/app_7f3k9qxmB2"),),
+    subgroups=tuple(Link(n, f"/admin/groups/{n}") for n in ("engineering", "support")),
+    apps=(Link("Notes Printer", "/admin/clients/app_7f3k9qxmB2"),),
     members=_MEMBERS,
     ways=(Offer("delete", "Delete group", f"{_PLACE}/delete"),),
     csrf="csrf-value",
@@ -92,7 +92,7 @@ def groups_examples(
         "admin_group_unknown": replace(_PAGE, person="eve", unknown=True),
         "admin_group_bare": replace(
             _PAGE,
-            parent=GroupLink("staff", _PLACE),
+            parent=Link("staff", _PLACE),
             description="",
             subgroups=(),
             apps=(),
@@ -107,7 +107,7 @@ def groups_examples(
             _PAGE,
             name="x" * 80,
             description=hostile.name,
-            apps=(GroupLink(hostile.name, "/admin/clients/x"),),
+            apps=(Link(hostile.name, "/admin/clients/x"),),
             members=(replace(_MEMBERS[0], name=long.name), replace(_MEMBERS[1], name=rtl.name)),
             fault="a user is in 200 groups at most",
         ),

@@ -12,6 +12,7 @@ from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
+from valetkey.authorization.site.admin.groups.groups import group_link
 from valetkey.authorization.site.admin.overview import (
     DayLine,
     Figure,
@@ -120,7 +121,7 @@ USER = UserPage(
     _EVENTS,
     _WAYS,
     events_url="/admin/events?user=77",
-    groups=(("engineering", "/admin/groups/engineering"), ("staff", "/admin/groups/staff")),
+    groups=(group_link("engineering"), group_link("staff")),
 )
 OWNER = OwnerPage(
     "/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", "csrf-value", 8

@@ -149,6 +149,10 @@ class Client:
         """Whether it authenticates with a secret, sent or signed with."""
         return self.authentication_method in BY_SECRET
 
+    def live_secrets(self, now: Instant) -> tuple[ClientSecret, ...]:
+        """The secrets that can still be used."""
+        return tuple(each for each in self.secrets if each.is_live(now))
+
     @property
     def signs_with_secret(self) -> bool:
         """Whether its secret is also an HMAC key and must be stored decryptably."""

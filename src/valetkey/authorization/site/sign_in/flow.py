@@ -17,7 +17,6 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     decides_again,
-    open_interaction,
     open_pending,
     sealed_in,
 )
@@ -261,17 +260,6 @@ class SignInFlow:
         )
         sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
         return SeeOther(target.leads(SECOND_FACTOR), (self.server.cookies.step.keep(sealed),))
-
-    async def second_step(
-        self, request: Request, user: User, methods: tuple[str, ...], sealed: str, to: str
-    ) -> SeeOther:
-        """Redirect there for a user whom an emailed link authenticated."""
-        # Whether the request still stands is judged when the page opens.
-        name = open_interaction(self.server, request, sealed).id if sealed else f"to {to}"
-        print_ = await self.server.store.read(lambda tx: self._password_print(tx, user))
-        return self._step(
-            request, ReturnTarget(sealed, to), name, SecondFactorNeeded(user, print_), methods
-        )
 
     def step(self, request: Request, target: ReturnTarget) -> Step | None:
         """Return the proof of the first factor for this browser and target; None without one."""

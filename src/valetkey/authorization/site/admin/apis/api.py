@@ -1,13 +1,13 @@
 """/admin/apis/{api_id}: one API, its form, and the operations on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.operations.api_records import ANY, ApiChange, ApiShown, shown
 from valetkey.authorization.operations.apis import (
     CHANGE_API,
@@ -23,10 +23,9 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     nothing_here,
-    with_query,
 )
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
-from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage
+from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage, secret_lines
 from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
 from valetkey.authorization.site.admin.input_form import (
     Faults,
@@ -85,7 +84,7 @@ class ApiPage:
 @dataclass(frozen=True, slots=True)
 class _Seen:
     api: Api
-    credential: Client | None
+    secrets: Sequence[ClientSecret]
     reach: ApiReach
 
 
@@ -176,7 +175,7 @@ class ApiPages:
             name=seen.api.name,
             client_id=seen.api.id,
             secret=made.client_secret,
-            others_end=bool(request.form.get("others_live")) and len(_working(seen, request)) > 1,
+            others_end=bool(request.form.get("others_live")) and len(seen.secrets) > 1,
         )
         return Show(page)
 
@@ -186,7 +185,7 @@ class ApiPages:
         facts = [seen.api.identifier]
         if carries is not None:
             wanted = form.get(carries[0]) or ""
-            if all(each.id != wanted for each in _working(seen, request)):
+            if all(each.id != wanted for each in seen.secrets):
                 raise nothing_here()
             facts.append(wanted)
         page = confirmed.page(
@@ -209,7 +208,9 @@ class ApiPages:
             api = tx.apis.find(api_id)
             if api is None:
                 raise no_such_api()
-            return _Seen(api, tx.clients.find(api.id), tx.apis.reach(api.id, now))
+            credential = tx.clients.find(api.id)
+            secrets = () if credential is None else credential.live_secrets(now)
+            return _Seen(api, secrets, tx.apis.reach(api.id, now))
 
         return await self.services.store.scan(look)
 
@@ -221,23 +222,10 @@ def _named(request: AdminRequest) -> str:
     return name
 
 
-def _working(seen: _Seen, request: AdminRequest) -> tuple[SecretLine, ...]:
-    secrets = () if seen.credential is None else seen.credential.secrets
-    return tuple(
-        SecretLine(
-            each.id,
-            with_query(api_address(seen.api.id, "end-secret"), {"secret": each.id}),
-            "" if each.expires_at is None else When(each.expires_at, request.now).exact,
-        )
-        for each in secrets
-        if each.is_live(request.now)
-    )
-
-
 def _page(seen: _Seen, request: AdminRequest, done: str) -> ApiPage:
     api, now = seen.api, request.now
     record, may = shown(api), request.powers.allow(Permission.CLIENTS)
-    secrets = _working(seen, request)
+    end_url = api_address(api.id, "end-secret") if may else ""
     return ApiPage(
         api=record,
         open=record.clients == [ANY],
@@ -246,7 +234,7 @@ def _page(seen: _Seen, request: AdminRequest, done: str) -> ApiPage:
         disabled_since=None if api.disabled_at is None else When(api.disabled_at, now),
         apps=seen.reach.apps,
         authorizations=seen.reach.authorizations,
-        secrets=secrets if may else tuple(replace(each, end_url="") for each in secrets),
+        secrets=secret_lines(seen.secrets, end_url, now),
         ways=_BUTTONS.offers(api, request.powers, api_address(api.id)),
         edit_url=api_address(api.id, "edit") if may else "",
         done=done,

@@ -1,6 +1,6 @@
 """/admin/clients/{client_id}: one app, the questions before what is done with it, and the doing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
@@ -10,7 +10,7 @@ from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, ClientSecret
 from valetkey.authorization.model.register.fields import LISTS, Kind
 from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
@@ -167,7 +167,7 @@ class ClientPages:
             client_id=client.id,
             secret=made.client_secret,
             others_end=bool(request.form.get("others_live"))
-            and len(_working(client, request.now)) > 1,
+            and len(client.live_secrets(request.now)) > 1,
         )
         return Show(page)
 
@@ -178,7 +178,7 @@ class ClientPages:
         facts = [client.id]
         if carries is not None:
             wanted = form.get(carries[0]) or ""
-            if all(each.id != wanted for each in _working(client, request.now)):
+            if all(each.id != wanted for each in client.live_secrets(request.now)):
                 raise nothing_here()
             facts.append(wanted)
         page = confirmed.page(
@@ -216,16 +216,18 @@ def _named(request: AdminRequest) -> str:
     return name
 
 
-def _working(client: Client, now: Instant) -> list[SecretLine]:
-    return [
+def secret_lines(
+    secrets: Sequence[ClientSecret], end_url: str, now: Instant
+) -> tuple[SecretLine, ...]:
+    """Lines of the secrets; `end_url` asks before one ends, and is "" where the role may not."""
+    return tuple(
         SecretLine(
             secret.id,
-            with_query(client_address(client.id, "end-secret"), {"secret": secret.id}),
+            with_query(end_url, {"secret": secret.id}) if end_url else "",
             "" if secret.expires_at is None else When(secret.expires_at, now).exact,
         )
-        for secret in client.secrets
-        if secret.is_live(now)
-    ]
+        for secret in secrets
+    )
 
 
 def _page(
@@ -254,8 +256,8 @@ def _page(
         verified_since=None if client.verified_at is None else When(client.verified_at, now),
         disabled_since=None if client.disabled_at is None else When(client.disabled_at, now),
         team=tuple(_member(one, names) for one in held.team),
-        secrets=tuple(
-            line if may else SecretLine(line.id, "", line.ends) for line in _working(client, now)
+        secrets=secret_lines(
+            client.live_secrets(now), client_address(client.id, "end-secret") if may else "", now
         ),
         people=held.people,
         authorizations=held.authorizations,

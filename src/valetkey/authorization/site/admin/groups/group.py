@@ -25,7 +25,13 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
-from valetkey.authorization.site.admin.groups.groups import GROUPS, NEW, group_address
+from valetkey.authorization.site.admin.groups.groups import (
+    GROUPS,
+    NEW,
+    Link,
+    group_address,
+    group_link,
+)
 from valetkey.authorization.site.admin.users.users import PersonLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
@@ -64,14 +70,6 @@ class MemberLine:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLink:
-    """A group that is in this one, or contains it."""
-
-    name: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class GroupPage:
     """One group. The form posts `csrf` and `person` to add a member."""
 
@@ -80,10 +78,10 @@ class GroupPage:
     name: str
     description: str
     since: When
-    parent: GroupLink | None
-    subgroups: tuple[GroupLink, ...]
+    parent: Link | None
+    subgroups: tuple[Link, ...]
     #: Names and addresses of the apps that require this group.
-    apps: tuple[GroupLink, ...]
+    apps: tuple[Link, ...]
     members: tuple[MemberLine, ...]
     ways: tuple[Offer, ...]
     csrf: str
@@ -235,11 +233,10 @@ class GroupPages:
             name=seen.group.name,
             description=seen.group.description,
             since=When(seen.group.created_at, now),
-            parent=_link(seen.group.parent) if seen.group.parent else None,
-            subgroups=tuple(_link(each.name) for each in seen.subgroups),
+            parent=group_link(seen.group.parent) if seen.group.parent else None,
+            subgroups=tuple(group_link(each.name) for each in seen.subgroups),
             apps=tuple(
-                GroupLink(name or client_id, client_address(client_id))
-                for client_id, name in seen.apps
+                Link(name or client_id, client_address(client_id)) for client_id, name in seen.apps
             ),
             members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
             ways=_BUTTONS.offers(seen.group, request.powers, place),
@@ -264,10 +261,6 @@ def _named(request: AdminRequest) -> str:
     if not name.isascii() or not name.isprintable() or len(name) > _LONGEST:
         raise no_such_group()
     return name
-
-
-def _link(name: str) -> GroupLink:
-    return GroupLink(name, group_address(name))
 
 
 def _member(member: GroupMember, place: str, now: Instant, *, may: bool) -> MemberLine:

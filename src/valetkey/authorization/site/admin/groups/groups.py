@@ -57,6 +57,14 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A name that leads to its page."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupsPage:
     """The groups, page by page; the form asks by GET for `q`."""
 
@@ -128,6 +136,11 @@ def group_address(name: str, act: str = "") -> str:
     """The page about this group, or about one operation on it."""
     place = f"{GROUPS}/{quote(name, safe='')}"
     return f"{place}/{act}" if act else place
+
+
+def group_link(name: str) -> Link:
+    """The name of this group, leading to its page."""
+    return Link(name, group_address(name))
 
 
 def _name(text: str | None) -> str:

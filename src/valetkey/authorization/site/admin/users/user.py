@@ -28,7 +28,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.confirm import Buttons, ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
-from valetkey.authorization.site.admin.groups.groups import group_address
+from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.users.users import (
     USERS,
     PersonLine,
@@ -94,8 +94,8 @@ class UserPage:
     ways: tuple[Offer, ...]
     #: Label and value of each declared attribute that they have.
     attributes: tuple[tuple[str, str], ...] = ()
-    #: Names and addresses of the groups of which they are a direct member.
-    groups: tuple[tuple[str, str], ...] = ()
+    #: The groups of which they are a direct member.
+    groups: tuple[Link, ...] = ()
     #: What they just did.
     done: str = ""
     #: All events; "" where there is no such page.
@@ -143,7 +143,7 @@ class UserPages:
         page = replace(
             _page(state, request.powers, now, message),
             attributes=shown_attributes(state.user, declared),
-            groups=tuple((name, group_address(name)) for name in groups),
+            groups=tuple(map(group_link, groups)),
         )
         return Show(page)
 
