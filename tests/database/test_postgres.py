@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import postgres
 from tests.support.go_between import cutting_at_commit
-from tests.support.wait import CEILING, until
+from tests.support.wait import CEILING, until, until_found
 from valetkey.database.engine import (
     Connection,
     ConstraintViolated,
@@ -235,6 +235,41 @@ def test_a_server_that_comes_back_is_used_again(own_postgres: Path) -> None:
         await engine.close()
 
     asyncio.run(story())
+
+
+def test_refused_connection_leaves_work_to_open_ones(postgres_url: str) -> None:
+    """As while a password changes, or when the server has no connection left."""
+
+    async def story(url: str) -> None:
+        engine = Postgres(url, size=4)
+        doors = (engine.read, engine.write, engine.scan, engine.read_one)
+        assert await engine.read(_asking("SELECT 1")) == (1,)
+        for _ in range(20):
+            asked = [door(_asking(_CONNECTIONS)) for door in doors for _ in range(8)]
+            assert set(await asyncio.gather(*asked)) == {(1,)}
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            raw.execute(b"ALTER ROLE narrow CONNECTION LIMIT 4")
+
+        async def grew() -> bool:
+            found = await asyncio.gather(*(door(_asking(_CONNECTIONS)) for door in doors))
+            return found[0] != (1,)
+
+        await until_found(grew)
+        await asyncio.to_thread(_cut, postgres_url)
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            raw.execute(b"ALTER ROLE narrow CONNECTION LIMIT 0")
+        with pytest.raises(DatabaseUnavailable, match="too many connections"):
+            await engine.read(_asking("SELECT 1"))
+        await engine.close()
+
+    with psycopg.connect(postgres_url, autocommit=True) as raw:
+        raw.execute(b"CREATE ROLE narrow LOGIN CONNECTION LIMIT 1")
+    asyncio.run(story(postgres_url.replace(f"{postgres.USER}@", "narrow@")))
+    with psycopg.connect(postgres_url, autocommit=True) as raw:
+        raw.execute(b"DROP ROLE narrow")
+
+
+_CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'narrow'"
 
 
 def test_a_server_that_dies_loses_nothing_it_acknowledged(own_postgres: Path) -> None:

@@ -1,4 +1,4 @@
-"""What engines report to the log of their server: slow statements, and another host."""
+"""What engines report to the log: slow statements, refused connections, another host."""
 
 from collections.abc import Callable
 from math import inf
@@ -36,6 +36,11 @@ class Notices:
             before, self._host = self._host, host
             if before not in {"", host}:
                 self._tell("warning", "database.failover", f"from {before} to {host}")
+
+    def refused(self, why: str) -> None:
+        """Report a connection that could not be opened beside others that are open."""
+        if self._tell is not None:
+            self._tell("warning", "database.connection_refused", why[:_LONGEST])
 
 
 NOTICES = Notices()

@@ -8,8 +8,9 @@ from time import monotonic
 from typing import Any
 
 from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded, Timeouts
+from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel
-from valetkey.database.postgres_session import Kind, Session
+from valetkey.database.postgres_session import Kind, Session, Unconnected
 from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.kernel import metrics
 
@@ -23,6 +24,8 @@ _PATIENCE = 0.01
 # Seconds that a group should take, estimated from those before it: on a distant server transactions
 # are spread over the connections instead.
 _GROUP_SECONDS = 0.02
+# Seconds between two attempts to open another connection, while the open ones do the work.
+_GROW_AGAIN = 0.25
 
 
 class Pool:
@@ -30,6 +33,8 @@ class Pool:
 
     A thread starts when a transaction finds none free. Transactions of one kind begin in the order
     in which they arrived; those that arrive while a group of theirs is young form the next group.
+    A thread that cannot connect passes its transactions on to those that are connected, and ends: a
+    password may just be changing, or the server may have no connection left.
     """
 
     def __init__(
@@ -63,7 +68,8 @@ class Pool:
         # Closing them would leave a server process each behind, until the server accepts no more
         # connections.
         self._unconfirmed: list[Channel] = []
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[threading.Thread, Session] = {}
+        self._grows_at = 0.0
         metrics.POOL.ask(lambda: self._idle, "idle")
         metrics.POOL.ask(lambda: len(self._threads) - self._idle, "busy")
         metrics.POOL.set(size, "limit")
@@ -102,7 +108,7 @@ class Pool:
         with self._turn:
             self._closed = True
             self._turn.notify_all()
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join()
         for channel in self._unconfirmed:
             channel.close()
@@ -127,7 +133,7 @@ class Pool:
         if self._idle:
             self._idle -= 1
             self._turn.notify()
-        elif len(self._threads) < self._size:
+        elif len(self._threads) < self._size and monotonic() >= self._grows_at:
             self._start_thread()
         return True
 
@@ -148,17 +154,18 @@ class Pool:
 
     def _start_thread(self) -> None:
         name = f"valetkey-postgres-{len(self._threads) + 1}"
-        thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._threads.append(thread)
+        session = Session(self._told, self._timeouts, self._revised, self._keep_unconfirmed)
+        thread = threading.Thread(target=self._serve, args=(session,), name=name, daemon=True)
+        self._threads[thread] = session
         thread.start()
 
-    def _serve(self) -> None:
-        session = Session(self._told, self._timeouts, self._revised, self._keep_unconfirmed)
+    def _serve(self, session: Session) -> None:
         while (taken := self._take()) is not None:
             kind, batch = taken
+            left: Unconnected | None = None
             try:
                 with group(kind.name.lower(), batch):
-                    session.run(kind, batch)
+                    left = session.run(kind, batch)
             except Exception as problem:  # noqa: BLE001 - a thread that dies leaves callers waiting
                 session.close()
                 for asked in batch:
@@ -166,7 +173,30 @@ class Pool:
                 tell(batch)
             finally:
                 self._ended(kind, len(batch))
+            if left is not None and self._pass_on(kind, left):
+                return
         session.close()
+
+    def _pass_on(self, kind: Kind, left: Unconnected) -> bool:
+        """Leave transactions to the threads that are connected; refuse them if there are none.
+
+        Return whether they were left to others: the calling thread is then no longer in the pool.
+        """
+        with self._turn:
+            others = not self._closed and any(each.is_connected for each in self._threads.values())
+            if others:
+                del self._threads[threading.current_thread()]
+                self._grows_at = monotonic() + _GROW_AGAIN
+                # Number 0: these waited longer than everything in the queue.
+                self._waiting[kind].extendleft((0, asked) for asked in reversed(left.batch))
+                self._wake()
+        if others:
+            NOTICES.refused(str(left.problem))
+            return True
+        for asked in left.batch:
+            asked.problem = left.problem
+        tell(left.batch)
+        return False
 
     def _ended(self, kind: Kind, count: int) -> None:
         with self._turn:

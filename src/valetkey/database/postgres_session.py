@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import inf
 from time import monotonic
+from typing import NamedTuple
 
 import psycopg
 from psycopg import errors
@@ -92,6 +93,13 @@ class _OneByOne(psycopg.Error):
     """
 
 
+class Unconnected(NamedTuple):
+    """Transactions that did not begin because no connection could be opened, and why."""
+
+    batch: Sequence[QueuedWork]
+    problem: Exception
+
+
 class Session:
     """A connection owned by one thread; opened when needed, replaced when it is lost."""
 
@@ -120,26 +128,35 @@ class Session:
         # The outcome of the last commit is unknown: the connection was lost meanwhile.
         self._unknown = False
 
-    def run(self, kind: Kind, batch: Sequence[QueuedWork]) -> None:
-        """Run a batch, in one transaction if possible, and deliver all outcomes."""
-        problem: Exception | None = None
+    @property
+    def is_connected(self) -> bool:
+        """Whether it had a connection when it was last used; any thread may ask."""
+        return self._channel is not None
+
+    def run(self, kind: Kind, batch: Sequence[QueuedWork]) -> Unconnected | None:
+        """Run a batch, in one transaction if possible, and deliver the outcomes.
+
+        Return those that did not begin, whose callers still wait.
+        """
         sure = False
         if len(batch) > 1:
-            problem = self._connect()
-            if problem is None:
-                error = self._transact(kind, batch)
-                if error is None:
-                    tell(batch)
-                    return
-                sure = isinstance(error, _GUESSED_WRONG)
+            if (problem := self._connect()) is not None:
+                return Unconnected(batch, problem)
+            error = self._transact(kind, batch)
+            if error is None:
+                tell(batch)
+                return None
             if self._unknown:
-                problem = _nobody_knows()
-        for asked in batch:
-            if problem is None:
-                problem = self._alone(kind, asked, sure=sure)
-            if problem is not None:
-                asked.problem = problem
+                for asked in batch:
+                    asked.problem = _nobody_knows()
+                tell(batch)
+                return None
+            sure = isinstance(error, _GUESSED_WRONG)
+        for position, asked in enumerate(batch):
+            if (problem := self._alone(kind, asked, sure=sure)) is not None:
+                return Unconnected(batch[position:], problem)
             tell([asked])
+        return None
 
     def close(self) -> None:
         """Close the connection."""
