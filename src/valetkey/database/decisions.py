@@ -33,6 +33,8 @@ class Decision:
     received: str
     client_id: str | None
     expires_at: Instant
+    request_id: str = ""
+    """The id of the refused request in the log; "" for the server's own work."""
 
 
 DECISIONS = Record(Decision, "decisions", check=Column("checked"))
@@ -104,6 +106,7 @@ class DecisionQueue:
                 received=_kept(refusal.received),
                 client_id=client_id,
                 expires_at=later(at, DECISION_LIFETIME),
+                request_id="" if caller is None else caller.request_id,
             )
         )
         return reference

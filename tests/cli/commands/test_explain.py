@@ -44,6 +44,11 @@ def test_a_refusal_of_each_server_is_explained_without_secrets(tmp_path: Path) -
         assert told.json["code"] == "invalid_client"
         assert told.json["check"]
         assert SECRET not in told.out
+        # The access log and the record name the same request.
+        wait_until(lambda: at_token in site.log.read_text(encoding="utf-8"))
+        written = site.log.read_text(encoding="utf-8").splitlines()
+        logged = [json.loads(line) for line in written if at_token in line]
+        assert [line["request_id"] for line in logged] == [told.json["request_id"]]
         assert explained(tmp_path, at_notes, "--json").json["server"] == "resource"
     # The records stay when the servers are stopped; a reference may be spelt as it was heard.
     spoken = at_token.removeprefix("VK-").replace("-", " ").lower().replace("1", "l")

@@ -37,6 +37,7 @@ class _Decision:
     expected: str
     received: str
     client_id: str | None
+    request_id: str
     explained_at: str
 
 
@@ -109,6 +110,7 @@ def _look(db: Connection, server: str, reference: str, url: str) -> _Decision | 
         expected=found.expected,
         received=found.received,
         client_id=found.client_id,
+        request_id=found.request_id,
         explained_at=f"{url}/errors/{found.code}",
     )
 
@@ -124,6 +126,7 @@ def _show(told: _Decision) -> None:
         ("expected", told.expected),
         ("received", told.received),
         ("client", told.client_id or ""),
+        ("request", told.request_id),
         ("more", told.explained_at),
     )
     say.fields([(name, value) for name, value in pairs if value])
