@@ -63,7 +63,11 @@ def provider(folder: Path) -> Generator[Servers]:
     with Servers(folder, settings=Settings(tokens=tokens), with_resource=False) as servers:
         ada = servers.register_user("ada", PASSWORD, name="Ada Lovelace")
         now = servers.clock.now()
-        known = replace(ada, claims=StandardClaims(given_name="Ada"), email_verified_at=now)
+        known = replace(
+            ada,
+            claims=StandardClaims(given_name="Ada", family_name="Lovelace"),
+            email_verified_at=now,
+        )
         assert servers.write(lambda tx: tx.users.change(known))
         staff = Group("grp_staff", "staff", "", "", now)
         assert servers.write(lambda tx: tx.groups.create(staff, ""))
