@@ -18,9 +18,9 @@ from valetkey.kernel.refusal import Mistake, Refused
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One command: its name, what it is for, and under which heading it stands.
+    """One command: its name, its summary, and its heading in the help.
 
-    It lives in `module`, as `command`.
+    Its function is `command` in `module`.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Listed:
 
     @property
     def module(self) -> str:
-        """Where it lives."""
+        """Return the name of its module."""
         return f"valetkey.cli.commands.{self.name.replace('-', '_')}"
 
 

@@ -8,7 +8,7 @@ import click
 
 
 class Exit(IntEnum):
-    """What the shell learns."""
+    """Exit codes."""
 
     OK = 0
     FAILED = 1
@@ -37,7 +37,7 @@ def error(text: str) -> None:
 
 
 def strong(text: str) -> str:
-    """`text` so that it stands out on a terminal."""
+    """Return `text` in bold on a terminal."""
     return click.style(text, bold=True)
 
 

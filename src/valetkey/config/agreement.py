@@ -14,7 +14,7 @@ from valetkey.config.settings import ResourceSettings, ServerSettings, Settings
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing to mend: where, what is wrong, what would be right."""
+    """An error to fix: where it is, what is wrong, what would be valid."""
 
     path: str
     wrong: str
@@ -27,7 +27,7 @@ class Problem:
 
 
 def disagreements(settings: Settings) -> Iterator[Problem]:
-    """Everything that settings contradict each other in. Pure: the disk is not looked at."""
+    """Return every contradiction between settings. Does not access the disk."""
     for name, server in servers(settings):
         yield from _transport(settings, name, server)
     yield from _two_servers(settings)
@@ -212,7 +212,7 @@ def _metrics(settings: Settings) -> Iterator[Problem]:
 
 
 def _mail(settings: Settings) -> Iterator[Problem]:
-    """Letters hold links that sign people in again: nobody else may read them."""
+    """Emails contain links that sign users in: nobody else may read them."""
     mail = settings.mail
     ours = urlsplit(settings.authorization.url).hostname or ""
     if mail.is_mailbox and not is_loopback(ours):

@@ -16,7 +16,7 @@ from valetkey.config.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: where it stands, what it may be, what it is when nobody says."""
+    """One setting: its path, rule and default."""
 
     section: str
     name: str
@@ -25,7 +25,7 @@ class Setting:
 
     @property
     def path(self) -> str:
-        """How sentences call it: `tokens.access_token_lifetime`."""
+        """Return its name in messages: `tokens.access_token_lifetime`."""
         return f"{self.section}.{self.name}"
 
     @property
@@ -34,7 +34,7 @@ class Setting:
         return f"VALETKEY__{self.section}__{self.name}".upper()
 
     def value(self, settings: Settings) -> object:
-        """What it is in these settings."""
+        """Return its value in these settings."""
         return getattr(getattr(settings, self.section), self.name)
 
     def shown(self, value: object) -> object:

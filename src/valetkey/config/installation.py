@@ -13,7 +13,7 @@ from valetkey.kernel.runtime import Runtime
 def connect_to(
     settings: Settings, server: ServerSettings, *, begins: bool = True, pool_size: int = 0
 ) -> Engine:
-    """Open this server's database, with as many connections as `database.connections` says.
+    """Open this server's database with the number of connections in `database.connections`.
 
     Raises Mistake and DatabaseUnavailable: see `connect`.
     """
@@ -48,9 +48,9 @@ async def open_known(
     *,
     begins: bool = True,
 ) -> None:
-    """Bring the tables up to date and make sure that it is the database that its server knows.
+    """Migrate the database and check that it is the one that its server knows.
 
-    Raises Mistake where it is missing, another one or older, and where it has no tables and this
+    Raises Mistake if it is missing, another one or older, and if it has no tables and this start
     does not begin it.
     """
     file = last_seen_path(settings, server)
@@ -84,7 +84,7 @@ async def forget_missing(settings: Settings, server: ServerSettings) -> bool:
 
 
 def lag(settings: Settings, server: ServerSettings) -> int:
-    """How many of the latest steps an engine may lose by a failure that is no restore."""
+    """Return how many of the latest commits an engine may lose without a restore."""
     return LAG if database_file(settings, server) is None else 0
 
 

@@ -23,7 +23,7 @@ _LARGEST = 1 << 20
 
 
 class Mistakes(Mistake):
-    """Everything that is wrong with a configuration; `problems` has one entry for each."""
+    """All errors of a configuration; `problems` has one entry for each."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         """Say all `problems` of `source`, one a line."""

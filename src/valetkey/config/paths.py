@@ -23,12 +23,12 @@ def credential_path(settings: Settings) -> Path:
 
 
 def owner_link_path(settings: Settings) -> Path:
-    """The file with the link that makes an owner, for whoever may read the server's files."""
+    """Return the path of the file with the owner link, readable by the server's user only."""
     return _placed(settings, settings.authorization, "", "owner.link")
 
 
 def last_seen_path(settings: Settings, server: ServerSettings) -> Path:
-    """The file in which this server notes what it saw last of its database, beside its keys."""
+    """Return the path of the file that records the database's last known state."""
     if server is settings.authorization:
         return keyring_path(settings).with_name("authorization.last-seen")
     return credential_path(settings).with_name("resource.last-seen")
@@ -40,7 +40,7 @@ def process_path(settings: Settings, server: ServerSettings) -> Path:
 
 
 def endings_path(settings: Settings) -> Path:
-    """The file in which the authorization server notes who was disabled, beside the keyring."""
+    """Return the path of the file, beside the keyring, that records disabled users and clients."""
     return keyring_path(settings).with_name("authorization.endings")
 
 
@@ -52,7 +52,7 @@ def database_file(settings: Settings, server: ServerSettings) -> Path | None:
 
 
 def certificate_files(settings: Settings, server: ServerSettings) -> tuple[Path, Path] | None:
-    """Certificate chain and private key, both PEM; None where this server speaks no TLS itself."""
+    """Return certificate chain and private key, both PEM; None if this server has no TLS."""
     if uses_acme(settings, server):
         # One file, so that both change together.
         return (file := acme_file(settings, server, "pem")), file

@@ -1,4 +1,4 @@
-"""Rules: what each kind of setting may be, how it is written, and the sentence that says so."""
+"""Types of settings: parsing, validation, and the sentence that describes valid values."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -101,7 +101,7 @@ def whole(low: int, high: int, unit: str) -> Rule:
 
 
 def choice(names: type[StrEnum]) -> Rule:
-    """One of the words of `names`."""
+    """Return the rule that allows one of `names`."""
     allowed = ", ".join(f'"{name}"' for name in names)
 
     def read(value: object) -> StrEnum:

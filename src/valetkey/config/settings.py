@@ -38,7 +38,7 @@ class Profile(StrEnum):
 
 
 class RegistrationMode(StrEnum):
-    """Who may register an application through the registration endpoint."""
+    """Who may register apps through the registration endpoint."""
 
     OFF = "off"
     TOKEN = "token"
@@ -46,7 +46,7 @@ class RegistrationMode(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where a value comes from; a later one wins."""
+    """The sources of a value; a later one wins."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -249,7 +249,7 @@ class RegistrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """How long users stay signed in."""
+    """Lifetimes of sessions."""
 
     idle: Annotated[Lifetime, rules.lifetime("1m", "30d")] = hours(8)
     """A session that was idle for this long ends."""
@@ -317,7 +317,7 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where settings come from. `directory` is where relative paths start."""
+    """The sources of the settings. Relative paths start at `directory`."""
 
     file: Path | None = None
     directory: Path = Path()
@@ -326,13 +326,13 @@ class Source:
     )
 
     def origin(self, path: str) -> Origin:
-        """Where the value of `path`, such as `tokens.access_token_lifetime`, comes from."""
+        """Return the source of `path`, such as `tokens.access_token_lifetime`."""
         return self.origins.get(path, Origin.DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of them. `Settings()` is a pair of servers on loopback with every default."""
+    """All settings. `Settings()` is a pair of servers on loopback with every default."""
 
     authorization: AuthorizationSettings = AuthorizationSettings()
     resource: ResourceSettings = ResourceSettings()

@@ -1,4 +1,4 @@
-"""How a PostgreSQL connection is opened, and the view of it that a transaction gets."""
+"""Open a PostgreSQL connection; the connection object of a transaction."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

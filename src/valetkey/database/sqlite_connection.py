@@ -1,4 +1,4 @@
-"""How a SQLite connection is opened, and the view of it that a transaction gets."""
+"""Open a SQLite connection; the connection object of a transaction."""
 
 import contextlib
 import mmap

@@ -1,4 +1,4 @@
-"""What every database engine must do, as tests. An engine joins by naming a fresh database.
+"""Conformance tests of database engines. An engine is tested by naming a fresh database.
 
 class TestSQLite(EngineConformance):
     @pytest.fixture
@@ -73,7 +73,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_an_answer_is_text_integers_and_none(self, engine_url: str) -> None:
-        """Sums are integers and comparisons are 0 or 1, whatever the engine calls them."""
+        """Sums are integers and comparisons are 0 or 1 on every engine."""
 
         async def story(engine: Engine) -> None:
             def work(db: Connection) -> None:
@@ -92,7 +92,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_run_says_how_many_rows_changed(self, engine_url: str) -> None:
-        """That number is how a loser learns that it lost."""
+        """The number of changed rows tells a transaction that it lost a race."""
 
         async def story(engine: Engine) -> None:
             def work(db: Connection) -> None:
@@ -114,7 +114,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_a_read_sees_one_moment(self, engine_url: str) -> None:
-        """What others commit meanwhile is not seen, however often a read looks."""
+        """Concurrent commits are not visible, however often a read repeats its queries."""
 
         async def story(engine: Engine) -> None:
             def look(db: Connection) -> None:
@@ -196,7 +196,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_a_refusal_that_is_returned_is_written(self, engine_url: str) -> None:
-        """What a work returns commits, whatever it means."""
+        """The writes of a transaction that returns a refusal are committed."""
 
         async def story(engine: Engine) -> None:
             def refuse(db: Connection) -> str:
@@ -211,7 +211,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_a_broken_constraint_hits_its_own_transaction_only(self, engine_url: str) -> None:
-        """Also when the statement was only sent, so that the commit has to say it."""
+        """A statement whose result was not awaited fails at the commit."""
 
         async def story(engine: Engine) -> None:
             await engine.write(adding(0))
@@ -262,7 +262,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_a_transaction_cannot_open_another(self, engine_url: str) -> None:
-        """It would wait for itself, forever; so it is told at once."""
+        """A nested transaction would wait for itself, so it is an error."""
 
         async def story(engine: Engine) -> None:
             for outer in doors(engine):
@@ -272,7 +272,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_a_connection_ends_with_its_transaction(self, engine_url: str) -> None:
-        """Whoever keeps it finds it of no use."""
+        """A connection cannot be used after its transaction."""
 
         async def story(engine: Engine) -> None:
             kept: list[Connection] = []
@@ -300,7 +300,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story)
 
     def test_processes_that_start_together_migrate_once(self, engine_url: str) -> None:
-        """All four come up; the tables are made once."""
+        """All four processes start; the migrations are applied once."""
         with contextlib.ExitStack() as stack:
             four = [stack.enter_context(other_process("migrate", engine_url)) for _ in range(4)]
             for each in four:
@@ -332,7 +332,7 @@ class EngineConformance(EngineLookConformance):
         tell_story(engine_url, story, tables=())
 
     def test_too_much_work_is_refused_at_once(self, engine_url: str) -> None:
-        """A queue that only grows helps nobody; what was accepted is done."""
+        """A full queue refuses work at once, and completes what it accepted."""
 
         async def story(engine: Engine) -> None:
             gate = threading.Event()
@@ -361,7 +361,7 @@ class EngineConformance(EngineLookConformance):
             gate = threading.Event()
 
             async def accepted() -> int:
-                """How many of a hundred reports are taken; then all of them are given up."""
+                """Return how many of a hundred jobs are accepted; then abandon all."""
                 tasks = [
                     asyncio.create_task(scan(engine, lambda db: (gate.wait(), db.row("SELECT 1"))))
                     for _ in range(100)

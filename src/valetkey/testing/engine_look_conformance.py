@@ -1,4 +1,4 @@
-"""What an engine must tell of its state at a look; a part of what it must do, as tests."""
+"""Conformance tests of an engine's cached reads and marks."""
 
 import asyncio
 import threading
@@ -56,7 +56,7 @@ class EngineLookConformance:
         tell_story(engine_url, story)
 
     def test_a_mark_is_another_after_every_commit(self, engine_url: str) -> None:
-        """At once, whoever committed; an engine that cannot tell says so."""
+        """The mark changes at once, whoever committed; an engine without one says so."""
 
         async def story(engine: Engine) -> None:
             await engine.write(adding(1))
@@ -80,7 +80,7 @@ class EngineLookConformance:
         tell_story(engine_url, story)
 
     def test_one_row_is_found_by_one_statement(self, engine_url: str) -> None:
-        """It holds to the same values as a transaction, and it only reads."""
+        """It takes the same parameters as a transaction, and cannot write."""
 
         async def story(engine: Engine) -> None:
             found = "SELECT text FROM notes WHERE id = :id"
@@ -214,7 +214,7 @@ class EngineLookConformance:
         tell_story(engine_url, story)
 
     def test_what_was_asked_once_is_as_new_as_all_that_was_told(self, engine_url: str) -> None:
-        """And whoever shares a commit sees what those before it wrote, if that stayed."""
+        """A transaction in a shared commit sees the writes of those before it that were kept."""
         ask = "SELECT number FROM revision WHERE name = 'directory'"
 
         def number(row: Row | None) -> int:

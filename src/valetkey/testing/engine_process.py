@@ -1,4 +1,4 @@
-"""The other process of the engine's conformance tests: a program that spends, writes, migrates.
+"""The second process of the engine conformance tests: redeems, writes, migrates.
 
 `python -m valetkey.testing.engine_process spend URL` says `ready`, waits for a line, then goes.
 """

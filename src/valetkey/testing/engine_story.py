@@ -1,4 +1,4 @@
-"""The words that the engine's conformance tests are told in: tables, steps and checks."""
+"""Tables, steps and checks of the engine conformance tests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -122,7 +122,7 @@ def opening(door: Door) -> Work:
 
 
 async def notes(engine: Engine) -> int:
-    """How many notes there are."""
+    """Return the number of notes."""
     row = await engine.read(lambda db: db.row("SELECT count(*) FROM notes"))
     return int(row[0]) if row else -1
 
@@ -138,7 +138,7 @@ async def fill(engine: Engine) -> None:
 
 
 def spend(voucher: int, name: str) -> Callable[[Connection], bool]:
-    """The work of spending a voucher; of all who try, exactly one is told True."""
+    """Return a transaction that redeems a voucher; exactly one concurrent caller gets True."""
     statement = "UPDATE vouchers SET spent_by = :name WHERE id = :id AND spent_by IS NULL"
     return lambda db: db.run(statement, id=voucher, name=name) == 1
 

@@ -14,7 +14,7 @@ _SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """What a submit button adds to its form."""
+    """The form field of a submit button."""
 
     id: str
     name: str
@@ -24,7 +24,7 @@ class Button:
 
 @dataclass(slots=True)
 class Form:
-    """A form as the page gave it: where it goes, and what it says if nobody touches it."""
+    """A form of the page: its action and the initial values."""
 
     action: str
     method: str
@@ -34,7 +34,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the browser shows. `location` is where it was sent, off this server, if it was."""
+    """A page in the browser. `location` is the redirect to another server, "" if there was none."""
 
     status: int
     url: str
@@ -46,7 +46,7 @@ class Page:
 
     @property
     def told(self) -> Mapping[str, str]:
-        """What the redirect tells the app, in its query or its fragment."""
+        """Return the parameters of the redirect, from its query or fragment."""
         parts = urlsplit(self.location)
         return dict(parse_qsl(parts.query) + parse_qsl(parts.fragment))
 
@@ -57,7 +57,7 @@ class Page:
 
 
 class Person:
-    """One browser. Addresses on other hosts are not visited: the page tells where they lead."""
+    """A browser session. Other hosts are not visited: the page has their URLs."""
 
     def __init__(self, home: str, tls: ssl.SSLContext | None = None) -> None:
         """A browser with an empty cookie jar, for the server at `home`.

@@ -40,14 +40,14 @@ _BY = by_cli("test")
 
 
 class Clock:
-    """The machine's clock, and as much later as you say."""
+    """The machine's clock, which a test can move forward."""
 
     def __init__(self) -> None:
         """Begin with the machine's time."""
         self._ahead = 0
 
     def now(self) -> Instant:
-        """What the servers believe the time to be."""
+        """Return the time of the servers."""
         return Instant(SYSTEM.now() + self._ahead)
 
     def forward(self, by: Lifetime) -> None:
@@ -56,11 +56,11 @@ class Clock:
 
 
 class Servers:
-    """An authorization server and a resource server, with databases of their own.
+    """An authorization server and a resource server with their own databases.
 
     `settings` may change anything but addresses; relative paths start at `directory`. With
-    `with_resource` False only the authorization server runs. Keys that take long to make are left
-    out: with `every_algorithm` False, settings that say nothing of algorithms mean ES256 alone.
+    `with_resource` False only the authorization server runs. To save the time of key generation,
+    `every_algorithm` False limits servers whose settings name no algorithms to ES256.
     """
 
     def __init__(

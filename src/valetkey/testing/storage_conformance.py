@@ -1,4 +1,4 @@
-"""What the authorization server's stores must do on every engine: meaning, and who won.
+"""Conformance tests of the authorization server's stores: meaning, and which caller wins.
 
 class TestStores(StorageConformance):
     @pytest.fixture
@@ -49,12 +49,12 @@ class StorageConformance:
     """
 
     def test_a_voucher_is_issued_once(self, memory: Memory) -> None:
-        """Replay marks rest on this: of all who issue the same string one is told True."""
+        """Exactly one concurrent caller stores a string: replay detection depends on it."""
         told = memory.contend(lambda tx, _: tx.vouchers.issue(voucher()))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
 
     def test_a_voucher_is_redeemed_once(self, memory: Memory) -> None:
-        """Of all who redeem, one is told True."""
+        """Exactly one concurrent caller redeems a voucher."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
         told = memory.contend(lambda tx, _: tx.vouchers.redeem(voucher(), NOW))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
@@ -62,7 +62,7 @@ class StorageConformance:
         assert found == replace(voucher(), redeemed_at=NOW)
 
     def test_looking_before_spending_would_be_noticed(self, memory: Memory) -> None:
-        """The suite has teeth: who looks in one transaction and spends in another wins twice."""
+        """Checks the suite itself: two callers win if reading and redeeming are separate."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
         print_ = Fingerprint("a code")
         looked = [
@@ -93,7 +93,7 @@ class StorageConformance:
         assert found.previous.fingerprint == "first"
 
     def test_a_rotation_needs_the_current_token_and_a_live_grant(self, memory: Memory) -> None:
-        """Another token, an idle one or an ended grant rotates nothing."""
+        """Another token, an expired one or an ended grant is not rotated."""
         idle = Instant(NOW + 300)
         assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x", "other"), NOW))
         assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x"), idle))
@@ -103,7 +103,7 @@ class StorageConformance:
         assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x"), NOW))
 
     def test_a_grant_is_begun_once_and_ended_once(self, memory: Memory) -> None:
-        """And its end is told to the resource servers once."""
+        """The end of a grant is reported to resource servers once."""
         told = memory.contend(lambda tx, _: tx.grants.issue(grant("gr_2")))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         told = memory.contend(lambda tx, _: tx.grants.revoke("gr_2", NOW, "tested"))
@@ -112,7 +112,7 @@ class StorageConformance:
         assert [(entry.kind, entry.id) for entry in page] == [(RevokedKind.GRANT, "gr_2")]
 
     def test_a_grants_standing_is_that_of_all_behind_it(self, memory: Memory) -> None:
-        """Client, user, session and the grant itself, in one look."""
+        """One query reads client, user, session and grant."""
 
         def bound(tx: Transaction) -> None:
             tx.grants.issue(replace(grant("gr_3"), session_id="se_1"))
@@ -267,7 +267,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.sessions.sweep(Instant(NOW + 600), 10)) == 1
 
     def test_a_participant_is_remembered_while_the_session_lives(self, memory: Memory) -> None:
-        """Once, however often it is told; never again after the end; swept with the session."""
+        """Added once, never after the session's end, deleted with the session."""
         told = memory.contend(lambda tx, _: tx.participants.add("se_1", "printer", NOW))
         assert told == [True] * THREADS
         assert list(memory.read(lambda tx: tx.participants.of("se_1"))) == ["printer"]
@@ -278,7 +278,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.participants.sweep(Instant(NOW + 600), 10)) == 1
 
     def test_nobody_is_told_of_a_session_unseen_by_who_ends_it(self, memory: Memory) -> None:
-        """Either the client is among those that hear of the end, or it was never told."""
+        """A participant is either notified of the session's end or was never added."""
 
         def work(tx: Transaction, number: int) -> tuple[str, ...] | bool:
             if number % 2:
@@ -344,7 +344,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.decisions.sweep(LATER, 10)) == len(kept)
 
     def test_an_event_is_written_with_its_change_or_not_at_all(self, memory: Memory) -> None:
-        """What raises leaves no event either."""
+        """A transaction that raises leaves no event."""
 
         def change(tx: Transaction) -> None:
             tx.events.add(ClientEnabled("printer"), NOW)

@@ -1,4 +1,4 @@
-"""What the storage conformance suite tells its stories about: a client, a person, a grant."""
+"""Test data of the storage conformance suite: a client, a user, a grant."""
 
 import asyncio
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def session(session_id: str = "se_1", uid: int = 1001) -> Session:
 
 
 def grant(grant_id: str = "gr_1", uid: int = 1001) -> Grant:
-    """What she lets the client do, with a refresh token."""
+    """Return a grant of the user to the client, with a refresh token."""
     return Grant(
         id=grant_id,
         client_id="printer",
@@ -115,7 +115,7 @@ class Memory:
         return asyncio.run(self.store.read(work))
 
     def contend(self, work: Callable[[Transaction, int], T]) -> list[T]:
-        """What sixteen threads are told that do the same at the same moment."""
+        """Run the same work on sixteen threads at once. Return the results."""
         start = Barrier(THREADS)
 
         def begin(number: int) -> T:

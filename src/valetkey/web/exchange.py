@@ -179,7 +179,7 @@ def html_response(body: bytes, status: int, csp: str, headers: Pairs = ()) -> Re
 
 
 class Interrupt(Exception):
-    """Raised to answer a request at once with `response`, instead of what it asked for."""
+    """Raised to end a request at once with `response`."""
 
     def __init__(self, response: Response) -> None:
         """Answer with this response."""

@@ -85,7 +85,10 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
 
 
 def _unknown(tx: Transaction, claim: DeclaredClaim, default_api: str) -> Iterator[MetadataError]:
-    """What a claim refers to and does not exist would be missing silently from every token."""
+    """Return an error for each reference to something that does not exist.
+
+    Otherwise the claim would be missing from every token without an error.
+    """
     kind, _, argument = claim.source.partition(":")
     if kind == Source.ATTRIBUTE:
         names = [each.name for each in tx.declarations.attributes()]

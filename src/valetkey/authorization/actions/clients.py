@@ -111,9 +111,9 @@ class Registrar:
     def change(
         self, tx: Transaction, client: Client, metadata: ClientMetadata, now: Instant
     ) -> Client | Faults:
-        """The client as it is now, or everything that is wrong with the change.
+        """Change the client. Return the new record, or every error.
 
-        What did not change is not written, and no event says that it did.
+        If nothing differs, nothing is written and no event is recorded.
         """
         if faults := self._rules(tx, metadata, client.scope).faults(metadata):
             return faults
@@ -149,9 +149,9 @@ class Registrar:
     def _rules(
         self, tx: Transaction, metadata: ClientMetadata, had: Scope = NO_SCOPE
     ) -> ClientRules:
-        """The rules, with the machine scopes of declared APIs that this client may have.
+        """Return the rules, with the machine scopes of APIs that this client may have.
 
-        Operators give them; whoever else changes the client keeps them.
+        Only operators assign them; changes by others keep them.
         """
         may = metadata.scopes if self.door in OPERATORS_DOORS else had.names
         known = frozenset(self.rules.scopes)
@@ -166,7 +166,7 @@ class Registrar:
         )
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
-        """Why a client that nobody looked at may not be called so, beside the one that it is."""
+        """Return why an unverified client may not have this name; `but` is the client itself."""
         if self.door not in UNSEEN_DOORS or not alike(name, tx.clients.verified_names(but)):
             return ()
         return (MetadataError("name", "another one: a verified app is called so"),)
@@ -229,9 +229,9 @@ class Registrar:
         *,
         because: RemovedBecause,
     ) -> None:
-        """Switch it off for ever and end everything it holds.
+        """Disable the client for ever and end everything issued to it.
 
-        Its rows are deleted a while later: what is under way at this moment may still write some.
+        Its rows are deleted later: requests in progress may still write some.
         """
         tx.clients.change(replace(client, disabled_at=now, changed_at=now))
         end_all_of_client(tx, client.id, now, "client_removed")
@@ -281,7 +281,7 @@ class Registrar:
 
 
 def metadata_of(client: Client) -> ClientMetadata:
-    """What would register the client as it is; change a field of it and pass it to `change`."""
+    """Return the metadata of this client; change a field and pass it to `change`."""
     values = {field.name: field.chosen(client) for field in FIELDS.values() if not field.part}
     values["key_set"] = as_document(client.key_set, client.openid.encryption_keys)
     return ClientMetadata(openid=client.openid, **values)
@@ -322,7 +322,7 @@ def _told(value: object) -> str:
 
 
 def secret_faults(secret: Secret | None) -> Faults:
-    """What is wrong with a secret that somebody chose."""
+    """Return the errors of a secret chosen by a caller."""
     if secret is None:
         return ()
     text = secret.reveal()

@@ -1,4 +1,4 @@
-"""Consents that users give: stored so that they need not be asked again."""
+"""Stored consents of users, so that the consent page is not shown for them again."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -17,10 +17,10 @@ def remember_consent(
     asked: Scope,
     asked_claims: Collection[str] = (),
 ) -> str:
-    """Store what the user allowed just now, of what was asked; return the id of the consent.
+    """Store what the user allowed, out of what was requested. Return the id of the consent.
 
-    What was asked for and not ticked is no longer allowed. What was allowed to an app that looked
-    different is asked again.
+    Requested permissions that were not selected are no longer allowed. What was allowed to an app
+    with another name or logo must be confirmed again.
     """
     scope, claims = given.scope, given.claims
     if before is not None and before.appearance == given.appearance:

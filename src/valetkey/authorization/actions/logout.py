@@ -1,4 +1,4 @@
-"""Signing out: the session ends, and every app that was told of it hears so."""
+"""Sign-out: end the session and notify every app that was signed in to by it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class SignOut:
     tell: Tell
 
     async def end(self, session: Session, now: Instant) -> Sequence[str]:
-        """End it and tell its apps. What comes back are the addresses that only frames can tell.
+        """End the session and notify its apps. Return the URLs for front-channel logout.
 
-        Whoever comes second tells nobody again, and gets the same addresses.
+        A second caller notifies nobody again, and gets the same URLs.
         """
 
         def end_and_lease(tx: Transaction) -> tuple[Sequence[Delivery], Sequence[str]]:
@@ -41,9 +41,9 @@ class SignOut:
         return frames
 
     async def end_elsewhere(self, by: Session, now: Instant, *, only: str = "") -> int:
-        """End the other sessions of whose session `by` is, or `only` that one; how many ended.
+        """End the other sessions of the user of session `by`, or `only` one. Return their number.
 
-        Their apps are told. Nothing happens where `by` itself has ended meanwhile.
+        Their apps are notified. Does nothing if `by` has ended.
         """
 
         def end_others(tx: Transaction) -> tuple[int, Sequence[Delivery]]:

@@ -36,9 +36,9 @@ Changes = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller of an API wants, and the token that may open it. Never printed.
+    """A request to the records API, with the token that authorizes it. Never printed.
 
-    A change is made only to the record that was `expected`, where one is named.
+    A change applies only to the `expected` version of the record, if one is given.
     """
 
     access_token: str
@@ -57,7 +57,7 @@ class Rejected:
 
     @property
     def refusal(self) -> Refusal:
-        """The same in one sentence."""
+        """Return the errors as one refusal."""
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             "the record cannot be changed like this",
@@ -68,7 +68,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class ClientChanges:
-    """What a client may change about itself."""
+    """The fields that a client may change about itself."""
 
     redirect_uri: str | msgspec.UnsetType = msgspec.UNSET
     redirect_uris: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -77,7 +77,7 @@ class ClientChanges:
 
 @dataclass(frozen=True, slots=True)
 class AccountChanges:
-    """What an app may change about its user's account; "" and {} for what it shall not say."""
+    """The fields that an app may change about its user's account; "" and {} are cleared."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     given_name: str | msgspec.UnsetType = msgspec.UNSET
@@ -95,7 +95,7 @@ class AccountChanges:
     address: dict[AddressPart, str] | msgspec.UnsetType = msgspec.UNSET
 
     def claims(self, before: StandardClaims, *, whole: bool) -> StandardClaims:
-        """The claims after it; `whole` says that what it does not name is taken away."""
+        """Return the changed claims; `whole` removes claims that are not named."""
         after = StandardClaims.NOTHING if whole else before
         said = {name: getattr(self, name) for name in TEXTS}
         after = replace(after, **{n: text for n, text in said.items() if text is not msgspec.UNSET})
@@ -116,7 +116,7 @@ class Records:
     def answer(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
-        """What was asked for, if the token's scope covers it."""
+        """Run the operation and return its result, if the token's scope allows it."""
         act = _ACTS.get((wanted.object, wanted.verb))
         if act is None:
             return Refusal(
@@ -206,7 +206,7 @@ class Records:
     def list_authorizations(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
-        """What the user lets clients do."""
+        """List the user's grants."""
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
         names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
         apis = tx.apis.of_scopes(scope for grant in grants for scope in grant.scope)
@@ -216,7 +216,7 @@ class Records:
     def read_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
-        """One of these."""
+        """Return one grant."""
         found = tx.grants.find(wanted.id)
         if found is None or found.grant.uid != read.uid or found.standing.ended(now):
             return _gone()
@@ -227,7 +227,7 @@ class Records:
     def delete_authorization(
         self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
     ) -> Said | Refusal | Rejected:
-        """End one of these; the client is asked about again next time."""
+        """End one grant, and require consent next time."""
         if read.uid is None or not withdraw(tx, Uid(read.uid), wanted.id, now):
             return _gone()
         return {"record": None}
@@ -263,7 +263,7 @@ def client_record(client: Client) -> Record:
 
 
 def authorization_record(grant: Grant, client_name: str, apis: Sequence[Api]) -> Record:
-    """What a user let a client do, as the API shows it; `apis` include those of its scopes."""
+    """Return the API's representation of a grant; `apis` contains those of its scopes."""
     owners = {unqualified(name)[0] for name in grant.scope}
     return {
         "id": grant.id,

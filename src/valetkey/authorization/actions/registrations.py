@@ -48,7 +48,7 @@ _NEW = ClientMetadata(name="")
 
 @dataclass(frozen=True, slots=True)
 class FreshRegistration:
-    """What chance gives a new registration, drawn outside any transaction."""
+    """The random values of a new registration, generated outside any transaction."""
 
     client_id: str
     secret: Secret
@@ -57,7 +57,7 @@ class FreshRegistration:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registration as it is stored now; `secret` was made just now, and is told this once."""
+    """A stored registration; `secret` is a new secret, returned this once."""
 
     client: Client
     secret: Secret | None
@@ -65,7 +65,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class SelfRegistrar:
-    """Keeps registrations that nobody has looked at. Its methods run inside a transaction."""
+    """Dynamic client registration (RFC 7591, 7592). Methods run inside a transaction."""
 
     registrar: Registrar
     rules: SelfRules
@@ -73,11 +73,11 @@ class SelfRegistrar:
 
     @property
     def fingerprints(self) -> FingerprintKey:
-        """What tokens are known by."""
+        """Return the key of the tokens' fingerprints."""
         return self.registrar.fingerprints
 
     def read(self, said: Mapping[str, object], before: Client | None = None) -> ClientMetadata:
-        """What is to be registered, in place of `before`; Refused if it may not be."""
+        """Validate the metadata that replaces `before`. Raises Refused."""
         if before is None:
             metadata = self.rules.read(said, _NEW)
         else:
@@ -88,10 +88,10 @@ class SelfRegistrar:
         return metadata
 
     def without_apis(self, tx: Transaction, said: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the members, less the names in `scope` that APIs declare.
+        """Return the members without the names in `scope` that APIs declare.
 
-        A registration has no scopes of APIs: each API says which clients may ask for it. MCP
-        clients register with the scopes of the API all the same.
+        A registration has no scopes of APIs: each API lists the clients that may request it. MCP
+        clients send the API's scopes nevertheless.
         """
         scope = said.get("scope")
         if not isinstance(scope, str):
@@ -152,7 +152,7 @@ class SelfRegistrar:
         fresh: FreshRegistration,
         now: Instant,
     ) -> Registered:
-        """The client as it is now: what is not said becomes what it is by default."""
+        """Replace the registration (RFC 7592 section 2.2): omitted fields get their defaults."""
         self._check_identity(client, said, now)
         metadata = self.read(said, client)
         changed = self.registrar.change(tx, client, metadata, now)
@@ -176,11 +176,14 @@ class SelfRegistrar:
 
     @property
     def sweeps(self) -> tuple[Callable[[Transaction, Instant], int], ...]:
-        """What is to be done about them every now and then."""
+        """Return the periodic maintenance jobs."""
         return (self.sweep_idle, self.sweep_removed)
 
     def sweep_idle(self, tx: Transaction, now: Instant) -> int:
-        """Remove some that nobody used for so long; how many were looked at."""
+        """Delete registrations without any use for the configured time.
+
+        Return how many were checked.
+        """
         before = Instant(now - self.unused_lifetime)
         found = tx.registrations.idle(before, _BATCH)
         if found:
@@ -254,7 +257,7 @@ class Uses:
 def invite(
     tx: Transaction, key: FingerprintKey, token: Secret, invitation: Invitation, now: Instant
 ) -> None:
-    """Let whoever holds the token register applications."""
+    """Create an initial access token."""
     tx.invitations.issue(invitation_print(key, token.reveal()), invitation)
     tx.events.add(InvitationIssued(invitation.id, invitation.uses_left), now)
 
@@ -283,12 +286,15 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
 
 
 def invitation_print(key: FingerprintKey, token: str) -> Fingerprint:
-    """What an initial access token is known by."""
+    """Return the fingerprint under which an initial access token is stored."""
     return key.of("invitation", token)
 
 
 def refuse_token(check: str, expected: str) -> NoReturn:
-    """Raise Refused for a token that is missing, wrong, spent or over, and do not say which."""
+    """Raise Refused for an initial access token that is missing, wrong, used or expired.
+
+    The response does not tell these apart.
+    """
     raise Refused(
         Refusal(
             ErrorCode.INVALID_TOKEN,

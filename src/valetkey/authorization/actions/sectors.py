@@ -19,12 +19,12 @@ _NOT_LISTED = MetadataError(
 
 @dataclass(frozen=True, slots=True)
 class Sectors:
-    """Asks the site. Whether the address may be asked at all is judged before."""
+    """Fetch sector identifier documents. The caller has checked that the URL may be fetched."""
 
     door: OutboundHttp
 
     async def faults(self, metadata: ClientMetadata) -> tuple[MetadataError, ...]:
-        """What is wrong with its sector; empty also for a client that names none."""
+        """Return the errors of the client's sector identifier; nothing for a client without one."""
         uri = metadata.openid.sector_identifier_uri
         if not uri:
             return ()

@@ -33,7 +33,7 @@ Faults = tuple[MetadataError, ...]
 
 @dataclass(frozen=True, slots=True)
 class UserRecord:
-    """Everything about an account that somebody chooses, unchecked."""
+    """The fields of an account that are chosen by somebody, unchecked."""
 
     username: str
     email: str
@@ -42,7 +42,7 @@ class UserRecord:
     claims: StandardClaims = StandardClaims.NOTHING
 
     def faults(self) -> Faults:
-        """Everything that is wrong, all at once."""
+        """Return every error."""
         found: list[MetadataError] = []
         username = fold(self.username)
         names = (self.username, username)
@@ -140,7 +140,7 @@ class Accounts:
         return wanted
 
     def name_faults(self, username: str) -> Faults:
-        """What is wrong with a new username beyond its letters: it is reserved, or like an id."""
+        """Return the errors of a new username beyond its characters: reserved, or like an id."""
         detail = username_fault(username, self.reserved)
         return (MetadataError("username", detail),) if detail else ()
 
@@ -169,9 +169,9 @@ class Accounts:
     def set_password(
         self, tx: Transaction, user: User, data: str, now: Instant, *, keep: str = ""
     ) -> None:
-        """Give it another password, of which `data` is the hash; sessions and grants end.
+        """Set the password, whose hash is `data`; sessions and grants end.
 
-        Remembered devices are forgotten. The session with the id `keep` goes on.
+        Remembered devices are forgotten. The session with the id `keep` continues.
         """
         tx.users.hold_alone(user.uid)
         tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), data, now)
@@ -232,7 +232,7 @@ def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:
 
 
 def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
-    """End what a user let a client do with one grant, and ask again next time.
+    """End one grant of a user, and require consent next time.
 
     False if there is no such live grant of this user.
     """

@@ -55,7 +55,7 @@ SCHEMA = "valetkey.authorization.storage.schema"
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """What every part of the server, and every command, stands on. Close the store's engine."""
+    """What every part of the server, and every command, is built on. Close the store's engine."""
 
     settings: Settings
     runtime: Runtime
@@ -79,15 +79,15 @@ class Foundation:
 
     @property
     def own_scope(self) -> Scope:
-        """What clients do with tokens of their own: the scopes that have no sentence.
+        """Return the scopes that clients use with tokens of their own: those without a description.
 
-        What nobody can read, nobody can be asked for.
+        Users cannot be asked for a permission without a description.
         """
         return CLIENT_SCOPE | Scope(tuple(name for name, said in self.scopes.items() if not said))
 
     @property
     def asked_of_people(self) -> Mapping[str, str]:
-        """All other scopes, with their sentences."""
+        """Return all other scopes with their descriptions."""
         own = self.own_scope
         return {name: said for name, said in self.scopes.items() if name not in own}
 
@@ -144,9 +144,9 @@ class Foundation:
         return SharedSecrets(self.keyring.sealer)
 
     def self_registrar(self) -> SelfRegistrar:
-        """The keeper of applications that register themselves.
+        """Return the registrar of dynamically registered clients.
 
-        Raises Mistake where the settings give them a scope that nobody can be asked for.
+        Raises Mistake if the settings give them a scope that users cannot be asked for.
         """
         settings = self.settings.registration
         for name in settings.scopes:
@@ -167,18 +167,18 @@ class Foundation:
 
     @property
     def removal(self) -> Removal:
-        """Who removes accounts."""
+        """Return the account removal."""
         return Removal(self.outbox, self.settings.accounts.deletion_grace)
 
     @property
     def roles(self) -> Roles:
-        """Who may look after this server."""
+        """Return the role assignments."""
         return Roles(self.notices)
 
     def portal(self) -> Portal:
-        """The keeper of apps that developers register.
+        """Return the registrar of developers' apps.
 
-        Raises Mistake where the settings let them ask for a scope that nobody can be asked for.
+        Raises Mistake if the settings let them request a scope that users cannot be asked for.
         """
         settings = self.settings.portal
         for name in settings.scopes:
@@ -194,7 +194,7 @@ class Foundation:
 
     @property
     def services(self) -> Services:
-        """What operations of administration act with."""
+        """Return what the administrative operations are run with."""
         return Services(
             self.settings,
             self.store,
@@ -218,7 +218,7 @@ class Foundation:
 
     @property
     def notices(self) -> Notices:
-        """What tells people of what concerns their account's safety."""
+        """Return the security notices that users get by email."""
         return Notices(self.issuer, self.outbox)
 
     @property
@@ -228,18 +228,18 @@ class Foundation:
 
     @property
     def people_invitations(self) -> Invitations:
-        """Who may make an account by invitation."""
+        """Return the invitations to create an account."""
         return Invitations(self.links, self.outbox)
 
     @property
     def outbox(self) -> MailOutbox:
-        """Where letters to people are handed in."""
+        """Return the email queue."""
         return MailOutbox(self.settings.mail, self.keyring, self.runtime.random)
 
     async def require_own_keyring(self) -> None:
-        """Raise Mistake unless this is the keyring that the database began with.
+        """Raise Mistake unless this is the keyring that the database was created with.
 
-        With another one every secret and every session in it would be dead, quietly.
+        With another keyring every stored secret and session would be invalid.
         """
         print_ = from_base64url(self.keyring.fingerprint_key.of("keyring", "mark")) or b""
         mark = int.from_bytes(print_[:7], "big")
@@ -283,12 +283,12 @@ def check_grant_types(settings: Settings) -> None:
 def lay_foundation(
     settings: Settings, runtime: Runtime, scopes: Mapping[str, str], *, begins: bool = True
 ) -> Foundation:
-    """Open keyring and database; `scopes` are the sentences of all that the API asks for.
+    """Open keyring and database; `scopes` maps the scopes of all APIs to their descriptions.
 
-    What clients have of their own has the sentence "". A keyring and a SQLite file that are not
-    there are made only where this `begins` an installation.
+    The description of a client's own scopes is "". A missing keyring or SQLite file is created only
+    if this `begins` an installation.
 
-    Raises Mistake where the keyring cannot be used, or where database or keyring is missing.
+    Raises Mistake if the keyring is unusable, or if database or keyring is missing.
     """
     check_grant_types(settings)
     require_file(settings, settings.authorization, begins=begins)

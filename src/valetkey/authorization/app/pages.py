@@ -98,7 +98,7 @@ from valetkey.web.router import Body, Route
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What several areas of pages are built with."""
+    """The dependencies that several groups of pages share."""
 
     foundation: Foundation
     server: Server
@@ -156,7 +156,7 @@ class Site:
 
     @property
     def federation(self) -> Federation:
-        """What the pages about upstream providers share."""
+        """Return what the pages about upstream providers share."""
         keyring, settings = self.foundation.keyring, self.foundation.settings
         return Federation(
             self.server,

@@ -51,7 +51,7 @@ class AdministrationCookie:
 
 
 def fresh_entry(random: Callable[[int], bytes]) -> Secret:
-    """Draw the cookie for a sign-in to the administration."""
+    """Generate the cookie of a sign-in to the administration."""
     return fresh_secret(Prefix.ADMINISTRATION, random)
 
 

@@ -11,7 +11,7 @@ KEPT = days(1)
 
 
 def enqueue(tx: Transaction, session: Session, now: Instant) -> None:
-    """Queue a logout token for each app that was told of the session.
+    """Queue a logout token for each app that the session signed in to.
 
     Only the transaction that ended the session may call this.
     """

@@ -61,7 +61,7 @@ class Browsers:
         check_csrf_token(expected, form.all("csrf") if browser else ())
 
     def check_origin(self, request: Request) -> None:
-        """Raise Refused (forbidden) for a request that its browser says came from another site."""
+        """Raise Refused (forbidden) for a request that the browser marks as cross-site."""
         check_origin(request.headers, origin(self.issuer))
 
     async def signed_in(self, request: Request) -> SignedIn | None:

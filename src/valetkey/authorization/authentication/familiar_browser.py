@@ -1,8 +1,8 @@
 """Familiar browsers: those in which a user signed in to the account before.
 
-Attackers elsewhere use up the account's shared attempts; a familiar browser has its own few, so
-that strangers cannot lock users out. The cookie has no other effect: it gives no access, and as
-many attempts as one stranger has.
+Attackers use up the attempts that an account shares among all browsers; a familiar browser has a
+few of its own, so that attackers cannot lock users out. The cookie gives no access, and no more
+attempts than an unknown browser has.
 """
 
 import re

@@ -68,7 +68,7 @@ class SignedIn(Struct, frozen=True):
 
 
 class Present(Struct, frozen=True):
-    """The signed-in user, their consent for one client, and whether it was told of the session."""
+    """The signed-in user, their consent for one client, and whether it is a participant."""
 
     signed_in: SignedIn
     consent: Consent | None
@@ -85,7 +85,7 @@ class NewSession:
 
     @staticmethod
     def fresh(user_agent: str, random: Callable[[int], bytes]) -> "NewSession":
-        """Draw a session for a browser with this User-Agent."""
+        """Generate a session for a browser with this User-Agent."""
         shown = "".join(c for c in user_agent[:_LONGEST_AGENT] if c.isascii() and c.isprintable())
         return NewSession(fresh_id("se", random), fresh_secret(Prefix.SESSION, random), shown)
 
@@ -98,9 +98,9 @@ def find_present(
     settings: SessionSettings,
     now: Instant,
 ) -> Present | None:
-    """Return the user of this cookie: the session is live, the account enabled.
+    """Return the user of this cookie, if the session is live and the account enabled.
 
-    Includes the user's consent for the client; a `client_id` of "" asks about none.
+    Includes the user's consent for the client; a `client_id` of "" reads none.
     """
     if not well_formed(Prefix.SESSION, cookie):
         return None
@@ -123,9 +123,9 @@ def find_still_signed_in(
 
 
 def find_unended(tx: Transaction, cookie: str, key: FingerprintKey, now: Instant) -> Session | None:
-    """Return the unended session of this cookie, also if it was idle for too long.
+    """Return the session of this cookie unless it has ended, including an idle one.
 
-    An idle session gives no access, but apps that were told of it still need its logout.
+    An idle session gives no access, but its apps still need a logout notification.
     """
     if not well_formed(Prefix.SESSION, cookie):
         return None
@@ -152,8 +152,8 @@ def sign_in(
     `methods` are the authentication methods just used, named as in RFC 8176 (`Method`). `device_id`
     is the remembered device that replaced the second factor.
 
-    A live session of this user continues under the new cookie: apps that were told of it see one
-    user who signed in again. Another user's session ends first.
+    A live session of this user continues under the new cookie: its apps see a user who
+    authenticated again. Another user's session ends first.
     """
     old = find_unended(tx, cookie, key, now)
     if (

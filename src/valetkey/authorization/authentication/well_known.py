@@ -1,6 +1,6 @@
-"""Reject common passwords: those most often found in data breaches.
+"""Reject common passwords: those most frequent in data breaches.
 
-The list is a file of hashes beside this module, made by docs/well_known_passwords.py; no service is
+The list is a file of hashes in this package, made by docs/well_known_passwords.py; no service is
 called.
 """
 

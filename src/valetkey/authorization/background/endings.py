@@ -35,7 +35,7 @@ def _page(at: Instant, after: str, tx: Transaction) -> EndingPage:
 
 @dataclass(frozen=True, slots=True)
 class EndingNotes:
-    """Keep the file beside the keyring up to date while the server runs."""
+    """Keep the file of endings beside the keyring up to date while the server runs."""
 
     store: Store
     file: Path

@@ -146,8 +146,8 @@ class Upkeep:
 def sweep_events(tx: Transaction, keep: Retention, limit: int) -> int:
     """Delete at most `limit` events past their retention, and blocks of the chain without events.
 
-    Time is that of the newest block, which states the retention: verification accepts that an
-    event is missing only where a signed block says so.
+    The age is judged at the time of the newest block, which states the retention: verification
+    accepts a missing event only if a signed block allows it.
     """
     newest = tx.audit_chain.newest()
     if newest is None or newest.keep != keep.encode():

@@ -199,7 +199,7 @@ class WebhookDelivery:
 
 
 async def read_wanted(store: Store, wanted: WantedEvents) -> None:
-    """Read for which events there are webhooks; "" stands for every event."""
+    """Read the names of events that have webhooks; "" stands for every event."""
     webhooks = await store.read(lambda tx: tx.webhooks.all())
     wanted.names = frozenset(
         name for each in webhooks if each.disabled_at is None for name in (each.events or ("",))

@@ -1,1 +1,1 @@
-"""How a client proves who it is: one method per file."""
+"""Client authentication (RFC 6749 section 2.3): one method per file."""

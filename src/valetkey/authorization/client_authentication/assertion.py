@@ -1,4 +1,4 @@
-"""What both kinds of signed assertion have in common (RFC 7521 section 4.2, RFC 7523 section 3)."""
+"""The rules common to both kinds of signed assertion (RFC 7521 section 4.2, RFC 7523 section 3)."""
 
 from collections.abc import Callable
 from typing import cast
@@ -28,18 +28,18 @@ _PARTS = 3
 
 
 def is_shown(presented: Presented) -> bool:
-    """Whether the request carries an assertion, or says that it does."""
+    """Return whether the request carries an assertion or a parameter that announces one."""
     names = presented.parameters.names
     return "client_assertion" in names or "client_assertion_type" in names
 
 
 def is_shared(presented: Presented) -> bool:
-    """Whether the assertion says that a shared secret made its signature. Unverified."""
+    """Return whether the assertion is signed with a shared secret. Unverified."""
     return header_member(presented, "alg") == mac.ALGORITHM
 
 
 def header_member(presented: Presented, name: str) -> str | None:
-    """A string in the header of the assertion. Unverified: it says only where to look."""
+    """Return a string of the assertion's header. Unverified: use it only to find the key."""
     value = _member(presented, 0, name)
     return value if isinstance(value, str) else None
 

@@ -36,7 +36,7 @@ _LONGEST_ID = 200
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How many failures are answered before they are only told to wait."""
+    """The number of failures that get their own answer before requests are delayed."""
 
     of_client: Buckets
     of_place: Buckets
@@ -68,10 +68,10 @@ class ClientAuthentication:
         self._shared = shared
 
     async def authenticate(self, presented: Presented, place: str) -> Authenticated:
-        """The client that sent the request from `place`, an address prefix.
+        """Return the client that sent the request from `place`, an address prefix.
 
-        Refused with `invalid_client` in the same words whatever was wrong, `invalid_request` for
-        two proofs at once, and `slow_down` for a failure after too many others from one place.
+        Refused with `invalid_client` in the same words for every failure, `invalid_request` for two
+        methods at once, and `slow_down` for a failure after too many from one place.
         """
         now = presented.now
         recognised = [method for method in METHODS if method.recognises(presented)]
@@ -106,19 +106,19 @@ class ClientAuthentication:
         return Authenticated(client, method.name, verdict)
 
     async def authenticate_again(self, presented: Presented, place: str) -> Authenticated:
-        """The same, by the client as the database has it now: its record was outdated.
+        """Authenticate as `authenticate` does, with the client re-read from the database.
 
-        What the request spends was spent the first time.
+        A one-time assertion that was redeemed the first time is not redeemed again.
         """
         self._directory.distrust()
         return await self.authenticate(presented, place)
 
     def is_on(self, tx: Transaction, client: Client) -> bool:
-        """Whether this record of an authenticated client is valid: enabled, never disabled since.
+        """Return whether this record of an authenticated client is still valid.
 
-        False may also mean that another process disabled and enabled it within the last half
-        second, and this one had not heard of it: then `authenticate_again` gives the new record.
-        Mostly nobody changed the register since, and one look says so of everybody.
+        False if it was disabled since, or if another process disabled and enabled it within the
+        last half second: then `authenticate_again` gives the new record. Usually one comparison of
+        the clients' revision answers it for every client.
         """
         return self._directory.is_current(tx, client) or tx.clients.is_on(client)
 

@@ -25,7 +25,7 @@ _IN_BODY = "client_secret_post"
 
 
 def read_basic(header: str | None) -> Basic | None:
-    """What a Basic header carries; None without one or for another scheme.
+    """Return the content of a Basic header; None without one or for another scheme.
 
     Refused with `invalid_client` unless it is strict base64 of UTF-8 with a colon.
     """
@@ -47,7 +47,7 @@ def read_basic(header: str | None) -> Basic | None:
 
 
 def secret_purpose(client_id: str) -> str:
-    """What a client's secrets are fingerprinted for: in another client's row they are worthless."""
+    """Return the purpose of a client's secret fingerprints, which binds them to the client."""
     return f"client_secret:{client_id}"
 
 

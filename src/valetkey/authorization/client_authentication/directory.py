@@ -12,7 +12,7 @@ class ClientDirectory:
     """Clients by id. A change counts at once in the process that made it, soon in the others."""
 
     def __init__(self, store: Store) -> None:
-        """Know nobody yet."""
+        """Start with an empty cache."""
         self._store = store
         self._known: dict[str, Client] = {}
         self._changed = -1
@@ -28,7 +28,7 @@ class ClientDirectory:
         return await self.remembered(client_id) or await self.look(client_id)
 
     async def remembered(self, client_id: str) -> Client | None:
-        """The client if it was found before and nobody changed the register since."""
+        """Return the client if it is cached and no client has changed since."""
         await self.compare()
         client = self._known.get(client_id)
         metrics.CACHE.add("clients", "miss" if client is None else "hit")
@@ -47,7 +47,7 @@ class ClientDirectory:
         return client
 
     async def find_again(self, client_id: str) -> Client | None:
-        """The client as the database has it now, for whoever is about to refuse it.
+        """Re-read the client from the database; call it before refusing a client.
 
         Another process may have changed it less than a second ago.
         """
@@ -64,9 +64,9 @@ class ClientDirectory:
         self._changed = -1
 
     def is_current(self, tx: Transaction, client: Client) -> bool:
-        """Whether `client`, whom `find` gave, is what the register holds for this transaction.
+        """Return whether `client`, a result of `find`, is current for this transaction.
 
-        False says nothing: look then. Any thread may ask.
+        False means unknown: read it then. Safe to call from any thread.
         """
         # Read before the clients: they are replaced before it is.
         number = self._revision

@@ -1,4 +1,4 @@
-"""What a client authentication method is (RFC 6749 section 2.3)."""
+"""The interface of a client authentication method (RFC 6749 section 2.3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from valetkey.web.form import Form
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """What an `Authorization: Basic` header carried: decoded, and the secret as it was sent."""
+    """The decoded content of an `Authorization: Basic` header, and the secret as it was sent."""
 
     client_id: str
     client_secret: str = field(repr=False)
@@ -26,7 +26,7 @@ class Basic:
 
 
 class Presented(Struct, frozen=True):
-    """What a request shows to prove which client sent it. Holds secrets; never printed."""
+    """The parts of a request that can authenticate a client. Holds secrets; never printed."""
 
     parameters: Form
     basic: Basic | None
@@ -35,9 +35,9 @@ class Presented(Struct, frozen=True):
 
 
 class ProofInputs(Struct, frozen=True):
-    """With what a proof is judged: the client's public keys, and how its secrets are compared.
+    """What verification needs: the client's public keys, and the key of secrets' fingerprints.
 
-    `uses` hears which of them was good for it.
+    `uses` records which of the client's secrets was used.
     """
 
     keys: KeySet
@@ -56,11 +56,11 @@ class Authenticated(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to prove it.
+    """One authentication method.
 
-    `recognises` says whether a request uses this method, `claims` which client it names, and
-    `proves` judges the proof: the mark to spend (or None), or why not. Where it `needs_keys`, the
-    client's public keys are found before; no judge waits for anybody.
+    `recognises` says whether a request uses this method, `claims` returns the client id that it
+    names, and `proves` verifies it: the mark to redeem (or None), or the refusal. If it
+    `needs_keys`, the client's public keys are fetched before; `proves` never waits.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Method:
 
 
 def not_proven(check: str, expected: str = "", received: str = "") -> Refusal:
-    """The one answer to every client that did not prove who it is: it tells nothing else."""
+    """Return the refusal of every client that failed to authenticate; it reveals no reason."""
     return Refusal(
         ErrorCode.INVALID_CLIENT,
         "the client is unknown, or did not prove that it is this client",

@@ -15,9 +15,9 @@ _MOST = 10_000
 
 
 class SecretUses:
-    """Costs an authentication one look into a dictionary; the database hears of it later.
+    """Last use of client secrets, collected in memory and written later.
 
-    What was noted and not yet written is lost with the process.
+    Uses not yet written are lost when the process ends.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class SecretUses:
             raise
 
     async def keep(self, store: Store) -> None:
-        """Write every half a minute, for ever."""
+        """Write the collected uses every 30 seconds until cancelled."""
         while True:
             await asyncio.sleep(_WRITE_EVERY)
             await self.flush(store)

@@ -42,7 +42,7 @@ class MailDelivery:
     runtime: Runtime
 
     async def deliver(self) -> None:
-        """Send what is due, from any process, and look again every second."""
+        """Send due emails, in any number of processes, checking every second."""
         while True:
             while await self.deliver_some():
                 pass
@@ -120,5 +120,5 @@ def _sent(tx: Transaction, mail: QueuedEmail, now: Instant) -> None:
 
 
 def pause(attempts: int) -> Lifetime:
-    """How long to wait after so many attempts, at least one."""
+    """Return how long to wait after this number of attempts, at least one."""
     return PAUSES[min(attempts, len(PAUSES)) - 1]

@@ -60,7 +60,7 @@ class Links:
         tx.vouchers.issue(Voucher(kind, print_, "", "", sealed, until))
 
     def find(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Found | None:
-        """What this link speaks of; None for one that is used, expired, or was never made."""
+        """Return the record of this link; None if it is used, expired or unknown."""
         if not well_formed(Prefix.LINK, text):
             return None
         print_ = self._print(kind, text)
@@ -73,7 +73,7 @@ class Links:
         return Found(voucher, msgspec.json.decode(plain, type=dict[str, str]))
 
     def redeem(self, tx: Transaction, found: Found, now: Instant) -> bool:
-        """Use it up. Of all who try, exactly one is told True."""
+        """Redeem the link. Exactly one of several concurrent callers gets True."""
         return tx.vouchers.redeem(found.voucher, now)
 
     def _print(self, kind: VoucherKind, text: str) -> Fingerprint:

@@ -19,7 +19,7 @@ UNDO_LIFETIME = days(7)
 
 
 class WayIn(StrEnum):
-    """What people add to their account to sign in with."""
+    """A sign-in method that users can add to their account."""
 
     PASSKEY = "passkey"
     AUTHENTICATOR = "authenticator"
@@ -41,17 +41,16 @@ class Notices:
     outbox: MailOutbox
 
     def password_changed(self, tx: Transaction, user: User, now: Instant) -> None:
-        """Their password is another one now."""
+        """Notify the user that the password was changed."""
         forgotten = f"{self.issuer}/account/forgotten"
         self._tell(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
 
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
-        """Tell the old address, with a link that gives it the account back for a week.
+        """Notify the old address, with a link that restores it for a week.
 
-        The same if the address stays and only stops counting as verified: otherwise the next
-        change would be told to nobody. While such a link is good, a further change is told
-        without one: the first address that was proven stays the one that can have the account
-        back.
+        Also if the address stays and is only no longer verified: otherwise the next change would
+        notify nobody. While such a link is valid, a further change is announced without one, so
+        that the first verified address remains the one that can restore the account.
         """
         if before.email_verified_at is None or not self.outbox.is_on:
             return
@@ -69,14 +68,14 @@ class Notices:
         self._tell(tx, before, EmailKind.EMAIL_CHANGED, values, now)
 
     def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
-        """Tell the address if somebody else marked it as verified."""
+        """Notify the address if somebody else marked it as verified."""
         if not said_by(tx, user):
             return
         forgotten = f"{self.issuer}/account/forgotten"
         self._tell(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
 
     def factors_reset(self, tx: Transaction, user: User, now: Instant) -> None:
-        """Tell that passkeys, authenticator app and recovery codes were taken away."""
+        """Notify the user that passkeys, authenticator app and recovery codes were removed."""
         values = {"username": user.username, "security": f"{self.issuer}/account/security"}
         self._write(tx, user, EmailKind.FACTORS_RESET, values, now)
 
@@ -86,7 +85,7 @@ class Notices:
         self._write(tx, user, EmailKind.ROLE_CHANGED, values, now)
 
     def new_device(self, tx: Transaction, user: User, user_agent: str, now: Instant) -> None:
-        """Somebody signed in to their account in a browser where nobody had."""
+        """Notify the user of a sign-in in a browser that was not used before."""
         browser, system = browser_of(user_agent)
         values = {
             "browser": browser,
@@ -97,12 +96,12 @@ class Notices:
         self._tell(tx, user, EmailKind.NEW_DEVICE, values, now)
 
     def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
-        """One of their recovery codes stood in for a second factor; so many are left."""
+        """Notify the user that a recovery code was used, and how many are left."""
         values = {"left": str(left), "security": f"{self.issuer}/account/security"}
         self._tell(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
     def way_in_added(self, tx: Transaction, user: User, way: WayIn, now: Instant) -> None:
-        """Something opens their account that did not before."""
+        """Notify the user that a sign-in method was added."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
         self._tell(tx, user, EmailKind.WAY_IN_ADDED, values, now)
 
@@ -122,7 +121,7 @@ class Notices:
 
 
 def said_by(tx: Transaction, about: User) -> Mapping[str, str]:
-    """The values by which an email says who did what it tells: nothing where they did it.
+    """Return the values that say in an email who made the change; none if its reader did.
 
     `by` is `person`, `program` or `operator`; `by_name` is the name of the first two's user.
     """

@@ -1,4 +1,4 @@
-"""Queue email in the transaction of the change that it tells of, or not at all."""
+"""Queue email in the transaction of the change that it announces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,10 @@ class MailOutbox:
 
     @property
     def is_on(self) -> bool:
-        """Whether email is sent or kept for the mailbox page; features must say if it is not."""
+        """Return whether email is sent, or kept for the mailbox page.
+
+        Pages must say if neither is the case.
+        """
         return self.settings.is_on
 
     def enqueue(self, tx: Transaction, email: Email, now: Instant) -> bool:

@@ -29,9 +29,9 @@ DEVICE_CODE = "device_code"
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     """Redeem an allowed device code once; until then, tell the client to poll again.
 
-    Another client's code is unknown to this one. A code that was redeemed gives nothing again, and
-    its grant goes on: unlike an authorization code it never passes through a browser, so a second
-    use is a device that lost the response.
+    Another client's code is unknown to this one. A second use of a redeemed code is refused but
+    does not end the grant: unlike an authorization code it never passes through a browser, so a
+    second use is a device that lost the response.
     """
     text = request.the(DEVICE_CODE)
     if not well_formed(Prefix.DEVICE_CODE, text):

@@ -1,4 +1,4 @@
-"""What a grant type consists of: a name, a preparation step and one transaction."""
+"""The interface of a grant type: a name, a preparation step and one transaction."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +142,7 @@ def target(tx: Transaction, request: TokenRequest) -> Api | Refusal:
     """Return the API that a request without an earlier grant names (RFC 8707 section 2).
 
     The default API if it names none; refused with `invalid_target` unless the client may ask for
-    it. It stays as it is until the transaction ends.
+    it. It cannot change until the transaction ends.
     """
     if len(request.resources) > 1:
         return several_targets(1)
@@ -156,7 +156,7 @@ def target_among(
     """Return the API of a token from an earlier grant for `apis` (RFC 8707 section 2.2).
 
     The one that the request names, or the first for which anything was granted; refused with
-    `invalid_target` for others and for those that ended meanwhile.
+    `invalid_target` for others and for those that ended since.
     """
     live = request.apis.granted(tx, apis, request.client)
     return choose(request.resources, issuable(live, granted, request.apis.default))

@@ -44,7 +44,7 @@ from valetkey.kernel.secret import Fingerprint, Secret, same
 
 
 class _Wanted(Struct, frozen=True):
-    """What the access token is for, and its scope."""
+    """The API and the scope of the new access token."""
 
     api: Api
     scope: Scope

@@ -2,8 +2,8 @@
 
 A client exchanges its own access tokens, and those of the clients that its registration lists. The
 new token belongs to the grant of the token presented, ends with it, and never has more scope or a
-later expiry. With an actor token the new token says who acts for the user (delegation); without,
-it says no more than the one presented (impersonation).
+later expiry. With an actor token the new token names the actor (delegation); without one it does
+not (impersonation).
 """
 
 from dataclasses import replace
@@ -141,7 +141,7 @@ def _actors(
 def _target(tx: Transaction, request: TokenRequest, audience: str) -> Api | Refusal:
     """Return the API of the token presented: `resource` and `audience` may name no other.
 
-    A scope of one API says nothing about another. Refused if the client may not ask for it.
+    Scopes of one API mean nothing to another. Refused if the client may not ask for it.
     """
     named = [*request.resources, request.parameters.get("audience") or audience]
     if any(canonical(each) != canonical(audience) for each in named):

@@ -1,1 +1,1 @@
-"""What all pages and emails share: base templates, brand, theme, styles, languages, rendering."""
+"""Shared by all pages and emails: base templates, brand, theme, styles, languages, rendering."""

@@ -57,7 +57,7 @@ def check_accent(accent: str) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """How far apart two `#rrggbb` colours are, from 1 to 21."""
+    """Return the contrast ratio of two `#rrggbb` colours, from 1 to 21 (WCAG 2)."""
     return _contrast(_parse(one), _parse(other))
 
 

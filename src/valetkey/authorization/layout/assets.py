@@ -44,7 +44,7 @@ _STYLES = (
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file to serve at `path`, to anyone, for ever."""
+    """A file served at `path` to everyone, cacheable without limit."""
 
     path: str
     content_type: str
@@ -54,7 +54,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """Everything the pages of one brand refer to."""
+    """The files that the pages of one brand refer to."""
 
     style: Asset
     icon: Asset
@@ -65,7 +65,7 @@ class Assets:
     logo: Asset | None = None
 
     def __iter__(self) -> Iterator[Asset]:
-        """Each of them, to be routed."""
+        """Iterate over the files, for routing."""
         more = (asset for asset in (self.theme, self.logo) if asset is not None)
         return iter((self.style, self.icon, *self.scripts.values(), *more))
 

@@ -1,4 +1,4 @@
-"""What the operator can say about the looks of the pages: a name, a logo, a colour, a theme."""
+"""The brand of the pages: name, logo, accent colour and theme, set by the operator."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from valetkey.authorization.layout.theme import Theme
 
 @dataclass(frozen=True, slots=True)
 class Brand:
-    """Whose pages these are. An address is `https` or a path of this server; empty for none.
+    """A brand. URLs are `https` or a path of this server; empty for none.
 
     The logo is shown only if `logo_url` is a path.
 
-    A Mistake is raised for an accent that is not `#rrggbb`. Its text and its edges are computed
-    from it, so every colour gives readable pages, light and dark.
+    Raises Mistake for an accent that is not `#rrggbb`. Text and border colours are computed from
+    it, so every accent gives readable pages, light and dark.
     """
 
     name: str = "Valetkey"
@@ -26,7 +26,7 @@ class Brand:
 
     @property
     def languages(self) -> tuple[Language, ...]:
-        """Those that its pages speak."""
+        """Return the languages of its pages."""
         return LANGUAGES if self.theme is None else (*LANGUAGES, *self.theme.languages)
 
     def __post_init__(self) -> None:

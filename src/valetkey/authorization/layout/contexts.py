@@ -23,7 +23,7 @@ class When:
 
     @property
     def machine(self) -> str:
-        """As a `time` element says it: 2026-11-21T16:40:33Z."""
+        """Return it in the format of a `time` element: 2026-11-21T16:40:33Z."""
         return f"{datetime.fromtimestamp(self.at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     @property
@@ -37,11 +37,11 @@ class When:
         return self.day_in("")
 
     def exact_in(self, zone: str) -> str:
-        """To the second, as clocks in `zone` say it: 2026-11-21 17:40:33 CET; UTC for none."""
+        """Return date and time in `zone` to the second: 2026-11-21 17:40:33 CET; UTC for none."""
         return f"{datetime.fromtimestamp(self.at, _zone(zone)):%Y-%m-%d %H:%M:%S %Z}"
 
     def day_in(self, zone: str) -> str:
-        """The day alone, as calendars in `zone` say it."""
+        """Return the date in `zone`."""
         return f"{datetime.fromtimestamp(self.at, _zone(zone)):%Y-%m-%d}"
 
 
@@ -57,9 +57,9 @@ def _zone(name: str) -> tzinfo:
 
 @dataclass(frozen=True, slots=True)
 class AskingApp:
-    """A client as a visitor sees it.
+    """A client as shown to a visitor.
 
-    `domain` is the host the answer is sent to, because a name can be borrowed and a host cannot.
+    `domain` is the host the response is sent to, because a name can be copied and a host cannot.
     Links that are not `https` are left out of the page, whatever was registered.
     """
 
@@ -83,17 +83,17 @@ class SignedInPerson:
 
     @property
     def shown_name(self) -> str:
-        """What to call them."""
+        """Return the name to show."""
         return self.name or self.username
 
     @property
     def shown_account(self) -> str:
-        """What tells two people of one name apart; empty when the name already says it."""
+        """Return the username to show beside the name; "" if they are equal."""
         return self.email or (self.username if self.name else "")
 
 
 class Proof(StrEnum):
-    """How a user signed in."""
+    """The authentication methods of a sign-in."""
 
     PASSWORD = "password"
     PASSKEY = "passkey"
@@ -103,7 +103,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """One session; `browser` and `system` are "" where the user agent does not say."""
+    """One session; `browser` and `system` are "" if the User-Agent does not reveal them."""
 
     id: str
     browser: str
@@ -117,9 +117,9 @@ class SessionLine:
 
 @dataclass(frozen=True, slots=True)
 class FormPostPage:
-    """Post `fields` to the app: by itself where scripts run, by a button where they do not.
+    """Post `fields` to the app: automatically with scripts, by a button without.
 
-    Send it with a policy that names `script_nonce` and lets forms go to `action` alone.
+    Send it with a policy that names `script_nonce` and allows forms to `action` only.
     """
 
     template: ClassVar[str] = "layout/form_post.html"

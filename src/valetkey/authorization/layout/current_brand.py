@@ -1,4 +1,4 @@
-"""The brand as it is now: what the settings say, and over it what was changed since."""
+"""The current brand: the settings, overridden by what was changed since."""
 
 import asyncio
 from collections import OrderedDict
@@ -18,14 +18,14 @@ _REMEMBERED = 100
 
 
 class CurrentBrand:
-    """What every page asks. It reads the database when something changed there, never for a page.
+    """The brand of all pages, kept in memory and reloaded after a change, never per page.
 
-    A change counts within two seconds in every process, and in the one that made it as soon as it
-    says `refresh`.
+    A change takes effect within two seconds in every process, and in the process that made it when
+    it calls `refresh`.
     """
 
     def __init__(self, base: Brand) -> None:
-        """Begin with what the settings say."""
+        """Begin with the brand of the settings."""
         self._base = base
         self._changed = -1
         self._files: OrderedDict[str, Asset] = OrderedDict()

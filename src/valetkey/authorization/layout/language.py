@@ -48,10 +48,10 @@ def translations(language: Language) -> NullTranslations:
 
 
 def accepted(header: str | None) -> tuple[str, ...]:
-    """The ranges of an Accept-Language field, the most wanted first (RFC 9110 section 12.5.4).
+    """Return the ranges of an Accept-Language field, by preference (RFC 9110 section 12.5.4).
 
-    Whatever is not written as the specification says is passed over, and so is what nobody wants
-    (a quality of 0). A field of more than 1,000 characters says nothing.
+    Malformed ranges and those with a quality of 0 are ignored. A field of more than 1,000
+    characters is ignored.
     """
     if header is None or len(header) > _LONGEST:
         return ()

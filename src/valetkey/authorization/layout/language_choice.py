@@ -40,7 +40,10 @@ _HERE = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 def language_of(
     request: Request, user: User | None = None, languages: Sequence[Language] = LANGUAGES
 ) -> Language:
-    """What the app asked for, else what was chosen here, else the account's, else the browser's."""
+    """Return the language of the page.
+
+    In this order: the app's `ui_locales`, the visitor's choice, the account's, the browser's.
+    """
     for ranges in _wanted(request, user):
         found = chosen(ranges, languages)
         if found is not None:
@@ -58,10 +61,10 @@ def _wanted(request: Request, user: User | None) -> Iterator[Sequence[str]]:
 
 
 def here(request: Request) -> str:
-    """The address of this page, to come back to; "" where it cannot be one.
+    """Return the current path, for returning to it; "" if the page cannot be opened by GET.
 
-    Of its query only what our own pages put there: nothing that a request brought along of its
-    own stands on the page.
+    Of its query only what this server's pages put there: nothing that a request added appears on
+    the page.
     """
     kept = [pair for pair in request.query.split("&") if _is_ours(pair)]
     address = f"{request.path}?{'&'.join(kept)}" if kept else request.path
@@ -88,7 +91,7 @@ def asked(
 
 
 def kept_wish(request: Request, languages: Sequence[Language], *, secure: bool) -> Pairs:
-    """The same for a page that was asked for with `ui_locales` in its own address."""
+    """Keep the language of a page that was requested with `ui_locales` in its own URL."""
     said = _in_query(request)
     return asked(" ".join(said), request, languages, secure=secure) if said else ()
 
@@ -101,7 +104,7 @@ class LanguageEndpoint:
     issuer: str
 
     async def post(self, request: Request) -> Response:
-        """Keep the choice and go back; a language that we do not speak is no choice."""
+        """Store the choice and go back; an unknown language is ignored."""
         check_origin(request.headers, origin(self.issuer))
         form = read_form(request.body, opaque=("to",))
         to = form.get("to") or "/"

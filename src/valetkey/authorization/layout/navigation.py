@@ -1,4 +1,4 @@
-"""The navigation of an area: its pages in their order, and which of them is shown."""
+"""The navigation of an area: its pages in order, and the current one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ NOWHERE = Navigation()
 
 
 class Declared(Protocol):
-    """What a page declares about its place in the navigation."""
+    """A page's declared place in the navigation."""
 
     @property
     def path(self) -> str:

@@ -54,7 +54,7 @@ TREES = {"": "site", "layout/": "layout"}
 
 
 class PageContext(Protocol):
-    """A frozen dataclass whose fields are what its template may say; nothing else reaches it.
+    """A frozen dataclass whose fields are the variables of its template; there are no others.
 
     A page that needs a script names it in a class variable `scripts`: its file under
     layout/scripts. Except for passkeys, such a page must work without its script.
@@ -152,7 +152,7 @@ def own_path(url: str) -> str:
 
 
 def initial(name: str) -> str:
-    """What stands for an app without a logo: the first letter or digit of its name."""
+    """Return the placeholder of an app without a logo: the first letter or digit of its name."""
     return next((letter.upper()[0] for letter in name if letter.isalnum()), "·")
 
 
@@ -173,7 +173,7 @@ def exact(text: str) -> str:
 
 
 def _visible(value: object) -> object:
-    """What any expression of a template puts on the page."""
+    """Convert the value of a template expression to what is put on the page."""
     if isinstance(value, _Exact) or not isinstance(value, str):
         return value
     return value.translate(_UNSEEN)
@@ -191,7 +191,7 @@ def loader_of(theme: Theme | None) -> BaseLoader:
 
 @cache
 def environment_of(language: Language, theme: Theme | None = None) -> Environment:
-    """All templates in this language, as this theme has them."""
+    """Return the environment of all templates in this language, with this theme."""
     said = words(language, theme)
     # Ours hold nothing that would have to be kept in; they are faster without.
     kind = Environment if theme is None else ImmutableSandboxedEnvironment

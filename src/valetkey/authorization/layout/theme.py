@@ -1,7 +1,7 @@
 """A theme: a directory with an operator's own stylesheet, logo, templates and translations.
 
-It is read once, as the server starts, and is the operator's as the configuration is: nothing of it
-can be changed through a page. Whatever is wrong with it is told then.
+It is read once at start, and is trusted like the configuration: no page can change it. Errors in it
+are reported then.
 """
 
 import re
@@ -42,7 +42,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What was read of it. Empty where it has none."""
+    """The content of a theme's directory; empty without one."""
 
     directory: Path
     style: str = ""
@@ -55,7 +55,7 @@ class Theme:
 
     @property
     def compiled(self) -> Path:
-        """Where its `.mo` files are."""
+        """Return the directory of its `.mo` files."""
         return self.directory / TRANSLATIONS
 
 
@@ -172,7 +172,7 @@ def _wrong(file: Path, what: str) -> Mistake:
 
 @cache
 def words(language: Language, theme: Theme | None) -> NullTranslations:
-    """What every template of this language says."""
+    """Return the translations for the templates of this language."""
     ours = translations(language)
     file = None if theme is None else theme.compiled / f"{language.tag}.mo"
     if file is None or not file.is_file():

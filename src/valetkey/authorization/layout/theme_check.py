@@ -38,7 +38,7 @@ _ABOVE = "valetkey.authorization"
 
 
 def check_theme(brand: Brand) -> None:
-    """Make every page whose looks the theme changes. Raises Mistake with the file and the line."""
+    """Render every page that the theme changes. Raises Mistake with the file and the line."""
     theme = brand.theme
     if theme is None or not theme.templates:
         return
@@ -71,7 +71,7 @@ def page_kinds() -> tuple[type[PageContext], ...]:
 
 
 def example(kind: type[PageContext], *, full: bool) -> PageContext:
-    """A page of this kind: with all that it can say, or with nothing that it can leave out."""
+    """Return an example of this page: with every field set, or with every optional one empty."""
     made = _made(kind, full=full, depth=0)
     assert isinstance(made, kind)  # noqa: S101  # it was made by its own class
     return made
@@ -128,7 +128,7 @@ def _one_of(inner: Sequence[Any], *, full: bool, depth: int) -> object:
 
 
 def _fits_ours(page: PageContext, brand: Brand) -> bool:
-    """Whether our own template can say it: what is put together blindly may be impossible."""
+    """Return whether the built-in template can render it: generated examples may be impossible."""
     plain = Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url)
     try:
         render(page, brand=plain, viewer=_viewer(plain))

@@ -18,7 +18,7 @@ from valetkey.web.exchange import Pairs, Request
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Whoever looks: their language, and the areas that their navigation leads to."""
+    """The visitor: their language, and the areas that their navigation shows."""
 
     language: Language = ENGLISH
     #: Those they can switch to.
@@ -53,9 +53,9 @@ class Configuration:
     is_local: bool = False
 
     def shown(self, *, administers: bool) -> str:
-        """What `--config` takes on a page: the path, quoted for a shell, or FILE.
+        """Return the value for `--config` on a page: the path, quoted for a shell, or FILE.
 
-        Paths of a server in public are shown to administrators only.
+        Paths of a public server are shown to administrators only.
         """
         if not self.path:
             return ""
@@ -83,7 +83,7 @@ def viewer_of(
     languages: Sequence[Language] = LANGUAGES,
     configuration: Configuration = UNNAMED,
 ) -> Viewer:
-    """Whoever looks, in one of `languages`; `user` is who is signed in where a page is theirs."""
+    """Return the visitor in one of `languages`; `user` is the signed-in user, if any."""
     administers = user is not None and user.role is not None
     return Viewer(
         language=language_of(request, user, languages),
@@ -97,7 +97,7 @@ def viewer_of(
 
 
 def spoken(viewer: Viewer) -> Pairs:
-    """The header that says in which language the answer is."""
+    """Return the Content-Language header."""
     return (("content-language", viewer.language.tag),)
 
 

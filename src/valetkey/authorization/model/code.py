@@ -15,9 +15,9 @@ class CodePayload:
     """What a user allowed, until the client redeems the code.
 
     `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
-    it, because then the token request must name the same (RFC 6749 section 4.1.3). `methods` is how
-    the user had signed in, `claims` the encoded `claims` parameter of the request. `apis` are those
-    it is for, in the order of the request; empty for the default API alone.
+    it, because then the token request must name the same (RFC 6749 section 4.1.3). `methods` are
+    the user's authentication methods, `claims` the encoded `claims` parameter of the request.
+    `apis` are the requested APIs, in the order of the request; empty for the default API alone.
     """
 
     uid: Uid

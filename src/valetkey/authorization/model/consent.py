@@ -1,4 +1,4 @@
-"""Consent: what a user need not be asked again, per client."""
+"""Consent: permissions that a user need not be asked for again, per client."""
 
 from dataclasses import dataclass
 

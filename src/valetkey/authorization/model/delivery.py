@@ -11,7 +11,7 @@ LEASE = seconds(15)
 
 
 class DeliveryKind(StrEnum):
-    """What the app is told."""
+    """The kinds of notifications to apps."""
 
     LOGOUT = "logout"
 

@@ -19,7 +19,7 @@ _SEPARATORS = str.maketrans("", "", "- ")
 
 
 class DeviceCodeState(StrEnum):
-    """What was decided about a device code, and whether it was redeemed."""
+    """The states of a device code: pending, decided, redeemed."""
 
     PENDING = "pending"
     ALLOWED = "allowed"
@@ -66,9 +66,9 @@ def fresh_user_code(random: Callable[[int], bytes]) -> str:
 
 
 def read_user_code(text: str) -> str | None:
-    """Return the code that somebody typed, in any case, with or without hyphens and spaces.
+    """Parse an entered user code, in any case, with or without hyphens and spaces.
 
-    None for anything that is no user code.
+    None for anything else.
     """
     letters = text.translate(_SEPARATORS)
     # ASCII first: upper() turns other letters into these.

@@ -92,7 +92,7 @@ class ApiWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an API shall have; what is not said stays as it is."""
+    """Changes of an API; omitted fields stay as they are."""
 
     name: _Name | UnsetType = UNSET
     scopes: _Scopes | UnsetType = UNSET
@@ -140,7 +140,7 @@ def wanted_metadata(wanted: ApiWanted) -> ApiMetadata:
 
 
 def changed_metadata(before: ApiMetadata, change: ApiChange) -> ApiMetadata:
-    """Return `before` with what the change says."""
+    """Return `before` with the change applied."""
     said = {name: getattr(change, name) for name in change.__struct_fields__}
     said = {name: value for name, value in said.items() if value is not UNSET}
     for name in ("machine_scopes", "roles"):

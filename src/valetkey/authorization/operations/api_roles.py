@@ -107,7 +107,7 @@ API_ROLES = (
             PAGING[0],
             Parameter(
                 "after",
-                "Where to go on: `next` of the page before.",
+                "The cursor: `next` of the previous page.",
                 {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
             ),
         ),

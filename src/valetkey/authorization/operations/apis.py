@@ -56,7 +56,7 @@ _OPTIONS = (
 )
 _AFTER = Parameter(
     "after",
-    "Where to go on: `next` of the page before.",
+    "The cursor: `next` of the previous page.",
     {"type": "string", "minLength": 1, "maxLength": 500},
 )
 
@@ -131,7 +131,7 @@ def issue_api_secret(tx: Transaction, call: Call, api: Api) -> SecretMade:
 
 
 def end_api_secret(tx: Transaction, call: Call, api: Api) -> None:
-    """End one secret now. Refused (not found) where it does not work any more."""
+    """Revoke one secret. Refused (not found) if it is not valid any more."""
     credential = tx.clients.find(api.id)
     ended = credential is not None and registrar(call).credentials.end_secret(
         tx, credential, call.named("secret_id"), call.now

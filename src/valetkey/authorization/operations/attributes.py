@@ -68,7 +68,7 @@ class AttributeList(msgspec.Struct, frozen=True):
 
 
 class AttributeWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an attribute is to be; a schema of {} takes any JSON."""
+    """Input for an attribute; a schema of {} allows any JSON."""
 
     label: _Label = ""
     schema: _Schema = {}

@@ -78,7 +78,7 @@ class ClaimWanted(
     forbid_unknown_fields=True,
     rename={"source": "from", "places": "in"},
 ):
-    """What a claim is to be: its source, and which tokens have it."""
+    """Input for a claim: its source, and the tokens that carry it."""
 
     source: _Source
     places: Annotated[
@@ -146,9 +146,9 @@ _Claims = dict[str, Anything]
 
 
 class ClaimsPreview(msgspec.Struct, frozen=True):
-    """What tokens would hold; null for those that the scope does not give.
+    """The content of each token; null for tokens that the scope does not give.
 
-    Identifiers and times of a single token stand for others: `jti`, `grant_id`, `iat`, `exp`.
+    Identifiers and times of a single token are placeholders: `jti`, `grant_id`, `iat`, `exp`.
     """
 
     scope: str

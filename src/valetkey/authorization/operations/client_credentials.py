@@ -59,7 +59,7 @@ def issue_secret(tx: Transaction, call: Call, client: Client) -> SecretMade:
 
 
 def end_secret(tx: Transaction, call: Call, client: Client) -> None:
-    """End one secret now. Refused (not found) where it does not work any more."""
+    """Revoke one secret. Refused (not found) if it is not valid any more."""
     if not registrar(call).end_secret(tx, client, call.named("secret_id"), call.now):
         raise Refused(
             Refusal(ErrorCode.NOT_FOUND, "there is no such secret that works", "admin.secret")

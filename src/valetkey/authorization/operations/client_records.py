@@ -80,7 +80,7 @@ def _wanted(field: Field) -> tuple[str, object] | tuple[str, object, object]:
 
 
 class SecretShown(msgspec.Struct, frozen=True):
-    """One of a client's secrets, without the secret itself."""
+    """A client secret, without its value."""
 
     id: str
     ends_at: Moment | None
@@ -88,14 +88,14 @@ class SecretShown(msgspec.Struct, frozen=True):
 
 
 class MemberShown(msgspec.Struct, frozen=True):
-    """Somebody in the team of an app."""
+    """A member of an app's team."""
 
     uid: int
     role: str
 
 
 class ClientSummary(msgspec.Struct, frozen=True):
-    """What a list says of a client."""
+    """A client in a list."""
 
     client_id: str
     name: str
@@ -116,7 +116,7 @@ class ClientList(msgspec.Struct, frozen=True):
 
 
 class ClientState(msgspec.Struct, frozen=True):
-    """What a client is beyond the fields that an administrator may set."""
+    """The state of a client, apart from the fields that an administrator may set."""
 
     client_id: str
     authentication_method: str
@@ -138,7 +138,7 @@ ClientShown = msgspec.defstruct(
 
 
 class ClientUse(msgspec.Struct, frozen=True):
-    """Who has a client, and who uses it."""
+    """The team and the users of a client."""
 
     team: list[MemberShown]
     authorizations: int
@@ -195,7 +195,7 @@ class SecretMade(msgspec.Struct, frozen=True):
 
 
 def summary(line: ClientLine) -> ClientSummary:
-    """As a list says it."""
+    """Return the client as it appears in a list."""
     return ClientSummary(
         line.id,
         line.name,

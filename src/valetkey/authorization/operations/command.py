@@ -1,7 +1,7 @@
-"""The command of an operation: what its row says where the derived command does not fit.
+"""CLI command of an operation, where the command derived from its row does not fit.
 
 Name, arguments, options, help, confirmation and output derive from the row; a `Command` overrides
-what scripts rely on, or what reads better at a terminal.
+them for compatibility with scripts or for readability.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +12,11 @@ from valetkey.config.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a command spells one field of the input; `address.formatted` is a field of a field.
+    """The option for a field of the input; `address.formatted` is a field of a field.
 
-    `name` is the option, such as `--days`; "" for the field's own name. An `argument` stands
-    without a name. A number is given in `unit` seconds, and so is `default`. A `user` is named as
-    everywhere on the command line, and becomes a uid.
+    `name` is the option, such as `--days`; "" for the field's own name. An `argument` is
+    positional. A number is entered in `unit` seconds, as is `default`. A `user` is named as
+    everywhere on the command line, and converted to a uid.
     """
 
     field: str
@@ -32,13 +32,13 @@ class Option:
 class Command:
     """A command that runs an operation. Empty texts are derived from the row.
 
-    `name` includes the group: `client verify`. Where two rows have the same name, one is `off`: it
-    runs with `--off`. `fixed` are arguments of the path that the command itself decides. `question`
-    is asked first; without one, the text of a button that is marked as dangerous, unless `confirms`
-    is False. `done` and `unchanged` may name arguments, fields of the input and of the result in
-    braces, and so may `note`, which goes to standard error, as does a `remark` about the settings.
-    `columns` are heading and field of the table of a list, `empty` stands where it has no rows.
-    `renamed` are members of the JSON output that have another name than in the API.
+    `name` includes the group: `client verify`. If two rows have the same name, one is `off`: it
+    runs with `--off`. `fixed` are path arguments set by the command itself. `question` is asked
+    first; without one, the text of a button that is marked as dangerous, unless `confirms` is
+    False. `done` and `unchanged` may name arguments, fields of the input and of the result in
+    braces, as may `note`, which is written to standard error like `remark`, a remark about the
+    settings. `columns` are heading and field of the table of a list, `empty` is printed if it has
+    no rows. `renamed` are members of the JSON output that have another name than in the API.
     `sets_password` asks for a password, whose hash the call carries. `missing` explains a 404 of
     the operation itself; the exit code is 1 then.
     """

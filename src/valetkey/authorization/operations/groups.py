@@ -67,7 +67,7 @@ LIST_GROUPS = Operation(
         _LIMIT,
         Parameter(
             "after",
-            "Where to go on: `next` of the page before.",
+            "The cursor: `next` of the previous page.",
             {"type": "string", "pattern": f"^{NAME}$"},
         ),
         Parameter(
@@ -198,7 +198,7 @@ LIST_GROUP_MEMBERS = Operation(
         _LIMIT,
         Parameter(
             "after",
-            "Where to go on: `next` of the page before.",
+            "The cursor: `next` of the previous page.",
             {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
         ),
     ),

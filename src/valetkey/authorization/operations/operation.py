@@ -85,7 +85,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What operations act with. `registrar` and `api_registrar` take where a change comes from."""
+    """What operations are run with; each registrar takes the interface of a change."""
 
     settings: Settings
     store: Store
@@ -336,7 +336,7 @@ def on_client(function: Callable[[Transaction, Call, Client], object]) -> Run:
 
 
 def _result(value: object) -> Result:
-    """Return what a function gave as a result: False and True say whether something changed."""
+    """Return the result of an operation: False and True say whether it changed anything."""
     if isinstance(value, Result):
         return value
     if isinstance(value, tuple):
@@ -352,44 +352,44 @@ _PLACE = re.compile(r"(0|[1-9][0-9]{0,14})\.([A-Za-z0-9._~-]{1,100})", re.ASCII)
 PAGING: Sequence[Parameter] = (
     Parameter(
         "limit",
-        "How many at most.",
+        "The maximum number of items.",
         {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
     ),
     Parameter(
         "after",
-        "Where to go on: `next` of the page before.",
+        "The cursor: `next` of the previous page.",
         {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,14})\.[A-Za-z0-9._~-]{1,100}$"},
     ),
 )
 
 
 def limit_of(query: Mapping[str, str]) -> int:
-    """How many are wanted."""
+    """Return the requested page size."""
     return int(query.get("limit", str(USUAL)))
 
 
 def place_of(query: Mapping[str, str]) -> Cursor:
-    """Where the list goes on; Refused for what no page gave out."""
+    """Return the position where the page begins. Raises Refused for a cursor from elsewhere."""
     return place_in(query.get("after"))
 
 
 def place_in(text: str | None) -> Cursor:
-    """The same for the text itself, None for the beginning."""
+    """Return the position of a cursor, None for the beginning."""
     if text is None:
         return END
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise InvalidInput([MetadataError("after", "what `next` of the page before says")])
+        raise InvalidInput([MetadataError("after", "`next` of the previous page")])
     return Cursor(Instant(int(match[1])), match[2])
 
 
 def cursor(place: Cursor | None) -> str:
-    """The place as `after` takes it; "" for none."""
+    """Return the cursor of a position; "" for none."""
     return "" if place is None else f"{place.at}.{place.id}"
 
 
 def link(path: str, query: Mapping[str, str], after: str) -> str:
-    """The Link header that leads on."""
+    """Return the Link header of the next page."""
     said = urlencode({**query, "after": after})
     return f'<{path}?{said}>; rel="next"'
 

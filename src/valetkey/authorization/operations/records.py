@@ -1,4 +1,4 @@
-"""What several shapes share."""
+"""Base types of several records."""
 
 import re
 from typing import Annotated
@@ -21,7 +21,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_le
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What every list says beside its items."""
+    """The members of every list besides its items."""
 
     next: str | None
     """What `after` takes to go on; null at the end."""

@@ -55,7 +55,7 @@ class ScimCredentialWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 class ScimRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another token for a SCIM credential."""
+    """Input for a new token of a SCIM credential."""
 
     previous_lives: Annotated[
         int,

@@ -45,7 +45,7 @@ class RotationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventShown(msgspec.Struct, frozen=True):
-    """Something that happened; `done_by` is who did it, such as `user 17` or `cli root`."""
+    """An event; `done_by` is its actor, such as `user 17` or `cli root`."""
 
     id: str
     at: Moment
@@ -65,9 +65,9 @@ class EventList(msgspec.Struct, frozen=True):
 
 
 class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which events to copy, newest first, at most 100,000, and how they are written.
+    """Input for an export: the filter, at most 100,000 events, newest first, and the format.
 
-    In CSV an apostrophe stands before what a spreadsheet would take for a formula.
+    In CSV, text that a spreadsheet would interpret as a formula is prefixed with an apostrophe.
     """
 
     format: Literal["ndjson", "csv"] = "ndjson"
@@ -91,7 +91,7 @@ class SettingShown(msgspec.Struct, frozen=True):
 
 
 class SettingsShown(msgspec.Struct, frozen=True):
-    """All of them."""
+    """The list of settings."""
 
     items: list[SettingShown]
 
@@ -107,7 +107,7 @@ class BrandShown(msgspec.Struct, frozen=True):
 
 
 class BrandChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What shall change; null is as the settings say."""
+    """Changes of the brand; null restores the value of the configuration file."""
 
     name: Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=60)] | (
         UnsetType | None
@@ -119,7 +119,7 @@ class BrandChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistrationShown(msgspec.Struct, frozen=True):
-    """Who may register apps: apps themselves, and people on the developer pages."""
+    """The registration policy: dynamic registration, and who may register apps in the portal."""
 
     mode: Literal["off", "token", "open"]
     people: str
@@ -137,7 +137,7 @@ class InvitationShown(msgspec.Struct, frozen=True):
 
 
 class Invitations(msgspec.Struct, frozen=True):
-    """Those that can still be spent."""
+    """The usable invitations."""
 
     items: list[InvitationShown]
 
@@ -163,7 +163,7 @@ class InvitationMade(msgspec.Struct, frozen=True):
 
 
 class PostShown(msgspec.Struct, frozen=True):
-    """How the post stands."""
+    """The state of the email queue."""
 
     transport: Literal["smtp", "mailbox", "off"]
     waiting: int
@@ -172,23 +172,23 @@ class PostShown(msgspec.Struct, frozen=True):
 
 
 class TestSent(msgspec.Struct, frozen=True):
-    """Whether a letter was queued, and to whom; not where mail is off or there were too many."""
+    """Whether a test email was queued, and for whom; not if mail is off or there were too many."""
 
     queued: bool
     to: str
 
 
 class AmountShown(msgspec.Struct, frozen=True):
-    """How many there are; `more` where counting stopped."""
+    """A total; `more` if counting stopped at a limit."""
 
     count: int
     more: bool
 
 
 class DayShown(msgspec.Struct, frozen=True):
-    """What was counted on one day, which is a number of days since 1970-01-01.
+    """The counts of one day, a number of days since 1970-01-01.
 
-    Tokens by the grant type that gave them, refusals by their code.
+    Tokens by grant type, refused requests by error code.
     """
 
     day: int
@@ -200,7 +200,7 @@ class DayShown(msgspec.Struct, frozen=True):
 
 
 class OverviewShown(msgspec.Struct, frozen=True):
-    """How much there is, and what was counted on the last 30 days."""
+    """Current totals, and the counts of the last 30 days."""
 
     people: AmountShown
     clients: AmountShown

@@ -51,7 +51,7 @@ class TokenList(msgspec.Struct, frozen=True):
 
 
 class TokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A new token. It never allows more than the token that asks for it."""
+    """Input for a new token. Its permissions are a subset of those of the calling token."""
 
     name: Annotated[Name, msgspec.Meta(description="What it is for.")]
     permissions: Annotated[
@@ -80,7 +80,7 @@ class TokenMade(msgspec.Struct, frozen=True):
 
 
 class Own(msgspec.Struct, frozen=True):
-    """The token that asks, and what it may do at this moment."""
+    """The calling token and its current permissions."""
 
     record: TokenShown
     role: str
@@ -147,7 +147,7 @@ def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> TokenM
 
 
 def end_token(tx: Transaction, call: Call) -> None:
-    """End a token and those made with it. Refused (not found) where it does not work any more."""
+    """End a token and those created with it. Refused (not found) if it is not valid any more."""
     if not api_tokens.end(tx, call.actor, call.named("token_id"), call.now):
         raise _no_such_token()
 

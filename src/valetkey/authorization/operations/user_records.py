@@ -146,7 +146,7 @@ class UserWanted(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class UserChange(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an account is to have; fields that are absent stay as they are."""
+    """Changes of an account; omitted fields stay as they are."""
 
     username: _Username | UnsetType = UNSET
     email: _Email | UnsetType = UNSET
@@ -167,7 +167,7 @@ class RoleWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionsEnded(msgspec.Struct, frozen=True):
-    """How many sessions ended."""
+    """The number of sessions that ended."""
 
     ended: int
 
@@ -179,7 +179,7 @@ class Holders(msgspec.Struct, frozen=True):
 
 
 class HolderShown(msgspec.Struct, frozen=True):
-    """Somebody with a role; `protected` says that more than a password signs them in."""
+    """A user with a role; `protected` if a second factor or passkey is set up."""
 
     record: UserShown
     protected: bool
@@ -187,9 +187,9 @@ class HolderShown(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class UserState:
-    """What decides which operations the console offers.
+    """The account's state that decides which operations the console offers.
 
-    `developer` is None where users need no permission to register apps.
+    `developer` is None if users need no permission to register apps.
     """
 
     dossier: UserDetails
@@ -242,14 +242,14 @@ def read(dossier: UserDetails) -> UserRead:
 
 
 def wanted_record(wanted: UserWanted) -> UserRecord:
-    """Return the record of a new account. Its address counts as verified unless said otherwise."""
+    """Return the record of a new account. Its address is verified unless stated otherwise."""
     verified = True if isinstance(wanted.email_verified, UnsetType) else wanted.email_verified
     claims = changed_claims(StandardClaims.NOTHING, _said(wanted))
     return UserRecord(wanted.username, wanted.email, wanted.name, verified, claims)
 
 
 def changed_record(user: User, change: UserChange) -> UserRecord:
-    """Return what the account is to be; a new address is unverified unless said otherwise."""
+    """Return the changed record; a new address is unverified unless stated otherwise."""
 
     def told(value: str | UnsetType, before: str) -> str:
         return before if isinstance(value, UnsetType) else value
@@ -268,9 +268,9 @@ def changed_record(user: User, change: UserChange) -> UserRecord:
 
 
 def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> StandardClaims:
-    """Return the claims with those of `said` in place, unchecked; an address by its parts.
+    """Return the claims with those of `said` replaced, unchecked; an address by its parts.
 
-    A new phone number counts as verified only where that is said as well.
+    A new phone number is verified only if stated.
     """
     names = {each.name for each in fields(StandardClaims)}
     told = {name: value for name, value in said.items() if name in names}

@@ -91,14 +91,14 @@ def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ..
 
 
 def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
-    """Change what an account says about its user, if it is still as the caller saw it."""
+    """Change the profile data of an account, if it is still the version that the caller saw."""
     call.preconditions.check(tag_of(shown(user)))
     record = changed_record(user, call.input(UserChange))
     return _answer(call.services.accounts.change(tx, user, record, call.now))
 
 
 def change_email(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
-    """Change the email address. The old one is told, with a link that undoes the change."""
+    """Change the email address. The old one is notified, with a link that undoes the change."""
     record = changed_record(user, UserChange(email=call.input(EmailChange).email))
     return _answer(call.services.accounts.change(tx, user, record, call.now))
 

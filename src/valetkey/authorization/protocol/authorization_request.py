@@ -85,7 +85,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Prompt(StrEnum):
-    """What the user must, or must not, be asked (OpenID Connect Core section 3.1.2.1)."""
+    """The `prompt` values (OpenID Connect Core section 3.1.2.1)."""
 
     NONE = "none"
     LOGIN = "login"
@@ -95,9 +95,9 @@ class Prompt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A request that its client may make. `scope` has at least one scope of the user.
+    """A valid authorization request. `scope` has at least one scope that a user can allow.
 
-    Its names are those of `apis` as `Api.qualified` says; an access token is for one of them.
+    Its names are qualified for `apis` by `Api.qualified`; an access token is for one of them.
     """
 
     client_id: str

@@ -28,7 +28,7 @@ _UNPOSTABLE = re.compile(r"[\x00\r\n]")
 
 @dataclass(frozen=True, slots=True)
 class ReturnAddress:
-    """Where the response goes: a registered redirect URI, the response mode and the state.
+    """The return address of the response: a registered redirect URI, the response mode, the state.
 
     `given` says whether the request named the redirect URI. `state` is None if there was none or if
     it cannot be returned unchanged: it is too long, or has line breaks and the mode is a form.

@@ -122,7 +122,7 @@ NO_ACR = "0"
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """How one claim is requested. Only string values are kept, because only they are compared.
+    """The request of one claim. Only string values are kept, because only they are compared.
 
     `value` is "" for any.
     """

@@ -58,7 +58,7 @@ class Interaction:
 
     @property
     def expires_at(self) -> Instant:
-        """When it expires."""
+        """The time when it expires."""
         return later(self.started_at, LIFETIME)
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
@@ -127,7 +127,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Give the client what it requested, as far as `scope` and `claims` go.
+    """Grant the client what it requested, within `scope` and `claims`.
 
     `claims` are individual claims that no scope includes; `asked` says whether the user was asked.
     """
@@ -155,7 +155,7 @@ def what_is_known(
     *,
     issuer: str,
 ) -> InteractionState:
-    """Collect what the interaction says about the currently signed-in user, and no other."""
+    """Return what the interaction records about the currently signed-in user."""
     # Settings allow a server http only on loopback.
     local = issuer.startswith("http://")
     if person is None:
@@ -224,11 +224,11 @@ def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
 
 
 def identity_is_assured(request: AuthorizationRequest, known: InteractionState) -> bool:
-    """Whether an automatic response can only reach the client that was given consent.
+    """Return whether an automatic response can only reach the client that was given consent.
 
-    A web address belongs to whoever controls it, and a code is useless without the secret of a
-    confidential client. A private-use scheme or loopback port belongs to whichever program takes
-    it, so consent is asked every time there (RFC 8252 section 8.6, RFC 6749 section 10.2).
+    A web URL is under its owner's control, and a code is useless without the secret of a
+    confidential client. A private-use scheme or loopback port can be taken by any program, so
+    consent is requested every time there (RFC 8252 section 8.6, RFC 6749 section 10.2).
     """
     if request.returns.redirect_uri.startswith("https://"):
         return True

@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class NotRedirected(StrEnum):
-    """Why a signed-out user is not sent back to the app, although it asked for that."""
+    """Why a signed-out user is not sent back to the app although it requested that."""
 
     HINT = "hint"
     APP = "app"
@@ -58,7 +58,7 @@ class LogoutRequest:
 
     @property
     def named_clients(self) -> Collection[str]:
-        """All clients that the request names, by id or as the audience of the hint.
+        """Return the clients that the request names, by id or as the audience of the hint.
 
         The hint's signature is not verified yet: that requires its client.
         """
@@ -112,9 +112,9 @@ def session_state(client_id: str, origin: str, browser_state: str, salt: str) ->
 
 
 def frame_address(uri: str, issuer: str, session_id: str, *, says_which: bool) -> str:
-    """Return the address of an app's logout frame (Front-Channel Logout section 3).
+    """Return the URL of an app's logout frame (Front-Channel Logout section 3).
 
-    With `says_which`, as the app registered it, it is told which session of which issuer.
+    With `says_which`, as the app registered it, the URL names the session and the issuer.
     """
     return append_query(uri, (("iss", issuer), ("sid", session_id)) if says_which else ())
 

@@ -134,8 +134,8 @@ def grantable(client: Client, apis: Sequence[Api]) -> Scope:
 def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
     """Return the requested names in the form that grants store.
 
-    A name that several of the APIs declare is requested at each. What none of them declares stays
-    as it is.
+    A name that several of the APIs declare is requested at each. Names that none of them declares
+    are kept.
     """
     others = [api for api in apis if not api.is_default]
     if not others:

@@ -9,7 +9,7 @@ _LONGEST = 40
 
 
 class ResponseType(StrEnum):
-    """What the client wants in the response, in the registered spelling."""
+    """The registered response types."""
 
     CODE = "code"
     TOKEN = "token"  # the implicit grant

@@ -1,1 +1,1 @@
-"""What people see, one folder per feature: handler, context and template side by side."""
+"""Pages for people, one folder per feature: handler, context and template side by side."""

@@ -24,9 +24,9 @@ from valetkey.config.sections.accounts import SignUp
 
 @dataclass(frozen=True, slots=True)
 class HomePage:
-    """Name the server, and offer to sign in.
+    """The start page: names the server and links to sign-in.
 
-    `sign_up_url` is empty where nobody makes an account of their own.
+    `sign_up_url` is empty if users cannot create accounts.
     """
 
     template: ClassVar[str] = "home.html"

@@ -51,12 +51,12 @@ class VisitorRequest:
 
     @property
     def viewer(self) -> User | None:
-        """The signed-in user for whom the page is rendered, None for a page about nobody."""
+        """The signed-in user for whom the page is rendered; None on pages that ignore it."""
         return None
 
     @property
     def now(self) -> Instant:
-        """When the request arrived."""
+        """The time of the request."""
         return self.request.at
 
     @property
@@ -135,7 +135,7 @@ Outcome = Show | SeeOther | Download
 
 
 def retry_after(seconds: int) -> Pairs:
-    """Return the header that says when to try again, none for 0."""
+    """Return the Retry-After header; none for 0."""
     return (("retry-after", str(seconds)),) if seconds else ()
 
 
@@ -154,7 +154,10 @@ class PageServer:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request for a page whose requirement is not met yet; `reads` says how its form is read."""
+    """A request for a page whose requirement is not checked yet.
+
+    `reads` says how its form is parsed.
+    """
 
     browsers: Browsers
     request: Request
@@ -170,9 +173,9 @@ class Visit:
 
 
 class Reads(Protocol):
-    """How a form is read: `opaque` and `multiple` are fields as `read_form` knows them.
+    """How a form is read: `opaque` and `multiple` are fields as for `read_form`.
 
-    A `foreign` form may come from any site.
+    A `foreign` form may be posted by any site.
     """
 
     @property
@@ -197,7 +200,10 @@ Requirement = Callable[[Visit], Awaitable[R]]
 
 @dataclass(frozen=True, slots=True)
 class Act(Generic[R]):
-    """The form of a page, read as `Reads` says; `requires` replaces what the page requires."""
+    """The form handler of a page, with the form read as `Reads` says.
+
+    `requires` overrides the page's requirement.
+    """
 
     perform: Callable[[R], Awaitable[Outcome]]
     opaque: Collection[str] = ()
@@ -208,12 +214,12 @@ class Act(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """A page. Without `show` its address answers forms only.
+    """A page: path, requirement and handlers. Without `show` it answers form posts only.
 
-    `title` is marked as translatable. The pages with `nav` are the navigation of their area, in
-    their order; for another page the nearest of them above it is current, unless `under` names the
-    path of one. With `hides_query` the query of its address is kept out of logs and of redirects,
-    and read as `request.hidden_query`. Without `head`, HEAD is refused: GET is a step of a flow.
+    `title` is marked as translatable. Pages with `nav` are the navigation of their area, in this
+    order; for any other page the nearest one above it is current, unless `under` is the path of
+    one. With `hides_query` the query of its URL is kept out of logs and redirects, and available as
+    `request.hidden_query`. Without `head`, HEAD is refused: GET is a step of a flow.
     """
 
     path: str
@@ -232,7 +238,7 @@ class Page(Generic[R]):
 
 
 class AnyPage(Declared, Protocol):
-    """A page, whatever its handlers receive."""
+    """A page of any request type."""
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
         """The route that answers for it."""

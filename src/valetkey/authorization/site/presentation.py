@@ -25,9 +25,9 @@ from valetkey.web.exchange import Pairs, Request, Response, html_response
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """Renders pages in the brand and the language of whoever looks.
+    """Render pages in the brand and the visitor's language.
 
-    `secure` cookies are those of a server on https.
+    `secure` is True on https; it sets the Secure attribute of cookies.
     """
 
     brands: CurrentBrand
@@ -73,7 +73,7 @@ def asking_app(client: Client, asked: AuthorizationRequest, *, signed_in: bool) 
 
 
 def shown_app(client: Client, redirect_uri: str, *, signed_in: bool) -> AskingApp:
-    """The same for an answer that goes to this redirect URI; "" for an app that has none."""
+    """Return the app as `asking_app` does, for this redirect URI; "" if it has none."""
     place = origin(redirect_uri) if redirect_uri else ""
     is_shown = signed_in or client.verified_at is not None
     return AskingApp(

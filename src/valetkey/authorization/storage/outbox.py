@@ -146,7 +146,7 @@ class WebhookQueue(Queue[WebhookMessage]):
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """All queues together, for background jobs."""
+    """All outboxes together, for background jobs."""
 
     db: Connection
 

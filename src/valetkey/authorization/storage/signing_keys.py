@@ -12,7 +12,10 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """All keys that are not gone. Every change bumps the revision that caches compare."""
+    """The signing keys that are not deleted.
+
+    Every change bumps the revision that caches compare.
+    """
 
     db: Connection
 

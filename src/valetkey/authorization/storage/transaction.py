@@ -207,7 +207,7 @@ class Transaction(Struct, frozen=True):
 
     @property
     def audit_exports(self) -> AuditExports:
-        """How far the audit log was exported."""
+        """The progress of the audit log's export."""
         return AuditExports(self.db)
 
     @property
@@ -232,7 +232,7 @@ class Transaction(Struct, frozen=True):
 
     @property
     def participants(self) -> Participants:
-        """Apps that were told of a session."""
+        """The apps that took part in a session."""
         return Participants(self.db)
 
     @property

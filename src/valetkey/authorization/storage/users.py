@@ -190,7 +190,7 @@ class Users:
         )
 
     def release_email(self, uid: Uid) -> None:
-        """Hold no address for the account any more."""
+        """Remove the account's email address."""
         self.db.run(
             "UPDATE users SET email_held_until = NULL, email_held_key = NULL WHERE uid = :uid",
             uid=uid,

@@ -24,7 +24,7 @@ _LISTED = 11
 
 
 def default_api(identifier: str, name: str, scopes: Mapping[str, str], machine_scope: Scope) -> Api:
-    """Return the operator's own API, whose tokens are as each client's registration says."""
+    """Return the operator's own API, whose tokens follow each client's registration."""
     return Api(
         id="",
         identifier=identifier,
@@ -150,7 +150,7 @@ class ApiDirectory:
         )
 
     def are_current(self, tx: Transaction, apis: Sequence[Api]) -> bool:
-        """Return whether these are the APIs as this transaction sees them. False says nothing."""
+        """Return whether these are the APIs as this transaction sees them. False means unknown."""
         return all(self.find_by_id(tx, api.id) is api for api in apis)
 
     def renew(self) -> None:

@@ -44,7 +44,7 @@ def _answer(claims: Callable[..., object], file: str, line: bytes) -> bytes:
 
 
 def main(file: str) -> None:
-    """Load the file, say so or why not, and answer until the server closes the input."""
+    """Load the file, report success or the error, and answer requests until stdin is closed."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     # What the file prints must not be taken for an answer.

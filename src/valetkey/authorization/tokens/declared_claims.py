@@ -123,7 +123,7 @@ class TokenClaims:
     def _of_file(
         self, values: "_Values", client_id: str, api: Api | None, scope: Scope
     ) -> dict[str, object]:
-        """Return what the operator's function says; `api` is None but for access tokens."""
+        """Return the result of the operator's function; `api` is None except for access tokens."""
         if self.file is None:
             return {}
         shown = None if api is None else {"identifier": api.identifier, "name": api.name}
@@ -158,7 +158,7 @@ class _Values:
         return {name: value for name, value in found if value is not None}
 
     def shown(self) -> dict[str, object] | None:
-        """Return the user as the operator's function is told of them; None for a client's own."""
+        """Return the input of the operator's function; None for a client's own token."""
         if self._user is None:
             return None
         return {

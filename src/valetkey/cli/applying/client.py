@@ -39,7 +39,7 @@ class WantedClient:
 
 
 def prepared(opened: Opened, wanted: Wanted) -> WantedClient:
-    """Draw the random values for a client, outside any transaction."""
+    """Generate the random values for a client, outside any transaction."""
     fresh = fresh_id("client", opened.runtime.random)
     return WantedClient(wanted, fresh, fresh_client_secret(opened))
 

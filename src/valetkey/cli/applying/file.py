@@ -39,7 +39,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Everything that the file declares."""
+    """The content of the file."""
 
     users: tuple[Wanted, ...]
     clients: tuple[Wanted, ...]

@@ -1,7 +1,7 @@
-"""Turn a file into changes: planned or applied in one transaction, all of them or none.
+"""Plan or apply the changes that a file declares: in one transaction, all or none.
 
-The plan is made by a transaction that is rolled back. What is applied later can therefore differ
-from it only by changes that others make in between.
+The plan is made by a transaction that is rolled back. Applying can therefore differ from it only by
+changes that others make in between.
 """
 
 from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from valetkey.kernel.secret import Secret
 
 
 class Action(StrEnum):
-    """What is done with a user or client."""
+    """The kinds of changes to a user or client."""
 
     MAKE = "make"
     CHANGE = "change"

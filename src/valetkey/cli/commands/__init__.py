@@ -1,1 +1,1 @@
-"""One command a file; `valetkey.cli.main` lists them and loads the one that is asked for."""
+"""One command per file; `valetkey.cli.main` lists them and imports the one that is run."""

@@ -1,4 +1,4 @@
-"""`valetkey api`: the APIs that access tokens are for, beside the server's own."""
+"""`valetkey api`: APIs other than the server's own."""
 
 from valetkey.cli.operations.command import group
 

@@ -25,13 +25,13 @@ from valetkey.kernel.refusal import Mistake
 @options.config_file
 @options.as_json
 def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
-    """Make the servers hold the users and clients that FILE names.
+    """Create or change the users, clients, groups and APIs that FILE declares.
 
-    Shows the plan and asks. What FILE does not name is left alone, and a second time changes
-    nothing. Works with the servers running or stopped. Client secrets that FILE does not give are
-    made and printed once; a user whom it gives no password has none.
+    Shows the plan and asks. Anything that FILE does not name is left alone, and applying it twice
+    changes nothing. Works with the servers running or stopped. Client secrets that FILE does not
+    give are generated and printed once; a user without a password in FILE has none.
 
-    Exit code 0 when everything is as FILE says, 2 if something in it is to be mended.
+    Exit code 0 if everything is as FILE declares, 2 if the file has errors.
 
     Example: valetkey apply apply.toml --config valetkey.toml
     """

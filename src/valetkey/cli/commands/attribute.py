@@ -1,4 +1,4 @@
-"""`valetkey attribute`: what accounts can say of their users beyond the standard claims."""
+"""`valetkey attribute`: attributes of accounts beyond the standard claims."""
 
 from valetkey.cli.operations.command import group
 

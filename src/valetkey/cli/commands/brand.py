@@ -23,9 +23,9 @@ _INPUT = Input(BrandChange)
 @options.config_file
 @options.as_json
 def command(reset: bool, config: Path | None, as_json: bool, **given: object) -> None:
-    """Show what the pages are called and look like, or change it.
+    """Show the name and appearance of the pages, or change them.
 
-    A change goes before the settings, and running servers follow it within seconds.
+    A change overrides the configuration file; running servers apply it within seconds.
 
     Example: valetkey brand --name "Acme" --accent "#0a7d4f"
     """

@@ -1,4 +1,4 @@
-"""`valetkey claims`: what tokens say beyond the standard claims."""
+"""`valetkey claims`: claims of tokens beyond the standard ones."""
 
 from pathlib import Path
 

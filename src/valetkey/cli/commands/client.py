@@ -110,7 +110,7 @@ def create(
 @command.command()
 @options.as_json
 def presets(as_json: bool) -> None:
-    """What an application can be built with, for `valetkey client create --preset`.
+    """List the presets of `valetkey client create --preset`: what an app can be built with.
 
     Example: valetkey client presets
     """
@@ -133,10 +133,10 @@ def presets(as_json: bool) -> None:
 @options.config_file
 @options.as_json
 def change(client_id: str, config: Path | None, as_json: bool, **given: object) -> None:
-    """Change what an application registered; what is not said stays as it is.
+    """Change an app's registration; omitted options stay as they are.
 
-    What can be said several times is replaced as a whole; an empty word takes it away. A secret
-    that it needs from now on is made and printed once.
+    An option that can be repeated replaces the whole list; an empty value removes it. If the app
+    now needs a secret, one is generated and printed once.
 
     Example: valetkey client change printer --post-logout-redirect-uri https://app.example/bye
     """
@@ -216,7 +216,7 @@ def list_(config: Path | None, as_json: bool) -> None:
 @options.config_file
 @options.as_json
 def show(client_id: str, config: Path | None, as_json: bool) -> None:
-    """Everything about one application but its secrets, and what its choices cost.
+    """Show everything about one app except its secrets, and the risks of its settings.
 
     Example: valetkey client show printer
     """

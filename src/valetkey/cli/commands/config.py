@@ -64,7 +64,7 @@ def check(config: Path | None, as_json: bool) -> int:
 
 
 def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
-    """What is wrong inside the files that the authorization server reads as it starts."""
+    """Return the errors in files that the authorization server reads at start."""
     folder, server = settings.source.directory, settings.authorization
     tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
     readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (

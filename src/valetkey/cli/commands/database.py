@@ -36,10 +36,9 @@ def command() -> None:
 @options.config_file
 @options.as_json
 def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
-    """Bring the tables of both servers up to this version; `valetkey serve` does it too.
+    """Migrate the databases of both servers to this version, as `valetkey serve` does at start.
 
-    Each server's migrations are one transaction: all of them or nothing. A database of a newer
-    version is refused.
+    The migrations of each server are one transaction. A database of a newer version is refused.
 
     Example: valetkey database migrate
     """
@@ -141,14 +140,15 @@ def restore(
     yes: bool,
     config: Path | None,
 ) -> int:
-    """Restore backups, or tell that other tools did, and end all that was issued before.
+    """Restore backups, or complete a restore made by other tools, and end all earlier access.
 
     Stop the servers first. Without files the databases are taken as they are: after a restore of
-    PostgreSQL, or of SQLite by hand. What lay in the place of a file is kept beside it.
+    PostgreSQL, or of SQLite by hand. Replaced files are kept beside the new ones.
 
-    Everybody signs in again and every app asks again: sessions, grants, codes, tokens, API tokens,
-    invitations and signing keys end. Users and clients that were disabled after the backup, or
-    whose passwords, factors, roles or secrets were replaced, are disabled: enable them one by one.
+    All users have to sign in and all apps have to ask again: sessions, grants, codes, tokens, API
+    tokens, invitations and signing keys end. Users and clients that were disabled after the backup,
+    or whose passwords, factors, roles or secrets were replaced, are disabled: enable them one by
+    one.
 
     Example: valetkey database restore --authorization backups/authorization-20260401T120000Z.db
     """
@@ -198,7 +198,7 @@ def _show_plans(settings: Settings, *, as_json: bool) -> int:
 
 
 async def _nothing(_: Opened) -> None:
-    """What is done beyond opening the database."""
+    """Do nothing beyond opening the database."""
 
 
 async def _migrate(settings: Settings, name: str, server: ServerSettings) -> None:

@@ -1,4 +1,4 @@
-"""`valetkey demo`: the whole thing to look at, and nothing left of it afterwards."""
+"""`valetkey demo`: both servers with example data, removed when the demo ends."""
 
 import sys
 from pathlib import Path
@@ -25,13 +25,13 @@ from valetkey.kernel.refusal import Mistake
 )
 @options.as_json
 def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
-    """Both servers, an example app and a user with notes, to look at. Needs nothing.
+    """Run both servers with an example app and a user with notes. No setup is needed.
 
-    Everything lives on loopback, in a temporary folder that goes when you press Ctrl-C. The ports
-    are 8400, 8401 and 8402, or free ones where these are taken.
+    Everything runs on loopback, in a temporary folder that is removed when you press Ctrl-C. The
+    ports are 8400, 8401 and 8402, or free ones if these are in use.
 
-    With --walk it plays user and apps itself and checks every answer, one line per chapter; with
-    --verbose it shows every exchange. Exit code 0 if all of them were right, else 1.
+    With --walk the demo acts as user and apps itself and checks every response, one line per
+    chapter; with --verbose it prints every exchange. Exit code 0 if all of them were right, else 1.
 
     Example: valetkey demo --walk
     """

@@ -1,4 +1,4 @@
-"""`valetkey doctor`: look for what is wrong before users do."""
+"""`valetkey doctor`: find problems before users do."""
 
 import asyncio
 import os
@@ -38,11 +38,12 @@ _MARK = {
 @options.config_file
 @options.as_json
 def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
-    """Look at everything that goes wrong in practice, and say what to do.
+    """Check the installation for common problems, and print how to fix each.
 
-    Configuration, disk, open files, modes of files, databases and their standbys, clocks, keys,
-    certificates, the mail server, clients that cost something, and whether a secret in a query
-    string turns up in a log. Changes nothing but a row that is there to try writing.
+    Checks the configuration, disk, open files, file modes, databases and standbys, clocks, keys,
+    certificates, the mail server, clients with risky settings, and whether a secret in a query
+    string appears in a log. Changes nothing except one row that tests whether the database accepts
+    writes.
 
     Exit code 1 if something is bad.
 

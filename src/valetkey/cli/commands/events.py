@@ -49,11 +49,11 @@ def command(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """What happened at both servers: who signed in, what was granted, which objects were changed.
+    """Show the events of both servers: sign-ins, grants, changed objects.
 
-    Without --after, the newest. Days are those of UTC. What each event means stands in
-    docs/reference/events.md. An event has the time of its request and is written when its change
-    is: who follows the log reads the last seconds again, and knows each event by its id.
+    Without --after, the newest. Days are in UTC. docs/reference/events.md explains each event. An
+    event has the time of its request and is written with its change: a program that follows the log
+    must read the last seconds again, and can tell events apart by id.
 
     Example: valetkey events --object notes --after 2026-03-01
     """
@@ -111,8 +111,8 @@ def command(
 def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bool) -> int:
     """Verify the hash chain of the authorization server's audit log.
 
-    Names every event that was removed, changed or inserted. Only a checkpoint kept elsewhere shows
-    that the end of the log was cut off. Exit code 1 if something is wrong.
+    Names every event that was removed, changed or inserted. A log that was cut off at its end is
+    found only with a checkpoint stored elsewhere. Exit code 1 if something is wrong.
 
     Example: valetkey events verify --checkpoints checkpoints.jsonl
     """
@@ -146,7 +146,7 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
 @command.command("checkpoint")
 @options.config_file
 def print_checkpoint(config: Path | None) -> int:
-    """Print the newest checkpoint of the audit log as one line of JSON, to be kept elsewhere.
+    """Print the newest checkpoint of the audit log as one line of JSON; store it elsewhere.
 
     Example: valetkey events checkpoint
     """

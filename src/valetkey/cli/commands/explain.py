@@ -46,10 +46,10 @@ class _Decision:
 @options.config_file
 @options.as_json
 def command(reference: str, config: Path | None, as_json: bool) -> int:
-    """Why a request was refused: which check, what it expected, what it received.
+    """Explain why a request was refused: the check, what it expected, what it received.
 
-    REFERENCE stands in every refusal, such as VK-7F3K-9QXM-2RTD. Records are kept for seven days
-    and hold no secrets. Exit code 1 if there is none.
+    REFERENCE is in every error response, such as VK-7F3K-9QXM-2RTD. Records are kept for seven days
+    and contain no secrets. Exit code 1 if there is none.
 
     Example: valetkey explain VK-7F3K-9QXM-2RTD
     """

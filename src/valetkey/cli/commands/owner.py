@@ -22,13 +22,13 @@ _PAGE = "/admin/owner"
 @options.config_file
 @options.as_json
 def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
-    """Print a link that makes whoever opens it an owner of this server.
+    """Print a link that makes the user who opens it an owner of this server.
 
-    It works once, for fifteen minutes, and only for somebody who adds a passkey or an authenticator
-    app. It is also written to a file that only you can read; no log has it. Owners give roles to
+    It works once, for fifteen minutes, and only for a user with a passkey or an authenticator app.
+    It is also written to a file that only you can read, and to no log. Owners assign roles to
     others at /admin/roles, or with: valetkey user role
 
-    It makes no server: where there is none yet, begin one with valetkey serve or valetkey apply.
+    The server must exist: create one with valetkey serve or valetkey apply.
 
     Example: valetkey owner
     """

@@ -20,13 +20,13 @@ _SUPERVISOR = b"valetkey.cli.serving.parent"
 @click.command()
 @options.config_file
 def command(config: Path | None) -> int:
-    """Have running servers read their configuration again, without an interruption.
+    """Make running servers read their configuration again, without an interruption.
 
     Each worker is replaced by one that has read the file: settings, certificates, theme, declared
-    objects. Where the file is wrong, nothing changes. Addresses, the number of workers, databases
-    and keys need a restart. The same as SIGHUP to the process of `valetkey serve`.
+    objects. If the file has errors, nothing changes. Addresses, the number of workers, databases
+    and keys need a restart. Equivalent to SIGHUP to the process of `valetkey serve`.
 
-    Exit code 0 when the servers were asked, 2 if something is to be mended first.
+    Exit code 0 if the servers were signalled, 2 if there are errors to fix first.
 
     Example: valetkey reload --config /etc/valetkey/valetkey.toml
     """

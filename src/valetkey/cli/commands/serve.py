@@ -1,4 +1,4 @@
-"""`valetkey serve`: both servers, or one of them, supervised."""
+"""`valetkey serve`: run both servers, or one of them, supervised."""
 
 import os
 import signal
@@ -36,15 +36,15 @@ _NOT_FOR_RESOURCE = ("VALETKEY__AUTHORIZATION__KEYRING_TEXT", "VALETKEY__AUTHORI
 @options.new
 @options.config_file
 def command(server: str | None, new: bool, config: Path | None) -> int:
-    """Run both servers, or the one that is named, until SIGTERM or Ctrl-C.
+    """Run both servers, or the named one, until SIGTERM or Ctrl-C.
 
-    Databases, keys and the credential between the servers are made at the first start. A database
-    that was there and is missing, was replaced, or is older than it was, stops the start. When
-    everything answers, one line says so on standard output: ready, with the URLs. A process that
-    ends unasked is started again. SIGTERM drains: see `serving.drain`; SIGHUP does what `valetkey
-    reload` does. Sockets that systemd opened are used. Everything else is told on standard error.
+    The first start creates databases, keys and the credential between the servers. A database that
+    is missing although it existed, was replaced, or is older than before, stops the start. When the
+    servers are ready, one line on standard output says so, with the URLs; everything else is logged
+    to standard error. A process that ends unexpectedly is restarted. SIGTERM drains: see
+    `serving.drain`; SIGHUP does what `valetkey reload` does. Sockets opened by systemd are used.
 
-    Exit code 0 after a stop, 1 if a server did not start, 2 if something is to be mended first.
+    Exit code 0 after a stop, 1 if a server did not start, 2 if there are errors to fix first.
 
     Example: valetkey serve --config valetkey.toml
     """
@@ -128,7 +128,7 @@ def _words(
 
 
 def _scraped(settings: Settings) -> socket.socket | None:
-    """The socket at which metrics are scraped; None where nobody wants them."""
+    """Return the socket at which metrics are scraped; None if metrics are off."""
     if not settings.metrics.listen:
         return None
     monitoring_token(settings)
@@ -164,7 +164,7 @@ def _bound(
 
 
 def _url(server: ServerSettings, listening: socket.socket) -> str:
-    """The configured URL, whose port 0 stands for the port that the system chose."""
+    """Return the configured URL, with port 0 replaced by the port that the system chose."""
     if urlsplit(server.url).port != 0:
         return server.url
     return f"{server.url.removesuffix('0')}{_port(listening)}"

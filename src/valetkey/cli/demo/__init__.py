@@ -1,1 +1,1 @@
-"""`valetkey demo`: both servers, an app that somebody else could have written, and a story."""
+"""`valetkey demo`: both servers, a third-party app, and a scripted walk through them."""

@@ -24,7 +24,7 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """How many notes Ada has, and an access token of hers that reads and writes them."""
+    """The number of Ada's notes, and an access token that can read and write them."""
 
     count: int
     token: str

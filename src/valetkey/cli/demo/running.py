@@ -36,7 +36,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(Exception):
-    """Somebody ended the demo while it was at work."""
+    """The user ended the demo while it was working."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ Work = Callable[[Running], int]
 
 
 def run(keep: Path | None, work: Work) -> int:
-    """Start everything in `keep` or in a folder that is removed, do `work`, stop everything.
+    """Start everything in `keep` or a temporary folder, run `work`, stop everything.
 
-    The number is that of `work`, 130 if somebody stopped it in the middle, or that of a server
-    that did not start. Raises Mistake for a folder that will not do, and what `work` raises.
+    Returns the exit code of `work`, 130 if it was interrupted, or that of a server that did not
+    start. Raises Mistake for an unusable folder, and what `work` raises.
     """
     with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)

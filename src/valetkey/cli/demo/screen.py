@@ -17,7 +17,7 @@ from valetkey.cli.demo.site import (
 
 
 def stay(running: Running, *, kept: bool) -> int:
-    """Show the screen, and wait until somebody stops the demo."""
+    """Show the screen, and wait until the demo is interrupted."""
     site = running.site
     show(site, notes.seed(site).token, kept=kept)
     running.stopping.wait()
@@ -25,7 +25,7 @@ def stay(running: Running, *, kept: bool) -> int:
 
 
 def show(site: Site, token: str, *, kept: bool) -> None:
-    """Everything that somebody needs who has never been here."""
+    """Print URLs, accounts and commands for a first look."""
     say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
     say.line()
     _field("open", say.strong(site.app_url), "Notes Printer, and connect your notes")

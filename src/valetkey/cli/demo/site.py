@@ -43,7 +43,7 @@ _WITH_SECRET = (PRINTER, DESK, CLUB)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where everything is. `secrets` are the apps' own, by client id. Addresses have no slash."""
+    """Paths and URLs of the demo. `secrets` are the apps' own, by client id. URLs have no slash."""
 
     directory: Path
     auth_url: str
@@ -58,7 +58,7 @@ class Site:
 
     @property
     def settings(self) -> Settings:
-        """What the servers will make of it; this process's environment does not count."""
+        """Return the servers' settings, ignoring environment variables of this process."""
         return load(self.configuration, {})
 
     @property
@@ -68,7 +68,7 @@ class Site:
 
     @property
     def mailbox(self) -> str:
-        """Where letters are shown that a demo does not send."""
+        """Return the URL of the mailbox page, which shows the demo's emails."""
         return f"{self.auth_url}/mailbox"
 
     def secret(self, client_id: str) -> str:
@@ -99,7 +99,7 @@ def known_secrets(directory: Path) -> Mapping[str, str]:
 
 
 def furnish(site: Site) -> None:
-    """Write both files and make the databases hold what they say; a second time is harmless."""
+    """Write both files and fill the databases; safe to run again."""
     site.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(site.configuration, _configuration(site))
     content = site.directory / _CONTENT

@@ -1,4 +1,4 @@
-"""What a demo begins with: an owner, and Ada's app with a week of usage behind it."""
+"""Initial data of the demo: an owner, and Ada's app with a week of usage."""
 
 from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.developer.usage import PEOPLE, PKCE_MISSING, grant_used

@@ -52,7 +52,7 @@ class Exchange:
 
 
 class Unanswered(Exception):
-    """A request that nobody answered."""
+    """A request without a response."""
 
 
 Seen = Callable[[Exchange], None]
@@ -84,9 +84,9 @@ class Wire:
     def until(
         self, status: int, seconds: float, method: str, url: str, headers: Mapping[str, str]
     ) -> tuple[Exchange, float]:
-        """Ask again and again until the answer has this status; show the last one only.
+        """Repeat a request until the response has this status; show the last one only.
 
-        Also gives the seconds that it took; after `seconds` whatever came last is the answer.
+        Also returns the seconds that it took; after `seconds` the latest response is returned.
         """
         began = time.monotonic()
         while True:

@@ -18,7 +18,7 @@ _WRITTEN_WITHIN = 1.5  # seconds until logs and decision records are on disk
 
 
 def canary_in(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
-    """Send a worthless secret in the query string of a token request, and look where it appears.
+    """Send a worthless secret in the query string of a token request, and search for it.
 
     Searches the databases of this machine, and the files and directories in `logs`.
     """

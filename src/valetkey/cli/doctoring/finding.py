@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check; `next` says what to do, if anything is to be done."""
+    """The result of one check; `next` says what to do, "" if nothing."""
 
     level: Level
     about: str

@@ -83,9 +83,9 @@ _PROXY = "docs/how-to/operate/run-behind-a-proxy.md"
 
 
 def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) -> Finding | None:
-    """Check what a proxy in between tells the server of the host and of TLS.
+    """Check what a proxy tells the server about host and TLS.
 
-    Health answers whatever the host is, so that this asks for a path that does not.
+    Health endpoints accept any host, so another path is requested.
     """
     try:
         status = ask("GET", server.url, "/", context).status

@@ -101,7 +101,7 @@ def _name(operation: Operation) -> str:
 
 @dataclass(slots=True)
 class _About:
-    """What a call is about: its path, what texts may name, and what ends with it."""
+    """The values of a call that its texts may name: path, input, and what ends with it."""
 
     path: dict[str, str]
     named: dict[str, object]

@@ -71,7 +71,7 @@ class _Leaf:
         return click.Option(names, **more)
 
     def value(self, said: object) -> object:
-        """Return what was said as the input takes it."""
+        """Convert the option's value to the type of the input."""
         kind, nullable, _ = _bare(self.field.type)
         if isinstance(kind, inspect.ListType):
             return [each for each in cast("tuple[object, ...]", said) if each != ""]

@@ -74,7 +74,7 @@ class Shown:
         return [(name, value) for name, value in found if value]
 
     def as_json(self) -> dict[str, object]:
-        """The same for scripts."""
+        """Return the fields for `--json`."""
         sighting = self.sighting
         return {
             **as_json(self.client),
@@ -135,7 +135,7 @@ def fields_shown(client: Client) -> dict[str, object]:
 
 
 def costs(client: Client) -> Iterator[str]:
-    """What is risky about a client's choices, one sentence each."""
+    """Return the risks of a client's settings, one sentence each."""
     for grant_type, cost in COSTS.items():
         if client.may_use(grant_type):
             yield cost
@@ -147,7 +147,7 @@ def costs(client: Client) -> Iterator[str]:
 
 
 def read_key_set(file: Path | None) -> str:
-    """The text of a JWK set file, "" for none; what it says is judged at registration."""
+    """Return the text of a JWK set file, "" for none; registration validates its content."""
     if file is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""`valetkey user invite`: a link with which somebody makes an account of their own."""
+"""`valetkey user invite`: a link with which its reader creates an account."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from valetkey.kernel.refusal import Mistake
 @options.config_file
 @options.as_json
 def invite(email: str, language: str, config: Path | None, as_json: bool) -> None:
-    """Let the owner of an address make an account, within a week.
+    """Invite the owner of an email address to create an account within a week.
 
-    A letter with the link goes to EMAIL; where mail is off, pass the link on yourself. It works
-    once, and only while `accounts.sign_up` is "invitation" or "open".
+    The link is emailed to EMAIL; if mail is off, send it yourself. It works once, and only while
+    `accounts.sign_up` is "invitation" or "open".
 
     Example: valetkey user invite grace@example.com
     """

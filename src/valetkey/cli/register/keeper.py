@@ -27,17 +27,17 @@ _PAGE = 500
 
 
 def registrar(opened: Opened) -> Registrar:
-    """Who keeps the clients."""
+    """Return the registrar of clients."""
     return opened.foundation.registrar(DOOR)
 
 
 def account_keeper(opened: Opened) -> Accounts:
-    """Who keeps the accounts."""
+    """Return the registrar of accounts."""
     return opened.foundation.accounts()
 
 
 def fresh_client_secret(opened: Opened) -> Secret:
-    """A secret that nobody can guess."""
+    """Generate a client secret."""
     return fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
 
 
@@ -51,14 +51,17 @@ async def require_sector(opened: Opened, metadata: ClientMetadata) -> None:
 
 
 def done(result: T | tuple[MetadataError, ...]) -> T:
-    """What a deed gave. Raises Mistake if it was refused, which rolls its transaction back."""
+    """Return the result of an action.
+
+    Raises Mistake if it was refused; the transaction rolls back.
+    """
     if isinstance(result, tuple):
         raise refused(cast("tuple[MetadataError, ...]", result))
     return result
 
 
 def refused(faults: Iterable[MetadataError]) -> Mistake:
-    """The Mistake that says all of them, each with the name of its field."""
+    """Return a Mistake with every error, each with the name of its field."""
     lines = [f"{fault.field}: {fault.detail}" for fault in faults]
     if len(lines) == 1:
         return Mistake(lines[0])
@@ -104,12 +107,12 @@ def the_client(tx: Transaction, client_id: str) -> Client:
 
 
 def every_user(tx: Transaction) -> Sequence[User]:
-    """All accounts in the order of their uids."""
+    """Return all accounts in the order of their uids."""
     return _every(lambda last: tx.users.page(last.uid if last else 0, _PAGE))
 
 
 def every_client(tx: Transaction) -> Sequence[Client]:
-    """All clients in the order of their ids."""
+    """Return all clients in the order of their ids."""
     return _every(lambda last: tx.clients.page(last.id if last else "", _PAGE))
 
 
@@ -119,7 +122,7 @@ def granted(scope: Scope) -> str:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only if the operator agrees: asked on a terminal, else only `--yes` counts."""
+    """Ask the operator to confirm: on a terminal interactively, otherwise by `--yes`."""
     if yes:
         return
     if not sys.stdin.isatty():

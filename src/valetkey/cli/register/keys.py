@@ -33,7 +33,7 @@ class Backup:
 
     @staticmethod
     def parse(text: str) -> "Backup":
-        """What a backup file says; a plain keyring file is one too. Raises Mistake."""
+        """Parse a backup file or a plain keyring file. Raises Mistake."""
         found = _CREDENTIAL.search(text)
         return Backup(Keyring.parse(text), Secret(found[1]) if found else None)
 
@@ -52,7 +52,7 @@ def by_algorithm(records: Sequence[Mapping[str, object]]) -> Sequence[Mapping[st
 
 
 async def opens_all(opened: Opened) -> tuple[int, int]:
-    """How many of the database's signing keys this keyring opens, and how many there are."""
+    """Return how many of the database's signing keys this keyring decrypts, and their total."""
     records = await opened.store.read(lambda tx: tuple(tx.signing_keys.all(opened.now)))
     sealer = opened.keyring.sealer
     return sum(sealer.open(r.sealed, place(r.kid)) is not None for r in records), len(records)
@@ -62,10 +62,12 @@ _AT_ONCE = 500
 
 
 async def rotate_sealing_key(opened: Opened) -> int:
-    """Seal everything anew with a new key, whose version it returns. The old ones stay readable.
+    """Encrypt all stored secrets with a new key.
 
-    The file comes first: whatever happens then, it opens all that is sealed. Raises Mistake where
-    the keyring is not a file of ours.
+    Return its version. Old keys remain for decryption.
+
+    The file is written first, so that it can decrypt everything at any moment. Raises Mistake if
+    the keyring is not a file.
     """
     settings = opened.settings
     if settings.authorization.keyring_text is not None:

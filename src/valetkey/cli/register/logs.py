@@ -26,7 +26,7 @@ _OBJECT_EVENT = re.compile(r"([\w-]{1,200})\.([1-9][0-9]{0,17})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """One event of either server; `id` names it for ever, `data` is what it carries."""
+    """One event of either server; `id` is unique, `data` are its members."""
 
     id: str
     server: str
@@ -144,7 +144,7 @@ async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:
 async def _read(
     settings: Settings, log: _Log, work: Callable[[Connection, _Log], Sequence[T]]
 ) -> Sequence[T]:
-    """What `work` finds in a database; nothing where there is none yet."""
+    """Return what `work` finds in a database; nothing if there is no database yet."""
     server = dict(servers(settings))[log.server]
     if not is_begun(settings, server):
         return ()

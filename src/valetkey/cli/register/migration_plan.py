@@ -1,4 +1,4 @@
-"""What a migration would do: its statements, the locks that they take, and about how long."""
+"""The plan of a migration: its statements, their locks and an estimate of the time."""
 
 import re
 from collections.abc import Iterator

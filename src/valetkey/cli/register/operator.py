@@ -1,4 +1,4 @@
-"""Who is at the command line, as events name them."""
+"""The operator at the command line, as events name them."""
 
 import os
 import pwd
@@ -8,10 +8,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9._@+-]{1,64}", re.ASCII)
 
 
 def operator() -> str:
-    """The system account of this process, such as `root`, or its number where it has no name.
+    """Return the system account of this process, such as `root`, or its number without a name.
 
-    Where that is another than the one that logged in at the terminal, both: `root login ada`. It
-    tells operators apart; it proves nothing, because they can write to the database themselves.
+    If the terminal's login is another one, both: `root login ada`. It tells operators apart; it
+    proves nothing, because they can write to the database themselves.
     """
     number = os.getuid()
     try:

@@ -30,7 +30,7 @@ OPTIONS = _asks.params
 
 
 def obtain(given: Mapping[str, object]) -> Secret:
-    """Return the password that the options ask for. Raises Mistake for an invalid one."""
+    """Return the password given by the options. Raises Mistake for an invalid one."""
     from_stdin, generate = given["from_stdin"], given["generate"]
     if from_stdin and generate:
         raise Mistake("choose one of --password-stdin and --generate-password")
@@ -50,5 +50,5 @@ def obtain(given: Mapping[str, object]) -> Secret:
 
 
 def hashed(opened: Opened, password: Secret) -> str:
-    """What is stored of it; takes tens of milliseconds, so never inside a transaction."""
+    """Return the hash to store; takes tens of milliseconds, so never inside a transaction."""
     return hash_password(password.reveal(), opened.settings.passwords, opened.runtime.random)

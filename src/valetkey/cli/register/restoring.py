@@ -38,7 +38,7 @@ _CLIENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore ended again: the accounts and clients that it disabled, and the new epoch."""
+    """The result of a restore: the accounts and clients that it disabled, and the new epoch."""
 
     epoch: int
     users: Sequence[int]
@@ -48,10 +48,10 @@ class Restored:
 def put_back(
     settings: Settings, name: str, server: ServerSettings, backup: Path, *, accept: bool
 ) -> None:
-    """Put a backup in the place of this server's SQLite database.
+    """Replace this server's SQLite database by a backup.
 
-    Raises Mistake, with nothing changed, also where nobody knows what ended after the backup and
-    the operator does not accept that.
+    Raises Mistake, with nothing changed, also if the record of what ended after the backup is
+    missing and the operator does not accept that.
     """
     file = database_file(settings, server)
     if file is None:
@@ -83,9 +83,9 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
 
 
 async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
-    """End all that was issued, and disable those who were ended after the backup.
+    """End everything that was issued, and disable what was disabled after the backup.
 
-    Raises Mistake where nobody knows who that was, unless the operator accepts that.
+    Raises Mistake if there is no record of that, unless the operator accepts it.
     """
     foundation = foundation_as_it_is(settings)
     engine, store = foundation.store.engine, foundation.store
@@ -139,7 +139,7 @@ def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -
 
 
 async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> identity.Seen:
-    """Who the database is from now on: the same, a new epoch, and later than anybody saw it."""
+    """Return the new identity: same id, new epoch, a number above every known one."""
     known = _known(settings, server)
     found = await engine.read(identity.find)
     fresh = identity.Seen(SYSTEM.random(16).hex(), 0, 0, SYSTEM.now())
@@ -154,7 +154,7 @@ async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> 
 
 
 async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[Ending]:
-    """What ended after the backup was made, as far as it was noted."""
+    """Return what ended after the backup was made, as far as it was recorded."""
     file = endings_path(settings)
     if not file.exists():
         if not accept:

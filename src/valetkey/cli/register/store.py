@@ -47,7 +47,7 @@ class Opened:
 
     @property
     def store(self) -> Store:
-        """What the server remembers."""
+        """Return the store of the authorization server."""
         return self.foundation.store
 
     @property
@@ -68,12 +68,13 @@ def with_store(
     begins: bool = False,
     acts: Callable[[str], DoneBy] = by_cli,
 ) -> T:
-    """What `work` gives. Only where it `begins` an installation, database and keyring are made.
+    """Run `work` on the database and return its result.
 
-    Its events are done by the operator; `acts` says by which of their tools.
+    Database and keyring are created only if the command `begins` an installation. The actor of
+    events is the operator; `acts` names the tool.
 
-    Raises Mistake where one of them is missing or the database is not the one that its server
-    knows, and DatabaseUnavailable.
+    Raises Mistake if one of them is missing or the database is not the one that its server knows,
+    and DatabaseUnavailable.
     """
     if not begins and settings.source.file is None:
         file = database_file(settings, settings.authorization)

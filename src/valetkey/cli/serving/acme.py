@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 def main(file: str, name: str) -> int:
-    """Renew the certificate of the server `name` if it is due and nobody else does."""
+    """Renew the certificate of the server `name` if it is due and no other process does."""
     settings = load(Path(file) if file else None, environment())
     log.set_up(settings.log.level, settings.log.format)
     server = settings.authorization if name == "authorization" else settings.resource

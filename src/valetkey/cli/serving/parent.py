@@ -68,7 +68,7 @@ def main(descriptor: int) -> int:
 
 
 def _server(file: str, told: Mapping[str, Any]) -> Server:
-    """Return the Server for `told`, an Answering of the plan."""
+    """Return the Server of one entry of the plan."""
     name = told["name"]
     given = {**environment(), **told["given"]}
     for withheld in told["withheld"]:

@@ -81,7 +81,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Scraping:
-    """What a worker needs to know to report the metrics of all workers."""
+    """What a worker needs to report the metrics of all workers."""
 
     descriptor: int
     """The descriptor of the listening socket."""

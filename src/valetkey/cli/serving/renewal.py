@@ -1,8 +1,8 @@
-"""Keep the certificate of a server that gets it from an authority (`tls.acme`).
+"""Renew the certificate of a server that gets it from an ACME authority (`tls.acme`).
 
-One worker of each server looks once a minute whether renewal is due. The renewal itself runs in a
-process of its own (see `acme`): its packages are in no worker's memory. A lock on a file in
-`tls.acme_folder` makes sure that only one process of all workers and nodes talks to the authority.
+One worker of each server checks once a minute whether renewal is due. The renewal runs in a process
+of its own (see `acme`), so that workers do not load its packages. A lock on a file in
+`tls.acme_folder` ensures that only one process of all workers and nodes contacts the authority.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ def prepare(settings: Settings, server: ServerSettings) -> None:
 
 
 def is_due(settings: Settings, server: ServerSettings, now: Instant) -> bool:
-    """Return whether to ask the authority now; after failures at growing intervals."""
+    """Return whether to contact the authority now; after failures at growing intervals."""
     try:
         pem = acme_file(settings, server, "pem").read_bytes()
     except OSError:

@@ -20,7 +20,7 @@ _NEW = 60  # seconds in which a directory may belong to a start that has not loc
 def begin(now: Instant) -> tuple[Path, int]:
     """Make the directory, which no other user can enter; return it and the descriptor of its lock.
 
-    Removes those of runs that were killed: nobody holds their locks.
+    Directories of killed runs are removed: their locks are free.
     """
     parent = Path("/tmp" if len(gettempdir()) > _LONGEST else gettempdir())  # noqa: S108
     for old in islice(parent.glob(f"{_PREFIX}*"), _MOST):
@@ -42,7 +42,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """Lock the directory; raises OSError if its run goes on."""
+    """Lock the directory; raises OSError while its run continues."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,7 +9,7 @@ from valetkey.kernel.moment import Lifetime, days
 
 
 class SignUp(StrEnum):
-    """Who may make an account."""
+    """Who may create an account."""
 
     OFF = "off"
     INVITATION = "invitation"

@@ -1,4 +1,4 @@
-"""How long people with a role may look after the server before they prove again who they are."""
+"""Recent authentication of administrators."""
 
 # ruff: noqa: RUF009 - `hours(1)` is a number: nothing that two settings could share and change
 

@@ -32,7 +32,7 @@ _LONGEST = 400
 
 
 class ProviderKind(StrEnum):
-    """How a provider is spoken to."""
+    """The protocols of upstream providers."""
 
     OPENID = "openid"  # OpenID Connect, found by its issuer
     GITHUB = "github"  # GitHub's OAuth 2, and GitHub Enterprise at its own address

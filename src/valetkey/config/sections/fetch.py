@@ -1,4 +1,4 @@
-"""What is asked of servers of strangers."""
+"""Outbound requests to servers named by apps."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -11,14 +11,14 @@ from valetkey.kernel.secret import Secret
 
 
 class MailTransport(StrEnum):
-    """What becomes of letters."""
+    """The ways to deliver email."""
 
     SMTP = "smtp"
     MAILBOX = "mailbox"
 
 
 class MailTls(StrEnum):
-    """How the connection to the mail server is kept from strangers' eyes."""
+    """TLS of the connection to the mail server."""
 
     STARTTLS = "starttls"
     IMPLICIT = "implicit"

@@ -1,4 +1,4 @@
-"""What operators see of running servers: the log and the metrics."""
+"""Log, metrics and slow statements."""
 
 # ruff: noqa: RUF009 - `days(1)` is a number: nothing that two settings could share and change
 
@@ -50,7 +50,7 @@ def _destination(written: str) -> object:
 
 
 class LogLevel(StrEnum):
-    """How much is told on standard error."""
+    """The least severe events that are logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -59,7 +59,7 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How it is told."""
+    """The formats of the log."""
 
     AUTO = "auto"
     JSON = "json"

@@ -8,7 +8,7 @@ from valetkey.config.rules import whole
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """How the servers stop, and how `valetkey reload` replaces workers."""
+    """Shutdown, and replacement of workers by `valetkey reload`."""
 
     drain: Annotated[int, whole(0, 600, "seconds")] = 5
     """Seconds for which a worker continues to respond after SIGTERM, while `/health/ready` returns

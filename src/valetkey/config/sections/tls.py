@@ -11,7 +11,7 @@ _EMAIL = text(254, 'an email address, or "" for none')
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Certificates from an authority that speaks ACME (RFC 8555), without a proxy or a hook."""
+    """Certificates from an ACME authority (RFC 8555), without a proxy."""
 
     acme: Annotated[str, rules.LINK] = ""
     """Directory URL of the authority, such as `https://acme-v02.api.letsencrypt.org/directory`.

@@ -91,7 +91,7 @@ def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Docu
     limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
     cursor = {"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": LONGEST_CURSOR}
     return [
-        _parameter("limit", "query", "How many at most.", limit),
+        _parameter("limit", "query", "The maximum number of items.", limit),
         _parameter("sort", "query", "The order; with - the other way round.", {"enum": by}),
         _parameter("cursor", "query", "Part of the address in `next`; made by this API.", cursor),
         *(

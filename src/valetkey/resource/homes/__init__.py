@@ -1,1 +1,1 @@
-"""Where objects are stored: in this server's database, or at the authorization server."""
+"""Storage of objects: in this server's database, or at the authorization server."""

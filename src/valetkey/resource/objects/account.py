@@ -17,9 +17,9 @@ _Link = Annotated[str, Meta(max_length=2_000, pattern=_LINK, examples=["https://
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What an app may change of it, beyond the name what OpenID Connect knows of people.
+    """The fields of an account that an app may change: name and the OpenID Connect claims.
 
-    "" for what the account shall not say.
+    An empty value clears the claim.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=_LONGEST, examples=["Ada Lovelace"])]

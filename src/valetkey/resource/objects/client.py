@@ -14,7 +14,7 @@ _Uris = Annotated[tuple[_Uri, ...], Meta(max_length=100)]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What a client may change of itself; `redirect_uri` is the first of `redirect_uris`."""
+    """The fields of a client that it may change; `redirect_uri` is the first of `redirect_uris`."""
 
     description: Annotated[str, Meta(max_length=1_000, examples=["Prints your notes"])] = ""
     redirect_uri: _Uri | UnsetType = UNSET

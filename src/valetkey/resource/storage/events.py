@@ -29,14 +29,14 @@ class Event:
 
 
 class ObjectCreated(Event):
-    """An object was made; `object` says of which kind."""
+    """An object was created; `object` is its kind."""
 
     __slots__ = ()
     name = "object.created"
 
 
 class ObjectReplaced(Event):
-    """All that callers write of an object was put in place of what was there (PUT)."""
+    """An object was replaced (PUT)."""
 
     __slots__ = ()
     name = "object.replaced"

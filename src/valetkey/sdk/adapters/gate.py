@@ -31,7 +31,7 @@ class Denial:
 
 
 class Gate:
-    """Everything that adapters need to know about an API. Create one, pass it to the adapter."""
+    """The configuration of an API for all adapters. Create one, pass it to the adapter."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""What an API learns from the issuer: its keys, token introspection, revocations."""
+"""Requests to the issuer: keys, token introspection, revocations."""

@@ -68,7 +68,7 @@ Returns whether that worked; if not, the follower passes these entries again wit
 
 
 class Revocations:
-    """The revocations still relevant, by grant, token, client, and of everything.
+    """The revocations still relevant, by grant, token and client, and those of all tokens.
 
     Followed by an event stream if the issuer has one and the network lets it through, otherwise by
     polling. While the issuer is unreachable, the known revocations apply.

@@ -1,1 +1,1 @@
-"""What people do with their own account."""
+"""Operations of users on their own account."""

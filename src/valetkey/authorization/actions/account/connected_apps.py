@@ -22,10 +22,10 @@ _MOST_SCOPES = 100
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A scope that an app has.
+    """A scope granted to an app.
 
-    `used_at` is when it was last needed, None for never since `watched_since`; where that is None
-    as well, nobody reports of this scope.
+    `used_at` is its last use, None if it was not used since `watched_since`. If both are None, no
+    resource server reports the use of this scope.
     """
 
     scope: str
@@ -35,10 +35,10 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class ConnectedApp:
-    """All that one app may do for one person, however many grants that is.
+    """One app with access to a user's account, over all its grants.
 
-    `last_used_at` is None where it has no access now and only need not ask again. `outlasts` says
-    that signing out does not end it.
+    `last_used_at` is None if the app has no access now but a remembered consent. `outlasts` is True
+    if the access continues after the user signs out.
     """
 
     client: Client
@@ -50,7 +50,7 @@ class ConnectedApp:
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """Return the app's name, or its client id if it has none."""
         return self.client.name or self.client.id
 
 
@@ -69,7 +69,7 @@ def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[Connecte
 
 
 def find_connected(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> ConnectedApp | None:
-    """The same for one app; None where this person allows it nothing."""
+    """Return one connected app; None if the user has granted it nothing."""
     access, consent = tx.connected.of_app(uid, client_id, now), tx.consents.find(uid, client_id)
     client = tx.clients.find(client_id)
     if client is None or (access is None and consent is None):
@@ -78,9 +78,9 @@ def find_connected(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> C
 
 
 def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
-    """End everything that the person lets the app do, and ask again next time.
+    """Revoke all access of an app to the user's account, and forget the consent.
 
-    Resource servers hear of it. False if there was nothing to end.
+    Resource servers are notified. Returns False if there was nothing to revoke.
     """
     tx.users.hold_alone(uid)
     ended = tx.consents.forget(uid, client_id)
@@ -90,7 +90,7 @@ def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
 
 
 def end_apps(tx: Transaction, uid: Uid, now: Instant) -> bool:
-    """The same for every app."""
+    """Revoke the access of every app, as `end_app` does."""
     tx.users.hold_alone(uid)
     if not tx.consents.clients_of(uid, 1) and not tx.grants.live_of_user(uid, now, 1):
         return False

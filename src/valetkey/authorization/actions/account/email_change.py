@@ -1,7 +1,7 @@
-"""An account's e-mail address: proven by a link, changed by one, and taken back by one.
+"""Email address of an account: verification, change and undo, each by an emailed link.
 
-Nothing changes before the new address is proven. The old one is told, and can have the account
-back for a week.
+An address changes only after the new one is verified. The old address is notified and can undo the
+change for a week.
 """
 
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class EmailFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a link would do until `until`: whose account gets which address."""
+    """The effect of an unused link: which account gets which address. Valid until `until`."""
 
     user: User
     email: str
@@ -70,9 +70,11 @@ class EmailChange:
     outbox: MailOutbox
 
     async def ask(self, signed_in: SignedIn, email: str, now: Instant) -> EmailFault | int:
-        """Send a link to the new address. Seconds to wait, 0 for done.
+        """Send a verification link to the new address.
 
-        An address that somebody else has looks the same to who asks; its owner is told.
+        Return the seconds to wait, or 0 if it was sent.
+
+        An address that belongs to another account gets the same answer; its owner is notified.
         """
         asking = signed_in.user
         if not is_mailable(email):
@@ -120,12 +122,15 @@ class EmailChange:
         return await self.store.write(queue_verification)
 
     async def look(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
-        """What a link of this kind would do; None for one that is not good any more."""
+        """Return the effect of a link of this kind; None if the link is invalid."""
         found = await self.store.read(lambda tx: self._find(tx, kind, text, now))
         return None if found is None else found[1]
 
     async def confirm(self, text: str, now: Instant) -> Change | None:
-        """The account has its new address, proven; the old one is told. None for no good link."""
+        """Set and verify the new address, and notify the old one.
+
+        Return None for an invalid link.
+        """
 
         def change_address(tx: Transaction) -> Change | None:
             change = self._take(tx, VoucherKind.EMAIL_CHANGE, text, now)
@@ -156,11 +161,11 @@ class EmailChange:
         return await self.store.write(mark_verified)
 
     async def undo(self, text: str, now: Instant) -> Secret | None:
-        """The account has its old address again, and everybody is signed out of it.
+        """Restore the old address and sign the user out everywhere.
 
-        Its password opens nothing any more, nor does what came to it with the change or a day
-        before: the link that is given back lets who reads the old address choose another password.
-        None for no good link.
+        The password is disabled, and everything that was added to the account with the change or in
+        the day before it is removed. The returned link lets the reader of the old address choose a
+        new password. Returns None for an invalid link.
         """
         reset = self.links.fresh()
 
@@ -188,7 +193,7 @@ class EmailChange:
         return reset if await self.store.write(restore_address) else None
 
     def _take(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Change | None:
-        """What this link does, for the one who is first to use it."""
+        """Redeem the link; only the first caller gets its effect."""
         seen = self._find(tx, kind, text, now)
         if seen is None:
             return None

@@ -1,4 +1,4 @@
-"""Everything that this server knows of a person, for them: no secret, and nothing of others."""
+"""Export of all data that this server has about a user, without secrets or data of other users."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ Said = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who made the file, and where the rest is."""
+    """The server that wrote the file, and where to find the user's other data."""
 
     service: str
     issuer: str

@@ -36,7 +36,7 @@ class FreshCodes:
 
     @staticmethod
     def draw(random: Callable[[int], bytes]) -> "FreshCodes":
-        """A set."""
+        """Generate a set of recovery codes."""
         codes = recovery_code.fresh_codes(random)
         return FreshCodes(codes, tuple(fresh_id("cr", random) for _ in codes))
 
@@ -60,9 +60,10 @@ def add_passkey(
     key: FingerprintKey,
     now: Instant,
 ) -> tuple[str, ...] | None:
-    """The recovery codes that come with the first factor, else none.
+    """Add a passkey. Return the recovery codes if it is the first factor, otherwise an empty tuple.
 
-    None where the answer was used before, somebody has this passkey, or there are too many.
+    Returns None if the response was used before, the passkey is registered already, or the account
+    has too many.
     """
     held = tx.users.find_to_change(user.uid)
     if held is None or len(tx.credentials.passkeys_of(user.uid)) >= MOST:
@@ -90,7 +91,7 @@ def rename_passkey(tx: Transaction, user: User, passkey_id: str, name: str, now:
 
 
 def remove_passkey(tx: Transaction, user: User, passkey_id: str, now: Instant) -> bool:
-    """Let it open nothing any more. False if it is not theirs, or the only way in they have."""
+    """Remove a passkey. False if it is not the user's, or is their only way to sign in."""
     held = tx.users.find_to_change(user.uid)
     if held is None or is_only_way_in(tx, user):
         return False
@@ -158,10 +159,10 @@ def remove_password(tx: Transaction, user: User, now: Instant) -> bool:
 
 
 def reset_factors(tx: Transaction, user: User, now: Instant) -> bool:
-    """Take everything but the password from the account, and sign its person out everywhere.
+    """Remove all second factors of the account and sign its user out everywhere.
 
-    For somebody who lost their devices: the password, or a new one by mail, lets them in again.
-    False if there was nothing to take.
+    For users who lost their devices: they sign in with their password, or set a new one by email.
+    Returns False if there was no factor.
     """
     held = tx.users.find_to_change(user.uid)
     if held is None:
@@ -184,7 +185,7 @@ def _first_codes(
 
 
 def _after_removal(tx: Transaction, user: User, now: Instant) -> None:
-    """What belongs to second factors goes with the last of them."""
+    """Remove recovery codes and remembered devices if no second factor is left."""
     if not tx.users.has_second_factor(user.uid):
         tx.credentials.remove_recovery_codes(user.uid)
         forget_devices(tx, user.uid, now)

@@ -1,7 +1,7 @@
-"""Accounts at other servers: whose they are here, how one is connected, and the end of that.
+"""Linked accounts at upstream providers: sign in by one, link one, unlink one.
 
-An address never finds an account, not even a proven one: whoever once had it, or has it now, may
-be another person. Only who is signed in connects, and only what nobody else is connected to.
+An email address never identifies an account, not even a verified one: its holder may change. Only a
+signed-in user can link an identity, and only one that is not linked to anybody else.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,10 @@ def whose(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
 
 
 def connect(tx: Transaction, user: User, claimed: Claimed, now: Instant) -> bool:
-    """Let `user` sign in from there. False if somebody does already, they themselves included."""
+    """Link the identity to `user`.
+
+    False if it is already linked to an account, including this one.
+    """
     shown = claimed.email or claimed.username or claimed.name or claimed.subject
     identity = Identity(claimed.issuer, claimed.subject, user.uid, shown, now, now)
     if not tx.identities.link(identity):
@@ -69,10 +72,11 @@ class FederatedAccounts:
     def register(
         self, tx: Transaction, claimed: Claimed, username: str, name: str, now: Instant
     ) -> User | Faults | None:
-        """The new account, or what is wrong with it.
+        """Create an account for the identity. Return the account, or the errors.
 
-        None where it cannot be: there is no proven address, or somebody has it, or the identity,
-        already. Raises Overtaken where somebody got the identity meanwhile.
+        Returns None if the provider did not verify an email address, or if the address or the
+        identity already has an account. Raises Overtaken if another request linked the identity
+        first.
         """
         email = claimed.proven_email
         if not email or tx.users.find_by_name(email) is not None:
@@ -90,4 +94,4 @@ class FederatedAccounts:
 
 
 class AlreadyLinked(Exception):
-    """Somebody connected the same identity while an account was made for it."""
+    """The identity was linked by another request while the account was being created."""

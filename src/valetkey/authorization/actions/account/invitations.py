@@ -23,10 +23,12 @@ class Invitations:
     outbox: MailOutbox
 
     def invite(self, tx: Transaction, email: str, link: Secret, language: str, now: Instant) -> str:
-        """The address of the page for who is invited; an email tells it where mail is on.
+        """Invite an email address.
 
-        `link` is from `links.fresh`. Who has an account is not invited: "" then. The address must
-        be one that `is_mailable` takes.
+        Return the address of the invitation page; an email is sent if mail is on.
+
+        `link` is from `links.fresh`. Returns "" if the address has an account already. The address
+        must satisfy `is_mailable`.
         """
         if tx.users.find_by_name(email) is not None:
             return ""
@@ -40,6 +42,6 @@ class Invitations:
         return url
 
     def find(self, tx: Transaction, text: str, now: Instant) -> str:
-        """Whose invitation this is: an address; "" for one that is not good any more."""
+        """Return the email address that was invited; "" if the link is invalid."""
         found = self.links.find(tx, VoucherKind.INVITATION, text, now)
         return "" if found is None else found.says["email"]

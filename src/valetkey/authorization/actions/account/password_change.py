@@ -1,4 +1,4 @@
-"""Another password for one's own account: the current one is asked, all else ends."""
+"""Password change by a signed-in user: verifies the current password, ends all other access."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _SALT = 16
 
 
 class NewPasswordFault(StrEnum):
-    """What keeps a text from being somebody's new password."""
+    """The reason why a new password is rejected."""
 
     SHORT = "short"
     IMPOSSIBLE = "impossible"  # too long, or with control characters
@@ -37,14 +37,14 @@ class NewPasswordFault(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NewPassword:
-    """What was typed into the form. Never printed."""
+    """The submitted form. Never printed."""
 
     current: str
     new: str
     again: str
 
     def fault(self, user: User) -> NewPasswordFault | None:
-        """What is wrong with the new one for this person."""
+        """Return why the new password is rejected for this user; None if it is acceptable."""
         found = new_password_fault(self.new, self.new, (user.username, user.email))
         if found is None and self.new == self.current:
             return NewPasswordFault.SAME
@@ -52,9 +52,9 @@ class NewPassword:
 
 
 def new_password_fault(new: str, again: str, names: Iterable[str]) -> NewPasswordFault | None:
-    """What is wrong with a new password of somebody of these names.
+    """Return why the password is rejected for a user of these names; None if it is acceptable.
 
-    Length counts, and what everybody knows; nothing has to be in it.
+    Length and common passwords are checked (NIST SP 800-63B); there are no composition rules.
     """
     if len(new) < SHORTEST:
         return NewPasswordFault.SHORT
@@ -74,7 +74,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PasswordChange:
-    """Changes the password of somebody who is there; guesses count as at the sign-in page."""
+    """Change the password of a signed-in user, with the rate limits of the sign-in page."""
 
     passwords: PasswordSignIn
     accounts: Accounts
@@ -90,10 +90,10 @@ class PasswordChange:
         address: str,
         now: Instant,
     ) -> NewPasswordFault | Refusal | None:
-        """None once it is done: every other session and every grant has ended.
+        """Change the password and end every other session and every grant. Return None if done.
 
-        The session that asked goes on under the cookie of `new`. A Refusal says that the current
-        password was not given (`invalid_grant`) or that one must wait (`slow_down`).
+        The current session continues under the cookie of `new`. A Refusal says that the current
+        password was wrong (`invalid_grant`) or that there were too many attempts (`slow_down`).
         """
         user = signed_in.user
         if fault := typed.fault(user):

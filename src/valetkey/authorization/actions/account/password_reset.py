@@ -1,4 +1,4 @@
-"""Another password for who forgot theirs: by a link to their address, for 20 minutes, once."""
+"""Password reset by an emailed link, valid once within 20 minutes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,9 +45,10 @@ class PasswordReset:
     passwords: PasswordSignIn
 
     async def ask(self, name: str, address: str, language: str, now: Instant) -> int:
-        """Send the link, if somebody is called so and the address is known to be theirs.
+        """Email a reset link if an account of this name has this verified address.
 
-        Nothing tells whether it is: for nobody as much is done. Seconds to wait, 0 for done.
+        The answer and the work are the same if there is none. Returns the seconds to wait, 0 if
+        done.
         """
         link, key = self.links.fresh(), self.passwords.key
         place = f"reset_from:{key.of('throttle', neighbourhood(address))}"
@@ -75,16 +76,16 @@ class PasswordReset:
         return await self.passwords.store.write(queue_reset_link)
 
     async def look(self, text: str, now: Instant) -> User | None:
-        """Whose password the link lets one choose; None for one that is not good any more."""
+        """Return the user whose password the link can set; None if the link is invalid."""
         found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
         return None if found is None else found[1]
 
     async def choose(
         self, text: str, new: str, again: str, now: Instant
     ) -> User | NewPasswordFault | None:
-        """Theirs is the new one now, and they are signed out everywhere.
+        """Set the new password and sign the user out everywhere.
 
-        None for a link that is not good, or not any more. Raises Busy.
+        Returns None for an invalid link. Raises Busy.
         """
         user = await self.look(text, now)
         if user is None:
@@ -132,10 +133,10 @@ def issue_reset(
     now: Instant,
     by: DoneBy | None = None,
 ) -> Instant:
-    """Make a link good that lets them choose another password; until when.
+    """Activate a password reset link for the user. Return when it expires.
 
-    It dies with the password and the address that the account has now, and with the role or the
-    token of the administrator `by` whom it was sent.
+    The link is void once the account's password or address changes, or the role or API token of the
+    administrator `by` who sent it ends.
     """
     until = later(now, LIFETIME)
     says = {**_bound_to(tx, links, user), "by": str(by or "")}
@@ -144,7 +145,7 @@ def issue_reset(
 
 
 def _sender(says: Mapping[str, str]) -> tuple[Uid | None, str]:
-    """The administrator who sent the link, None for nobody, and the id of their API token or ""."""
+    """Return the administrator who sent the link (None for none) and their API token's id or ""."""
     kind, _, rest = says.get("by", "").partition(" ")
     uid, _, token_id = rest.partition(" token ")
     return (Uid(int(uid)), token_id) if kind == "user" else (None, "")

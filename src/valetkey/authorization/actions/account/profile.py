@@ -1,4 +1,4 @@
-"""What people say of themselves: read as one form, written back without losing anybody's change."""
+"""Profile form: validation, and changes with optimistic locking."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ Typed = Mapping[str, str]
 
 
 class ProfileFault(StrEnum):
-    """What is wrong with one field."""
+    """The reason why one field is rejected."""
 
     TAKEN = "taken"  # another has this user name
     WRONG = "wrong"  # the field's own rule says no
@@ -48,7 +48,7 @@ class ProfileFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NotWritten:
-    """Nothing was changed: `faults` by field, or the profile is not any more the one shown."""
+    """Nothing was changed: `faults` by field, or the profile was changed by another request."""
 
     faults: Mapping[str, ProfileFault]
     user: User | None
@@ -107,7 +107,7 @@ def tidied(typed: Typed) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ProfileChange:
-    """Changes the profile of somebody who is there."""
+    """Change the profile of a signed-in user."""
 
     accounts: Accounts
     sessions: SessionSettings
@@ -117,9 +117,9 @@ class ProfileChange:
     def change(
         self, tx: Transaction, session_id: str, typed: Typed, mark: str, now: Instant
     ) -> User | NotWritten:
-        """The account as it is now. `mark` names the state that the form was filled in from.
+        """Store the fields. Return the account. `mark` identifies the state that the form showed.
 
-        Where that is not the state any more, nothing is written, unless nothing would change.
+        If the profile has changed since, nothing is written, unless the fields are equal to it.
         """
         asking = find_still_signed_in(tx, session_id, self.sessions, now)
         user = None if asking is None else tx.users.find_to_change(asking.user.uid)

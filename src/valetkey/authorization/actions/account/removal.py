@@ -32,17 +32,17 @@ class Removal:
     grace: Lifetime
 
     def hindrances(self, tx: Transaction, user: User) -> Sequence[Client]:
-        """The apps that would be nobody's: they are given to others, or deleted, first."""
+        """Return the apps without another owner: they must be transferred or deleted first."""
         return sole_owned(tx, user.uid)
 
     def is_last_owner(self, tx: Transaction, user: User) -> bool:
-        """Whether nobody else could look after this server."""
+        """Return whether the user is the only owner of this server."""
         return user.role is Role.OWNER and not tx.people.has_owner(but=user.uid)
 
     def plan(self, tx: Transaction, user: User, now: Instant) -> Instant | None:
-        """When it is removed; None where it hindered itself meanwhile, and nothing happened.
+        """Schedule the removal of the account. Return its time; None if `hindrances` has appeared.
 
-        Until then signing in calls it off. Sessions and grants end at once. Raises Refused
+        Signing in before that time cancels it. Sessions and grants end at once. Raises Refused
         (conflict) for the last owner of this server.
         """
         leave_an_owner(tx, user)
@@ -58,9 +58,9 @@ class Removal:
         return due_at
 
     def remove(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Remove it now, whatever was planned. False if it is gone.
+        """Remove the account now, whatever was scheduled. False if it is already removed.
 
-        Apps that would be nobody's stay, without an owner. Raises Refused (conflict) for the last
+        Apps without another owner remain, without an owner. Raises Refused (conflict) for the last
         owner of this server.
         """
         tx.users.hold_alone(user.uid)

@@ -1,7 +1,7 @@
-"""Sign-up: somebody makes an account of their own, once their address is known to be theirs.
+"""Sign-up: an account is created once its email address is verified.
 
-Whether an address has an account is told to nobody but whoever reads its emails. Whether a user
-name is taken is told: it is what people are called here (docs/decisions/0012-links-in-letters.md).
+Whether an address has an account is revealed only to the reader of its emails. Whether a username
+is taken is public: usernames are shown to other users (docs/decisions/0012-links-in-letters.md).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -51,7 +51,7 @@ _SALT = 16
 
 
 class SignUpFault(StrEnum):
-    """What is wrong with a field of the form."""
+    """The reason why one field of the form is rejected."""
 
     EMPTY = "empty"
     WRONG = "wrong"  # the field's own rule says no
@@ -60,7 +60,7 @@ class SignUpFault(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Typed:
-    """What was typed into the form. Never printed."""
+    """The submitted form. Never printed."""
 
     username: str
     email: str
@@ -68,7 +68,7 @@ class Typed:
     password: str
 
     def faults(self, reserved: Iterable[str]) -> Mapping[str, SignUpFault | NewPasswordFault]:
-        """Everything that is wrong, by field."""
+        """Return every error, by field."""
         found: dict[str, SignUpFault | NewPasswordFault] = {}
         if not self.username:
             found["username"] = SignUpFault.EMPTY
@@ -103,7 +103,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SignUpOrigin:
-    """Where a sign-up comes from: an app's request or a page of ours, a browser, an address."""
+    """Origin of a sign-up: an app's request or a page of this server; browser and IP address."""
 
     interaction: str
     to: str
@@ -118,7 +118,7 @@ Enter = Callable[[Transaction, User], None]
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the page of the link shows."""
+    """The content of the page that the link opens."""
 
     username: str
     email: str
@@ -130,7 +130,7 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Wanted:
-    """Everything about a sign-up that is settled in its transaction."""
+    """The values of a sign-up that its transaction needs."""
 
     record: UserRecord
     hash: str
@@ -142,7 +142,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SignUp:
-    """Makes accounts for who asks."""
+    """Create accounts by verified email address."""
 
     mode: Mode
     links: Links
@@ -227,7 +227,7 @@ class SignUp:
         return Waiting()
 
     async def look(self, text: str, browser: str, now: Instant) -> Confirmation | None:
-        """What a link is about; None for one that is not good any more."""
+        """Return the content of the link's page; None if the link is invalid."""
         found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
         if found is None:
             return None
@@ -240,11 +240,12 @@ class SignUp:
     async def confirm(
         self, text: str, browser: str, password: str, now: Instant, enter: Enter
     ) -> User | SignUpFault | int | None:
-        """The account, which is there now.
+        """Create the account, and sign in.
 
-        In another browser than the one of the form the password is asked: who opens the link need
-        not be who chose it. WRONG where it is not that one, TAKEN where name or address were given
-        away meanwhile, seconds where too many were tried, None for a link that is not good.
+        In a browser other than the form's, the password is required: the reader of the email need
+        not be the person who filled in the form. Returns WRONG for a wrong password, TAKEN if the
+        username or address has been taken since, seconds to wait after too many attempts, None for
+        an invalid link.
         """
         store = self.passwords.store
         found = await store.read(lambda tx: self._find(tx, text, now))
@@ -278,7 +279,7 @@ class SignUp:
 
 
 def already_there(owner: User, links: Links) -> Email:
-    """What the owner of an address is told when somebody would make an account for it."""
+    """Return the email to an address that has an account already and was used for a new sign-up."""
     values = {
         "sign_in": f"{links.issuer}/oauth/sign-in",
         "forgotten": f"{links.issuer}{FORGOTTEN}",

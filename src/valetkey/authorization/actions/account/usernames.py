@@ -31,7 +31,7 @@ _DIGITS = str.maketrans("0135!|$", "olesils")
 
 
 def is_choosable(username: str) -> bool:
-    """Whether it is made of 3 to 40 letters and digits that nobody takes for others."""
+    """Return whether it is 3 to 40 letters and digits that cannot be confused with others."""
     return _CHOOSABLE.fullmatch(username) is not None and not _reads_like_an_id(fold(username))
 
 
@@ -42,9 +42,9 @@ def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
 
 
 def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
-    """Why nobody may get this username, whoever gives it; "" if it may be given.
+    """Return why this username cannot be assigned by anybody; "" if it can.
 
-    Users who have such a name keep it: only a new name is judged.
+    Existing accounts keep their name; only new names are checked.
     """
     folded = fold(username)
     if _reads_like_an_id(folded):

@@ -10,10 +10,10 @@ from valetkey.kernel.moment import Instant
 
 
 def close_ways_in(tx: Transaction, uid: Uid, since: Instant, because: str, now: Instant) -> None:
-    """Take away the passkeys, codes and accounts elsewhere that came to it at `since` or later.
+    """Remove passkeys, authenticators and linked accounts that were added at `since` or later.
 
-    Those before it stay: to take them all would let whoever reads old emails round them. No
-    remembered device, no token of the admin API and no open invitation is left, however old.
+    Older ones stay: otherwise an attacker who reads old emails could remove them. Remembered
+    devices, admin API tokens and open invitations are removed whatever their age.
     """
     for passkey in tx.credentials.passkeys_of(uid):
         if passkey.created_at >= since and tx.credentials.remove_passkey(uid, passkey.id):

@@ -1,1 +1,1 @@
-"""What people with a role do to others, and to this server; without HTTP."""
+"""Administration of users, apps and the server, by roles; independent of HTTP."""

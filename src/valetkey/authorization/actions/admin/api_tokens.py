@@ -35,7 +35,10 @@ Faults = tuple[MetadataError, ...]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Whoever holds a token: it counts, and its maker's role, as they are now."""
+    """The holder of an admin API token.
+
+    Its permissions are those of the token and its creator now.
+    """
 
     token_id: str
     uid: Uid
@@ -48,7 +51,7 @@ class Program:
         return by_token(self.uid, self.token_id)
 
     def powers(self, tx: Transaction) -> ActorPermissions:
-        """What both the token and its maker's role allow; nothing once one of them has ended."""
+        """Return the permissions of both the token and its creator; none if either has ended."""
         tx.users.hold(self.uid)
         token, user = tx.api_tokens.find(self.token_id), tx.users.find(self.uid)
         if token is None or not token.is_live(self.now) or token.uid != self.uid:
@@ -61,7 +64,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class WantedToken:
-    """What somebody asks for, unchecked. `maker` is in whose name it works."""
+    """Input for a new token, unchecked. The token acts in the name of `maker`."""
 
     name: str
     permissions: Collection[str]
@@ -71,7 +74,7 @@ class WantedToken:
 
 @dataclass(frozen=True, slots=True)
 class FreshToken:
-    """What chance gives a token, drawn before the transaction."""
+    """The random values of a token, generated before the transaction."""
 
     id: str
     secret: Secret
@@ -123,7 +126,7 @@ def issue(
 def authenticate(
     tx: Transaction, key: FingerprintKey, text: str, now: Instant
 ) -> tuple[ApiToken, Program, ActorPermissions] | None:
-    """Whose token this is and what it may do now; None if it may do nothing."""
+    """Return the token, its actor and its permissions; None if it has none."""
     if not well_formed(Prefix.API_TOKEN, text):
         return None
     token = tx.api_tokens.find_by_print(key.of(_PURPOSE, text))
@@ -169,14 +172,14 @@ def _end_made_with(tx: Transaction, token: ApiToken, now: Instant) -> None:
 
 
 def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
-    """Let none of a person's work any more, whatever becomes of their account."""
+    """End every token of a user, whatever happens to the account."""
     for token in tx.api_tokens.live_of(uid, now):
         if tx.api_tokens.end(token.id, now):
             tx.events.add(ApiTokenEnded(uid, token.id), now)
 
 
 def permissions_of(token: ApiToken) -> frozenset[Permission]:
-    """What it was given, of what there still is."""
+    """Return the token's permissions that still exist."""
     return frozenset(each for each in Permission if each.value in token.permissions)
 
 

@@ -25,7 +25,7 @@ _EVENTS = 5_000
 
 
 class FaultKind(StrEnum):
-    """What happened to an event, a block or the end of the chain."""
+    """What is wrong with an event, a block or the end of the chain."""
 
     REMOVED = "removed"
     CHANGED = "changed"
@@ -45,7 +45,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Verdict:
-    """What a verification found."""
+    """The result of a verification."""
 
     blocks: int = 0
     events: int = 0
@@ -63,10 +63,10 @@ class Verdict:
 
 
 async def verify(store: Store, public: str, checkpoints: Sequence[Checkpoint] = ()) -> Verdict:
-    """Verify every block and event, the server running or not.
+    """Verify every block and event. The server may be running.
 
-    `public` is the key that has signed the blocks. Earlier `checkpoints` show that the end of the
-    chain was cut off or written anew; one that this key did not sign is a fault.
+    `public` is the key that has signed the blocks. Earlier `checkpoints` reveal that the end of the
+    chain was cut off or rewritten; a checkpoint not signed by this key is a fault.
     """
     walk = _Walk(public, await store.scan(partial(_expired, public)))
     while pages := await store.scan(partial(walk.read, walk.verdict.head)):
@@ -94,7 +94,7 @@ class _Expired:
         return any(entry.at < at - keep.of(entry.name) for keep, at in self.stated)
 
     def block(self, block: Block) -> bool:
-        """Return whether every event of the block could be deleted, of whatever name."""
+        """Return whether retention allows every event of the block to be deleted."""
         return any(block.last_at < at - keep.usual for keep, at in self.stated)
 
 
@@ -164,7 +164,7 @@ class _Walk:
             self._fault(FaultKind.INSERTED, id_, f"block {page.block.number} does not list it")
 
     def end(self, expired: _Expired) -> None:
-        """Judge what only the whole chain tells."""
+        """Check what can be judged only after the whole chain was read."""
         for entry in self.missing:
             if expired.event(entry):
                 self.verdict.expired += 1

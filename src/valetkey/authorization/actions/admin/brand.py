@@ -26,7 +26,7 @@ _RULES: Mapping[BrandField, rules.Rule] = MappingProxyType(
 
 
 def brand_of(settings: BrandSettings) -> Mapping[BrandField, str]:
-    """The brand as the settings say it."""
+    """Return the brand of the configuration file."""
     return {field: str(getattr(settings, field.value)) for field in BrandField}
 
 
@@ -42,9 +42,9 @@ def change_brand(
     changes: Mapping[BrandField, str | None],
     now: Instant,
 ) -> Mapping[BrandField, str] | tuple[MetadataError, ...]:
-    """The brand after these changes, or what is wrong with them; None is as the settings say.
+    """Change the brand. Return the result, or the errors. None as a value restores the setting.
 
-    The pages of every process follow within seconds. Raises Refused (forbidden).
+    Pages of every process follow within seconds. Raises Refused (forbidden).
     """
     tx.brand.take_turn()
     require(tx, actor, Permission.SETTINGS)

@@ -29,7 +29,7 @@ Faults = tuple[MetadataError, ...]
 
 @dataclass(frozen=True, slots=True)
 class ClientWithUses:
-    """What a client has, and who loses something when it goes."""
+    """A client with its team and the number of users and grants that depend on it."""
 
     client: Client
     team: tuple[Membership, ...]
@@ -47,7 +47,7 @@ def search(
 
 
 def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:
-    """Everything about one. Raises Refused (forbidden, not found)."""
+    """Return a client and its use. Raises Refused (forbidden, not found)."""
     require(tx, actor, Permission.READ)
     client = _find(tx, client_id, to_change=False)
     reach = tx.grants.reach(client.id, now)

@@ -1,4 +1,4 @@
-"""What should be looked at before people notice: keys, letters, owners, certificate, disk."""
+"""Findings of the console: conditions of keys, email, owners, certificate and disk to act on."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _MOST = 1_000
 
 
 class About(StrEnum):
-    """What was found."""
+    """The kinds of findings."""
 
     NO_KEY = "no_key"
     NO_NEXT_KEY = "no_next_key"
@@ -42,9 +42,9 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenFinding:
-    """One thing to look at; `is_bad` if something does not work or soon will not.
+    """A condition to act on; `is_bad` if something does not work, or soon will not.
 
-    `count` is how many, or how many days or percent are left.
+    `count` is a number of items, days or percent, depending on the kind.
     """
 
     about: About
@@ -61,12 +61,12 @@ class Inspector:
     roles: Roles
 
     def inside(self, tx: Transaction, actor: Actor, now: Instant) -> Sequence[OpenFinding]:
-        """What the database tells. Raises Refused (forbidden)."""
+        """Return the findings from the database. Raises Refused (forbidden)."""
         require(tx, actor, Permission.READ)
         return [*self._keys(tx, now), *self._letters(tx, now), *self._people(tx)]
 
     def outside(self, now: Instant) -> Sequence[OpenFinding]:
-        """What the machine tells; reads a file or two."""
+        """Return the findings about the machine; reads one or two files."""
         return [*self._certificate(now), *self._disk()]
 
     def _keys(self, tx: Transaction, now: Instant) -> Iterator[OpenFinding]:

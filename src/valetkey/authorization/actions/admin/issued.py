@@ -1,4 +1,4 @@
-"""What people issued to others: it ends with the role, the membership or the account behind it."""
+"""End what users issued to others when their role, membership or account ends."""
 
 from valetkey.authorization.actions.admin.api_tokens import end_all_of
 from valetkey.authorization.actions.registrations import withdraw
@@ -33,5 +33,5 @@ def end_issued_in_team(tx: Transaction, client_id: str, uid: Uid, now: Instant) 
 
 
 def _acting(tx: Transaction, uid: Uid) -> Transaction:
-    """The transaction with an actor: where there is none, the user asked by a link."""
+    """Return the transaction with an actor; without one, the user who confirmed by a link."""
     return tx if tx.done_by is not None else tx.acting(by_user(uid))

@@ -1,4 +1,4 @@
-"""The last owner stays: whoever would leave this server without one is refused."""
+"""Refuse every change that would leave the server without an owner."""
 
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User

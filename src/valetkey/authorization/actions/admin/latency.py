@@ -1,4 +1,4 @@
-"""How long answers take: in which steps it is counted, and what the counts say."""
+"""Response times: the buckets in which they are counted, and statistics per hour."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -23,7 +23,7 @@ _FAILED = 500
 
 
 class Outcome(StrEnum):
-    """What came of a request."""
+    """The result class of a request."""
 
     GOOD = "good"
     REFUSED = "refused"
@@ -36,10 +36,10 @@ _STEPS_AND_LONGER = (*_STEPS, LONGER)
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour: how many answers, how many of them failures, and how long they took.
+    """Requests of one hour: their number, failures, and response times.
 
-    Half of them took at most `median` milliseconds and 95 of 100 at most `most`, both rounded up to
-    the next step; 0 where there was none.
+    Half took at most `median` milliseconds and 95 % at most `most`, both rounded up to the next
+    bucket; 0 without requests.
     """
 
     hour: int
@@ -68,7 +68,7 @@ def key_of(at: Instant, status: int, seconds: float) -> Key:
 
 
 def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:
-    """The last so many hours, each of them, the one that runs among them."""
+    """Return the last `count` hours, including those without requests and the current one."""
     latest = hour_of(now)
     found: dict[int, Counter[tuple[str, int]]] = {}
     for (hour, outcome, within), amount in tx.answer_times.since(latest - count + 1):

@@ -1,4 +1,4 @@
-"""The post, in administrators' hands: how it stands, and a letter to try it."""
+"""Email administration: state of the queue, and a test message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class PostState:
-    """How many letters wait, and what became of the last ones, newest first."""
+    """The number of queued emails, and the results of the latest, newest first."""
 
     waiting: int
     sent: Sequence[EventRecord]
@@ -27,7 +27,7 @@ class PostState:
 
 
 def look(tx: Transaction, actor: Actor) -> PostState:
-    """How the post stands. Raises Refused (forbidden)."""
+    """Return the state of the email queue. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     sent = EventFilter(name="mail.dispatched")
     given_up = EventFilter(name="mail.given_up")
@@ -41,10 +41,10 @@ def look(tx: Transaction, actor: Actor) -> PostState:
 def send_test(
     tx: Transaction, actor: Actor, outbox: MailOutbox, uid: Uid, now: Instant
 ) -> User | None:
-    """Write to the address of this person, who asks for it; None where mail is off.
+    """Send a test email to the calling administrator; None if mail is off.
 
-    Nobody else's address can be named: this must not become a way to write to strangers.
-    Raises Refused (forbidden).
+    The recipient cannot be chosen, so that this cannot be used to send email to others. Raises
+    Refused (forbidden).
     """
     require(tx, actor, Permission.SETTINGS)
     user = tx.users.find(uid)

@@ -1,4 +1,4 @@
-"""How it goes: what was counted on the last days, and how much there is of everything."""
+"""Numbers of the console's overview: activity of the last days, and totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many there are; `more` where counting stopped."""
+    """A total; `more` if counting stopped at a limit."""
 
     count: int
     more: bool
@@ -30,7 +30,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The last 30 days and 24 hours, each of them, and what there is now."""
+    """The last 30 days and 24 hours without gaps, and current totals."""
 
     days: Sequence[Day]
     hours: Sequence[Hour]
@@ -40,7 +40,7 @@ class Overview:
 
 
 def overview(tx: Transaction, actor: Actor, now: Instant) -> Overview:
-    """All of it. Raises Refused (forbidden)."""
+    """Return the overview. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     today = day_of(now)
     counted = {day.day: day for day in usage_of(tx, None, start_of(today - DAYS + 1))}

@@ -108,10 +108,10 @@ def become_owner(
     now: Instant,
     notices: Notices | None = None,
 ) -> User:
-    """Use the link up: whoever is signed in in this session is an owner from now on.
+    """Redeem the link and make the user of this session an owner.
 
-    Of all who try at once exactly one is; all others are refused (conflict), and so is everybody
-    whom only a password protects (forbidden).
+    Exactly one of several concurrent callers succeeds; the others are refused (conflict). Users
+    without a second factor or passkey are refused (forbidden).
     """
     found = find_still_signed_in(tx, session_id, sessions, now)
     user = None if found is None else tx.users.find_to_change(found.user.uid)

@@ -1,4 +1,4 @@
-"""Who may do what: one table, asked inside the transaction that acts."""
+"""Roles and permissions: one table, checked inside the transaction that acts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 
 class Permission(StrEnum):
-    """What a role can allow; each page, each deed and each call of the API names one."""
+    """A permission of a role; each page, operation and admin API call requires one."""
 
     READ = "read"
     RESET = "reset"
@@ -55,7 +55,7 @@ _RANK: Mapping[Role | None, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ActorPermissions:
-    """What somebody may do at this moment, and to whom: nobody acts on a higher role."""
+    """The permissions of an actor at this moment. No actor can act on a user of a higher role."""
 
     role: Role | None
     permissions: frozenset[Permission]
@@ -68,9 +68,10 @@ class ActorPermissions:
 
     @property
     def _rank(self) -> int:
-        """That of the highest role all of whose permissions are there: a token may have fewer.
+        """Return the rank of the highest role all of whose permissions are present.
 
-        A token with `people` alone must not change the email address of its owner.
+        A token can have fewer than its creator: one with `people` alone must not change the email
+        address of an owner.
         """
         held = (role for role in Role if powers_of(role).permissions <= self.permissions)
         return max((_RANK[role] for role in held), default=_RANK[None])
@@ -81,21 +82,21 @@ NOTHING = ActorPermissions(None, frozenset())
 
 
 class Actor(Protocol):
-    """Whoever acts on others: a person with a role, the command line, a token of the admin API."""
+    """Who performs an operation: a user with a role, the CLI or an admin API token."""
 
     @property
     def done_by(self) -> DoneBy:
-        """How events name them."""
+        """Return how events name this actor."""
         ...
 
     def powers(self, tx: Transaction) -> ActorPermissions:
-        """What they may do as this transaction sees it."""
+        """Return the permissions as this transaction sees them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is signed in: their role and their session count as they are now."""
+    """A signed-in user. Role and session are read in the transaction that acts."""
 
     uid: Uid
     session_id: str
@@ -106,7 +107,7 @@ class Person:
         return by_user(self.uid)
 
     def powers(self, tx: Transaction) -> ActorPermissions:
-        """Those of their role; none once they are switched off, or their session has ended."""
+        """Return those of the user's role; none if the account is disabled or signed out."""
         # Held: what a role allows must not be done when the role is gone.
         tx.users.hold(self.uid)
         user = tx.users.find(self.uid)
@@ -120,25 +121,26 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """Whoever can read the keyring and the database: no page can keep anything from them."""
+    """The command line. Its user can read keyring and database, so it has every permission."""
 
     done_by: DoneBy = CLI
 
     def powers(self, tx: Transaction) -> ActorPermissions:
-        """All."""
+        """Return all permissions."""
         del tx
         return powers_of(Role.OWNER)
 
 
 def powers_of(role: Role | None) -> ActorPermissions:
-    """What the table says of this role."""
+    """Return the permissions of a role."""
     return NOTHING if role is None else ActorPermissions(role, MAY[role])
 
 
 def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> ActorPermissions:
-    """`require`, with the actor's account held until the commit.
+    """Check the permission as `require` does, and lock the actor's account until the commit.
 
-    For what is issued in a role and ends with it: whoever takes the role waits, and finds it.
+    For invitations and tokens that end with the role of their creator: a concurrent change of the
+    role waits, and then ends them too.
     """
     uid = getattr(actor, "uid", None)
     if uid is not None:
@@ -166,9 +168,9 @@ def hold_both(tx: Transaction, judged: Uid | None, changed: Uid) -> None:
 def require(
     tx: Transaction, actor: Actor, permission: Permission, about: User | None = None
 ) -> ActorPermissions:
-    """What the actor may do; raises Refused (forbidden) unless this, to this person, is of it.
+    """Return the actor's permissions. Raises Refused (forbidden) without this one about this user.
 
-    Ask it in the transaction that acts: a role that was taken away a moment ago is none.
+    Call it in the transaction that acts: a role that was removed a moment ago has no effect.
     """
     powers = actor.powers(tx)
     if powers.allow(permission, about):

@@ -1,4 +1,4 @@
-"""Who may let applications register themselves: the invitations, in administrators' hands."""
+"""Invitations to register applications (initial access tokens, RFC 7591 section 3)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ LONGEST_LIFETIME = days(3_650)
 
 @dataclass(frozen=True, slots=True)
 class WantedInvitation:
-    """What somebody asks for, unchecked."""
+    """Input for an invitation, unchecked."""
 
     note: str
     uses: int
     lifetime: Lifetime
 
     def faults(self) -> tuple[MetadataError, ...]:
-        """Everything that is wrong."""
+        """Return every error."""
         found = list[MetadataError]()
         if len(self.note) > LONGEST_NOTE or not self.note.isprintable():
             found.append(MetadataError("note", f"at most {LONGEST_NOTE} printable characters"))
@@ -46,19 +46,19 @@ class WantedInvitation:
 
 @dataclass(frozen=True, slots=True)
 class FreshInvitation:
-    """What chance gives one, drawn before the transaction."""
+    """The random values of an invitation, generated before the transaction."""
 
     id: str
     token: Secret
 
     @staticmethod
     def draw(random: Callable[[int], bytes]) -> "FreshInvitation":
-        """Draw it."""
+        """Generate the values."""
         return FreshInvitation(fresh_id("in", random), fresh_secret(Prefix.INVITATION, random))
 
 
 def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[Invitation]:
-    """Those that can still be spent, oldest first. Raises Refused (forbidden)."""
+    """Return the usable invitations, oldest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.invitations.live(now)
 
@@ -71,7 +71,10 @@ def invite(
     fresh: FreshInvitation,
     now: Instant,
 ) -> Invitation | tuple[MetadataError, ...]:
-    """Let whoever holds the token register applications. Raises Refused (forbidden)."""
+    """Create an invitation; its token allows registering applications.
+
+    Raises Refused (forbidden).
+    """
     require_to_issue(tx, actor, Permission.CLIENTS)
     if faults := wanted.faults():
         return faults

@@ -1,4 +1,4 @@
-"""Whom an operator means: `uid:1002`, `name:ada`, `email:ada@example.com`, or a bare word."""
+"""Find users by `uid:1002`, `name:ada`, `email:ada@example.com` or a word without prefix."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def users_meant(tx: Transaction, text: str) -> Sequence[User]:
 
 
 def summary(user: User) -> str:
-    """What tells one user from all others: uid, username, email address and name."""
+    """Return uid, username, email address and name, for telling users apart."""
     name = f', "{user.name}"' if user.name else ""
     return f"uid:{user.uid} name:{user.username} email:{user.email}{name}"
 

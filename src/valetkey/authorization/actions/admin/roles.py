@@ -24,7 +24,7 @@ MOST = 500
 
 @dataclass(frozen=True, slots=True)
 class RoleHolder:
-    """Somebody with a role, and whether more than a password protects it."""
+    """A user with a role; `protected` says whether a second factor or passkey is set up."""
 
     user: User
     protected: bool
@@ -32,7 +32,7 @@ class RoleHolder:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who has which. Its methods run inside a transaction."""
+    """Role assignments. Methods run inside a transaction."""
 
     notices: Notices
 
@@ -45,10 +45,10 @@ class Roles:
         return [RoleHolder(user, tx.users.has_second_factor(user.uid)) for user in people]
 
     def give(self, tx: Transaction, user: User, role: Role | None, now: Instant) -> bool:
-        """Give this role in place of the one before, None to take it; the user is told by mail.
+        """Assign the role, None to remove it, and notify the user by email.
 
-        `user` is held, and the actor's permission checked. False if it was so. Raises Refused
-        (conflict) about the last owner.
+        `user` is locked, and the actor's permission checked. Returns False if nothing changed.
+        Raises Refused (conflict) for the last owner.
         """
         tx.people.take_turn()
         if user.role is role:
@@ -73,9 +73,9 @@ def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
 def set_role(
     tx: Transaction, user: User, role: Role | None, notices: Notices | None, now: Instant
 ) -> None:
-    """Write it down and tell the user; whoever calls this asked whether it may be.
+    """Store the role and notify the user. The caller has checked the permission.
 
-    A role that allows less than the one before ends what was issued in that one.
+    A role with fewer permissions ends the tokens and invitations issued under the previous one.
     """
     tx.people.set_role(user.uid, role, now)
     if powers_of(user.role).permissions - powers_of(role).permissions:

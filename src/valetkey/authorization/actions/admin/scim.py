@@ -40,7 +40,7 @@ class Provisioner:
         return by_scim(self.credential_id)
 
     def powers(self, tx: Transaction) -> ActorPermissions:
-        """`people` without a rank, so about nobody with a role; nothing once it has ended."""
+        """Return `people` without a rank: no power over users with a role; nothing once ended."""
         tx.scim_credentials.hold()
         credential = tx.scim_credentials.find(self.credential_id)
         if credential is None or credential.ended_at is not None:

@@ -45,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A way to sign in: `password`, `passkey`, `totp`, or `recovery_code`, so many of them."""
+    """A way to sign in: `password`, `passkey`, `totp` or `recovery_code`, with its count."""
 
     kind: str
     name: str
@@ -56,7 +56,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class UserDetails:
-    """What is known of one person; never a password, nor anything that signs in."""
+    """The data of one user, without password or other credentials."""
 
     user: User
     factors: Sequence[Factor]
@@ -88,7 +88,7 @@ def find_people(
 
 
 def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetails:
-    """Everything about one person. Raises Refused (not found, forbidden)."""
+    """Return the data of one user. Raises Refused (not found, forbidden)."""
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)
     if user is None or is_gone(user):

@@ -1,1 +1,1 @@
-"""What developers do with their apps: register, change, share, delete."""
+"""Operations of developers on their apps."""

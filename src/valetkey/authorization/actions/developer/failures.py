@@ -1,4 +1,4 @@
-"""Requests that failed: the refusals of one app, and only for those who look after it."""
+"""Failed requests of an app, visible only to its team."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _UNPROVEN = "client."
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page of refusals begins: after that one, newest first."""
+    """The position in the list of refusals after which a page begins, newest first."""
 
     at: Instant
     reference: str

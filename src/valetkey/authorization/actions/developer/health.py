@@ -37,7 +37,7 @@ _BEHIND = hours(1)
 
 
 class Severity(StrEnum):
-    """How much it matters."""
+    """The severity of a finding."""
 
     ALARM = "alarm"
     WARNING = "warning"
@@ -45,7 +45,7 @@ class Severity(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """What was found."""
+    """The kinds of findings."""
 
     SECRET_IN_URL = "secret_in_url"
     IMPLICIT_UNUSED = "implicit_unused"
@@ -65,7 +65,7 @@ class FindingKind(StrEnum):
 
 
 class Fix(StrEnum):
-    """What one button does about it."""
+    """The action of a finding's button."""
 
     DROP_IMPLICIT = "drop-implicit"
     DROP_PASSWORD = "drop-password"
@@ -77,10 +77,10 @@ class Fix(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. `about` are the scopes, addresses or secrets it is about.
+    """One finding. `about` lists the scopes, addresses or secrets concerned.
 
-    `last` is when it last happened, None for never. `fix` is what a button can do; where that is
-    None, somebody has to think: `way` is the page of the portal to do it on.
+    `last` is when it last happened, None for never. `fix` is the action that resolves it; None if a
+    decision is needed, which is made on the portal page `way`.
     """
 
     sign: FindingKind
@@ -93,7 +93,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of a client; `watched` says whether it was watched for long enough."""
+    """Data of a client; `watched` says whether its use was recorded long enough to judge."""
 
     client: Client
     latest: Mapping[str, Instant]
@@ -112,10 +112,10 @@ class _Facts:
 
 
 def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Finding]:
-    """Everything that should be mended, what matters most first.
+    """Return the findings of an app, the most severe first.
 
-    "Unused" is only said of an app that is older than the time in which it was not used, and while
-    no event waits to be counted.
+    "Unused" is reported only if the app is older than the period, and if no event waits to be
+    counted.
     """
     waiting = tx.events.page(*tx.usage.cursor(), limit=1)
     behind = bool(waiting) and waiting[0].at < now - LAG - _BEHIND
@@ -137,9 +137,9 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
 def apply_fix(
     tx: Transaction, registrar: Registrar, client: Client, wanted: Fix, now: Instant
 ) -> Client | Faults | None:
-    """The client after it, what is wrong with that, or None where there is nothing to fix.
+    """Apply the fix. Return the client, the errors, or None if there is nothing to fix.
 
-    Judged anew, so that nothing is taken away that was used a moment ago.
+    The finding is evaluated again in the transaction, so that nothing used a moment ago is removed.
     """
     finding = next((each for each in findings_of(tx, client, now) if each.fix is wanted), None)
     if finding is None:

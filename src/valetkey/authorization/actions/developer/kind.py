@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 
 
 class AppKind(StrEnum):
-    """Where an app runs; type, proof and PKCE follow from it."""
+    """The kind of app; client type, authentication and PKCE follow from it."""
 
     SERVER = "server"  # a web application with a server that keeps a secret
     BROWSER = "browser"  # a single-page application: all its code is with the visitor

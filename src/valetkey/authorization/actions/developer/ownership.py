@@ -1,4 +1,4 @@
-"""Whose apps are, for everybody who asks: the portal, the account's export and its end, the CLI."""
+"""App ownership, for portal, account export, account removal and CLI."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class OwnApp:
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """Return the app's name, or its client id if it has none."""
         return self.client.name or self.client.id
 
 
@@ -39,12 +39,12 @@ def own_apps(tx: Transaction, uid: Uid) -> Sequence[OwnApp]:
 
 
 def owned_apps(tx: Transaction, uid: Uid) -> Sequence[Client]:
-    """Those that this person owns, alone or with others, by name."""
+    """Return the apps that this user owns, alone or with others, by name."""
     return [app.client for app in own_apps(tx, uid) if app.membership.owns]
 
 
 def sole_owned(tx: Transaction, uid: Uid) -> Sequence[Client]:
-    """Those that would be nobody's without this person, by name."""
+    """Return the apps that would have no owner without this user, by name."""
     return [
         client
         for client in owned_apps(tx, uid)

@@ -15,10 +15,10 @@ from valetkey.kernel.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class ConnectedUser:
-    """One of them. `subject` is the `sub` by which the app knows them.
+    """A user of the app. `subject` is the `sub` by which the app knows them.
 
-    `name` and `email` are "" unless they allowed the app to read them: a developer sees nothing
-    here that their app could not ask for.
+    `name` and `email` are "" unless the user allowed the app to read them: developers see nothing
+    here that their app could not request.
     """
 
     uid: int
@@ -32,7 +32,7 @@ class ConnectedUser:
 
 @dataclass(frozen=True, slots=True)
 class ConnectedUsers:
-    """A page of them, and how many there are altogether."""
+    """A page of users, and their total number."""
 
     total: int
     people: Sequence[ConnectedUser]
@@ -46,7 +46,7 @@ def people_of(
     limit: int,
     now: Instant,
 ) -> ConnectedUsers:
-    """At most `limit` of them, who came last first, beginning before that time and uid."""
+    """Return at most `limit` users, latest first, from before that time and uid."""
     connections = Connections(tx.db)
     found = connections.page(client.id, *before, limit)
     people = [_person(tx, connections, client, subjects, each, now) for each in found]

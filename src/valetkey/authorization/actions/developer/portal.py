@@ -43,7 +43,7 @@ _CHOSEN_GRANTS = frozenset(
 
 
 class RegistrationBarrier(StrEnum):
-    """Why somebody may not register an app, or not one more."""
+    """Why a user may not register an app, or not one more."""
 
     NOBODY = "nobody"
     UNVERIFIED = "unverified"
@@ -53,9 +53,9 @@ class RegistrationBarrier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Portal:
-    """Keeps the apps of developers by the one set of rules. Its methods run inside a transaction.
+    """Registration of apps by developers. Methods run inside a transaction.
 
-    `scopes` are those that people can be asked for; `reserved_names` is nobody's to use.
+    `scopes` can be requested from users; `reserved_names` are not available.
     """
 
     registrar: Registrar
@@ -65,7 +65,7 @@ class Portal:
 
     @property
     def offered_scopes(self) -> tuple[str, ...]:
-        """What a new app may ask people for."""
+        """Return the scopes that a new app may request."""
         chosen = self.settings.scopes
         return tuple(
             name for name in self.scopes if name in IDENTITY_SCOPES or not chosen or name in chosen
@@ -82,7 +82,7 @@ class Portal:
         return tuple(kinds)
 
     def barrier(self, tx: Transaction, user: User) -> RegistrationBarrier | None:
-        """What keeps this person from registering one more app; None if nothing does."""
+        """Return why this user may not register another app; None if they may."""
         who = self.settings.who
         if who is Registrants.NOBODY or not self.kinds:
             return RegistrationBarrier.NOBODY
@@ -166,11 +166,11 @@ class Portal:
 
     @property
     def sweeps(self) -> tuple[Callable[[Transaction, Instant], int], ...]:
-        """What is to be done about them every now and then."""
+        """Return the periodic maintenance jobs."""
         return (sweep_deleted, sweep_invitations)
 
     def _own_faults(self, metadata: ClientMetadata, before: Client | None) -> Faults:
-        """What this door asks beyond the rules of all doors."""
+        """Return the errors by rules that hold only for the portal."""
         found: list[MetadataError] = []
         if before is None and kind_of(metadata) not in self.kinds:
             found.append(

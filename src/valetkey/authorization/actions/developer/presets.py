@@ -33,7 +33,7 @@ class ConfigurationFile:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What an app is built with, by its entry in presets.toml.
+    """A framework or product that an app is built with: one entry of presets.toml.
 
     `registration` has values of `ClientMetadata` by field. `like` names the preset whose
     registration this one shares. `client`, `needs` and `run` are documentation.
@@ -105,7 +105,7 @@ class Preset:
         )
 
     def _app(self, redirect_uri: str) -> str:
-        """The address of the app without a slash at its end: what stands before the path."""
+        """Return the app's base URL, without a trailing slash."""
         usual = urlsplit(self.redirect_uri).path
         if usual and redirect_uri.endswith(usual):
             return redirect_uri.removesuffix(usual)

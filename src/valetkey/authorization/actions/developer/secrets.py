@@ -17,7 +17,7 @@ _ENDING = 4
 
 
 class Overlap(StrEnum):
-    """How long the old secret goes on beside the new one."""
+    """How long the previous secret remains valid after a rotation."""
 
     HOUR = "1h"
     DAY = "24h"
@@ -26,7 +26,7 @@ class Overlap(StrEnum):
 
     @property
     def lifetime(self) -> Lifetime | None:
-        """So long; None until somebody ends it."""
+        """Return the time; None if the previous secret is ended by hand."""
         lengths = {Overlap.HOUR: hours(1), Overlap.DAY: days(1), Overlap.WEEK: days(7)}
         return lengths.get(self)
 
@@ -92,7 +92,7 @@ def keep_ending(
     *,
     beside: Sequence[KnownSecret] = (),
 ) -> None:
-    """Note the last letters of the app's new secret, the one that is not among those `beside`."""
+    """Store the last characters of the app's new secret: the one that is not among `beside`."""
     known = {each.id for each in beside}
     for fresh in tx.secrets.live(client_id, now):
         if fresh.id not in known:
@@ -102,7 +102,7 @@ def keep_ending(
 def seen_in_url(
     live: Sequence[KnownSecret], sighting: QuerySighting | None
 ) -> QuerySighting | None:
-    """That one of these came in an address; None where none did since the oldest was made."""
+    """Return when one of these secrets was sent in a URL; None if none was."""
     oldest = min((each.created_at for each in live), default=None)
     if sighting is None or oldest is None or sighting.last_seen_at < oldest:
         return None

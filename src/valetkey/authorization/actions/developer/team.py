@@ -1,4 +1,4 @@
-"""The team of an app: who is asked in, who comes, who goes; an app always has an owner."""
+"""Teams of apps: invite, join, change role, leave. An app always keeps an owner."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class TeamError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FreshInvitation:
-    """What chance gives, drawn before the transaction."""
+    """The random values of an invitation, generated before the transaction."""
 
     id: str
     token: Secret
@@ -56,7 +56,7 @@ class FreshInvitation:
 
 @dataclass(frozen=True, slots=True)
 class Teams:
-    """Changes teams. Its methods run inside a transaction and ask themselves who may."""
+    """Team changes. Methods run inside a transaction and check the permission there."""
 
     fingerprints: FingerprintKey
     outbox: MailOutbox
@@ -74,9 +74,9 @@ class Teams:
         *,
         language: str = "en",
     ) -> TeamError | None:
-        """Ask somebody in, by user name or e-mail address, `uid:1002`, `name:ada` or `email:…`.
+        """Invite a user by username, email address, `uid:1002`, `name:ada` or `email:…`.
 
-        What is told is the same whether there is such a person or not.
+        The result does not reveal whether such a user exists.
         """
         # Held: an account that is disabled, and a membership that ends, end what they issued.
         inviter = tx.users.find_to_change(by.uid)
@@ -193,7 +193,7 @@ class Teams:
     def change(
         self, tx: Transaction, client_id: str, by: Uid, uid: Uid, role: TeamRole, now: Instant
     ) -> TeamError | None:
-        """Give somebody in the team another role; the last owner stays one."""
+        """Change the role of a member; the last owner cannot be changed."""
         team = tx.members.team_to_change(client_id)
         if not _owns(team, by) or not any(one.uid == uid for one in team):
             return TeamError.GONE
@@ -208,7 +208,7 @@ class Teams:
     def remove(
         self, tx: Transaction, client_id: str, by: Uid, uid: Uid, now: Instant
     ) -> TeamError | None:
-        """Take somebody out of the team; oneself may always go, but for the last owner."""
+        """Remove a member. Every member may leave, except the last owner."""
         team = tx.members.team_to_change(client_id)
         if by != uid and not _owns(team, by):
             return TeamError.GONE
@@ -229,7 +229,7 @@ class Teams:
 
 
 def add_member(tx: Transaction, client_id: str, uid: Uid, role: TeamRole, now: Instant) -> bool:
-    """Put somebody into the team. False if they are in it."""
+    """Add a user to the team. False if they are a member already."""
     added = tx.members.add(Membership(client_id, uid, role, now))
     if added:
         tx.events.add(TeamMemberAdded(client_id, uid, role.value), now)
@@ -237,9 +237,9 @@ def add_member(tx: Transaction, client_id: str, uid: Uid, role: TeamRole, now: I
 
 
 def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
-    """Make a person an owner of an app, whoever owns it. False if they are, or there is none.
+    """Make a user an owner of an app. False if they are, or if there is no such app.
 
-    For those who run the server: an app that nobody owns is looked after by them alone.
+    For operators: only they can manage an app without an owner.
     """
     if tx.clients.find_held(client_id) is None or tx.users.find(uid) is None:
         return False

@@ -1,7 +1,7 @@
-"""Trials: the authorization code flow of an app, run by one of its developers in the portal.
+"""Test runs of an app's authorization code flow by one of its developers, in the portal.
 
-Everything that a trial must remember is sealed in its `state` and bound to the session that began
-it: nothing is stored, and nobody else can go on with it.
+The state of a run is encrypted in its `state` and bound to the session that began it: nothing is
+stored, and nobody else can continue it.
 """
 
 import json
@@ -54,7 +54,7 @@ class Trial:
 
     @staticmethod
     def open(sealed: str, sealer: Sealer, now: Instant) -> "Trial | None":
-        """What `seal` gave, while it lasts; None for anything else."""
+        """Decrypt what `seal` returned; None if it expired or is anything else."""
         plain = sealer.open(sealed, _CONTEXT)
         if plain is None:
             return None
@@ -121,7 +121,7 @@ def catcher_of(
 
 
 def can_be_tried(client: Client) -> bool:
-    """Whether the client uses the flow, and somebody can prove to be it by a secret, or by none."""
+    """Return whether the client uses the flow, with a secret to enter or none."""
     return client.may_use(GrantTypeName.AUTHORIZATION_CODE) and client.authentication_method in {
         AuthenticationMethod.CLIENT_SECRET,
         AuthenticationMethod.NONE,
@@ -129,25 +129,25 @@ def can_be_tried(client: Client) -> bool:
 
 
 def seal_token(token: str, session_id: str, sealer: Sealer, random: Callable[[int], bytes]) -> str:
-    """An access token, to be used once more by this session and shown to nobody."""
+    """Encrypt an access token that this session will use once more."""
     return sealer.seal(token.encode(), f"{_TOKEN} {session_id}", random)
 
 
 def open_token(sealed: str, session_id: str, sealer: Sealer) -> str | None:
-    """What `seal_token` sealed for this session."""
+    """Decrypt what `seal_token` encrypted for this session; None for anything else."""
     plain = sealer.open(sealed, f"{_TOKEN} {session_id}")
     return None if plain is None else plain.decode()
 
 
 def shortened(secret: str) -> str:
-    """Its beginning, to tell it from others; nobody can use that."""
+    """Return the beginning of a secret, for telling it from others; it is too short to be used."""
     return secret if len(secret) <= _SHOWN else f"{secret[:_SHOWN]}…"
 
 
 def claims_in(token: str) -> str:
-    """What a signed token says, as JSON to read; "" for one that says nothing by itself.
+    """Return the claims of a JWT as JSON; "" for a token by reference.
 
-    It came from this server a moment ago: nothing is verified.
+    Nothing is verified: this server issued the token a moment ago.
     """
     parts = token.split(".")
     payload = from_base64url(parts[1]) if len(parts) == 3 else None  # noqa: PLR2004 - JWS

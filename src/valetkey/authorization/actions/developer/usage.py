@@ -1,4 +1,4 @@
-"""Usage: events counted behind the requests' back, and what the counts say."""
+"""Usage statistics: events are counted in the background, by day and client."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ _ISSUED: Mapping[str, str] = MappingProxyType(
 
 
 class _Said(msgspec.Struct):
-    """What is looked at in an event beyond its columns."""
+    """The counted members of an event's data."""
 
     grant_type: str = ""
     scope: str = ""
@@ -60,7 +60,7 @@ class _Said(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day of one client, or of all of them."""
+    """One day of one client, or of all clients."""
 
     day: int
     tokens: Mapping[str, int]
@@ -76,7 +76,7 @@ class Day:
 
 @dataclass(slots=True)
 class _Tally:
-    """What a batch of events comes to."""
+    """The counts of a batch of events."""
 
     counts: Counter[tuple[str, int, str]] = field(default_factory=Counter[tuple[str, int, str]])
     people: dict[tuple[int, str, int], None] = field(
@@ -93,10 +93,10 @@ class _Tally:
 
 
 def roll_up(tx: Transaction, now: Instant) -> int:
-    """Count at most `BATCH` events that nobody has counted; how many there were.
+    """Count at most `BATCH` new events. Return their number.
 
-    Any number of processes may do this at once: the cursor is moved in the same transaction, and
-    who does not win counts nothing.
+    Safe in any number of processes at once: the cursor moves in the same transaction, and a process
+    that loses the race counts nothing.
     """
     before = tx.usage.cursor()
     # What is forgotten anyway is not counted first.

@@ -28,10 +28,9 @@ class Attempt:
 def count_attempt(
     tx: Transaction, key: FingerprintKey, uid: Uid, familiar: str, now: Instant
 ) -> Attempt:
-    """Count one attempt at a code of this user.
+    """Count an attempt to enter a code of this user.
 
-    A browser that is `familiar` to the account has its own counters: attackers elsewhere do not use
-    up its attempts.
+    A browser that is `familiar` to the account has its own counters, which attackers cannot use up.
     """
     who = f"{uid} {familiar}" if familiar else str(uid)
     taken: list[str] = []

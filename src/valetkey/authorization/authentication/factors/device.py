@@ -55,7 +55,7 @@ class FreshDevice:
 
     @staticmethod
     def draw(random: Callable[[int], bytes], key: FingerprintKey) -> "FreshDevice":
-        """Draw the values for one sign-in."""
+        """Generate the values for one sign-in."""
         return FreshDevice(fresh_id("rd", random), random(16), key)
 
     def secret(self, device_id: str) -> Secret:

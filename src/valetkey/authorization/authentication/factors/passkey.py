@@ -173,9 +173,9 @@ class Passkeys:
         uid: int = _NOBODY,
         of: Sequence[Passkey] = (),
     ) -> str:
-        """Return the options to prove possession of a passkey, as JSON.
+        """Return the options for authenticating with a passkey, as JSON.
 
-        Without `of`, any passkey on the device may be used. `uid` is the user asked.
+        Without `of`, any passkey on the device may be used. `uid` is the expected user.
         """
         options, _ = self._server().authenticate_begin(  # pyright: ignore[reportUnknownMemberType]
             credentials=_descriptors(of) or None,
@@ -194,7 +194,7 @@ class Passkeys:
         *,
         uid: int = _NOBODY,
     ) -> VerifiedAssertion | None:
-        """Verify a response to `ask` for this passkey; None unless all of it is valid."""
+        """Verify a response to the options of `ask` for this passkey; None if it is invalid."""
         once = self._once(answer, purpose, uid, browser, now)
         handle = answer.response.get("userHandle", "")
         expected = to_base64url(self._user_handle(passkey.uid))

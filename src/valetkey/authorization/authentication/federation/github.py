@@ -59,7 +59,7 @@ class GitHubProvider:
         return self.line.settings
 
     async def leave_for(self, journey: UpstreamState) -> str:
-        """Return the authorization request; GitHub cannot be asked to re-authenticate."""
+        """Return the authorization request; GitHub does not support re-authentication."""
         pairs = {
             "client_id": self.settings.client_id,
             "redirect_uri": journey.callback,

@@ -30,10 +30,10 @@ class UpstreamPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UpstreamSignIn:
-    """A pending upstream sign-in. Only the `browser` (fingerprint) that left may return.
+    """A pending upstream sign-in, bound to the browser (by fingerprint) that started it.
 
     `interaction` is the pending request of an app, encrypted as in the URL; `to` is the page of
-    this server that asked for the sign-in. `session_id` is the session whose account is to be
+    this server that required the sign-in. `session_id` is the session whose account is to be
     linked.
     """
 
@@ -61,7 +61,7 @@ class UpstreamSignIns:
     random: Callable[[int], bytes]
 
     def draw(self) -> tuple[str, str, str]:
-        """Draw a random state, nonce and verifier."""
+        """Generate a random state, nonce and verifier."""
         state, nonce, verifier = (to_base64url(self.random(32)) for _ in range(3))
         return state, nonce, verifier
 

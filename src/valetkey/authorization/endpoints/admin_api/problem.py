@@ -1,4 +1,4 @@
-"""How the admin API says no: problem documents (RFC 9457), and a challenge where it is due."""
+"""Errors of the admin API: problem documents (RFC 9457), with a challenge where required."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Problems:
     decisions: DecisionQueue
 
     def at(self, path: str) -> Refuse:
-        """How the route of this path says no."""
+        """Return the error handler of this path's route."""
 
         def refuse(request: Request, refusal: Refusal) -> Response:
             return self.answer(request, refusal, path)

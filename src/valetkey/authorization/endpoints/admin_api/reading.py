@@ -1,4 +1,4 @@
-"""What a call says, read by its operation's schemas before anything else happens."""
+"""Validate the path, query and body of a call by its operation's schemas."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The routes of the admin API: one for each path of the table, and the document of them all."""
+"""Routes of the admin API: one for each path of the operations table, and its OpenAPI document."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _CACHED = (("cache-control", "public, max-age=300"),)
 
 
 def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
-    """All of them. What is below the prefix and not in the table is not found."""
+    """Return the routes. Other paths below the prefix are not found."""
     issuer = services.settings.authorization.url
     problems = Problems(issuer, decisions)
     described = json_response(document(issuer, services.settings.brand.name), headers=_CACHED)

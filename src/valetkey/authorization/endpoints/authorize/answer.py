@@ -1,7 +1,7 @@
-"""The one write that ends an authorization request: everything is looked at again, then spent.
+"""The transaction that answers an authorization request: re-check everything, then redeem.
 
-A finished interaction is a voucher, and so is a nonce: whatever is sent twice, at most one code
-comes of it.
+A finished interaction is a voucher, and so is a nonce: a request sent twice yields at most one
+code.
 """
 
 from collections.abc import Callable
@@ -80,10 +80,13 @@ _SIGNED_OUT = Refusal(
 
 
 class FlowSecrets:
-    """Everything random that an answer may need, each drawn once, however often its work runs."""
+    """The random values that an answer may need, generated when first used.
+
+    A retried transaction uses the same values.
+    """
 
     def __init__(self, random: Callable[[int], bytes]) -> None:
-        """Draw it from `random` when somebody wants it: no answer needs all."""
+        """Generate each value from `random` when it is first used."""
         self._random = random
 
     @cached_property
@@ -113,9 +116,9 @@ class FlowSecrets:
 
 
 class Issued(Struct, frozen=True):
-    """The answer yes: the code, what became an access token, and what an ID token will say.
+    """A granted request: the code, the access token's record, the content of the ID token.
 
-    `session_id` is the session that the client is told of, "" where it is told of none.
+    `session_id` is the session in which the client is a participant, "" for none.
     """
 
     asked: AuthorizationRequest
@@ -126,7 +129,7 @@ class Issued(Struct, frozen=True):
 
 
 class _Yes(Struct, frozen=True):
-    """Who said yes to what, for which client, and whether it was told of their session before."""
+    """The user, the session, the client and scope of a granted request."""
 
     asked: AuthorizationRequest
     client: Client
@@ -150,9 +153,9 @@ Answer = Issued | ClientError | Step
 
 
 async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
-    """Give the answer that `pending` has earned, unless something ended meanwhile.
+    """Answer the request of `pending`, unless something it depends on has ended.
 
-    Raises Refused for what only the person may be told.
+    Raises Refused for errors that must be shown to the user only.
     """
     drawn = FlowSecrets(server.random)
     try:
@@ -262,7 +265,7 @@ def _tell(
 
 
 def _claim(tx: Transaction, server: Server, interaction: Interaction, now: Instant) -> bool:
-    """Whether this is the first answer to the interaction; one nobody saw needs no mark."""
+    """Redeem the interaction; True for the first answer. One that was never shown needs no mark."""
     if not interaction.browser:
         return True
     mark = server.keyring.fingerprint_key.of("interaction", interaction.id)

@@ -1,6 +1,6 @@
-"""GET and POST /oauth/authorize: what a client asks a person for (RFC 6749 section 3.1).
+"""GET and POST /oauth/authorize: the authorization endpoint (RFC 6749 section 3.1).
 
-Decides; the pages only collect, and send the browser back here to have it decided again.
+Every decision is made here; pages collect input and send the browser back.
 """
 
 from collections.abc import Mapping
@@ -71,9 +71,9 @@ class Authorize:
         return await self._go_on(request, interaction)
 
     async def post(self, request: Request) -> Response:
-        """The same request in a form (RFC 6749 section 3.1), sent on to GET.
+        """Redirect a POST request (RFC 6749 section 3.1) to GET.
 
-        Browsers keep our cookies back from another server's form, and send them with the GET.
+        Browsers withhold SameSite cookies from a cross-site form post, but send them with the GET.
         """
         query = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
         form = read_form(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)

@@ -33,10 +33,10 @@ from valetkey.web.form import read_query
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A request on its way: what was asked, by whom, of whom, and how far it is.
+    """A pending authorization request: its parameters, client, user and state.
 
-    `meant` are the subjects that the request names; whoever answers must be all of them. `also` is
-    where the answer may go beside the client's own addresses, "" for nowhere.
+    `meant` are the subjects that the request names; the user must be all of them. `also` is a
+    return address beside the client's redirect URIs, "" for none.
     """
 
     interaction: Interaction
@@ -99,9 +99,9 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
 
 
 async def open_pending(server: Server, request: Request) -> Pending:
-    """Return the request behind a page of ours.
+    """Return the authorization request behind a page of this server.
 
-    Raises Interrupt if the client is sent an error, Refused for what only the user may be told.
+    Raises Interrupt if an error is sent to the client, Refused for errors shown to the user only.
     """
     interaction = open_interaction(server, request, sealed_in(request))
     if not interaction.browser:
@@ -110,7 +110,7 @@ async def open_pending(server: Server, request: Request) -> Pending:
 
 
 async def judge(server: Server, request: Request, interaction: Interaction) -> Pending:
-    """Judge everything about an interaction anew. Raises Interrupt and Refused likewise."""
+    """Check everything about an interaction again. Raises Interrupt and Refused as above."""
     also = await _catcher(server, request, interaction.parameters)
     client, returns = await find_and_prove(server, interaction.parameters, also)
     if interaction.browser and interaction.client_generation != client.generation:
@@ -139,7 +139,7 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
 
 
 async def _catcher(server: Server, request: Request, parameters: Mapping[str, str]) -> str:
-    """Where a trial of the portal catches its answer, in the session that began it; else ""."""
+    """Return the portal page that receives the response of a test run, in its session; else ""."""
     trial = catcher_of(parameters, server.issuer, server.keyring.sealer, request.at)
     if trial is None:
         return ""
@@ -149,7 +149,7 @@ async def _catcher(server: Server, request: Request, parameters: Mapping[str, st
 
 
 def person_of(server: Server, present: Present, client: Client, meant: frozenset[str]) -> Person:
-    """Who is signed in, as the rules see them."""
+    """Return the signed-in user in the form that the protocol rules use."""
     session = present.signed_in.session
     is_meant = not meant or meant <= {server.subjects.of(present.signed_in.user, client)}
     return Person(session.id, session.auth_time, present.consent, session.methods, is_meant)
@@ -170,7 +170,7 @@ def address(server: Server, path: str, interaction: Interaction) -> str:
 
 
 def decides_again(server: Server, interaction: Interaction) -> str:
-    """Where every form of ours leads: the authorization endpoint, which decides what is next."""
+    """Return the URL that every form of these pages leads to: the authorization endpoint."""
     return address(server, AUTHORIZE, interaction)
 
 

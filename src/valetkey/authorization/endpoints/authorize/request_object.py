@@ -48,18 +48,17 @@ class RequestObjects:
     async def resolve(
         self, parameters: Mapping[str, str], client: Client, now: Instant
     ) -> dict[str, str]:
-        """The parameters of the request, those of its request object among them.
+        """Return the request's parameters merged with those of its request object (RFC 9101).
 
-        To be called once, when the request comes: before anything about it is judged, and with the
-        client that its plain `client_id` names. Without `request` and `request_uri` nothing
-        changes and nobody is asked anything.
+        Call it once, before anything else is checked, with the client of the plain `client_id`.
+        Without `request` and `request_uri` the parameters are returned unchanged.
 
         Refused with `invalid_request` for both at once, `request_not_supported` and
-        `request_uri_not_supported` for what this client did not register (unsigned objects,
-        addresses), `invalid_request_uri` for another address than the registered ones or one that
-        gives nothing, and `invalid_request_object` for everything else. What is refused may be
-        told to the client where a redirect URI is proven, and otherwise only to the person. Of an
-        object that is there, ObjectRefused says how the refusal travels.
+        `request_uri_not_supported` for what this client did not register (unsigned objects, URIs),
+        `invalid_request_uri` for one that is not registered or cannot be fetched, and
+        `invalid_request_object` for everything else. An error may be sent to the client only after
+        a redirect URI was verified; otherwise it is shown to the user. ObjectRefused says how the
+        refusal of an existing object is delivered.
         """
         if REQUEST not in parameters and REQUEST_URI not in parameters:
             return dict(parameters)

@@ -1,4 +1,4 @@
-"""What the authorization endpoint and the pages that continue its requests have in common."""
+"""Shared parts of the authorization endpoint and the pages that continue its requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ from valetkey.web.exchange import Pairs, Response, html_response, see_other
 
 @dataclass(frozen=True, slots=True)
 class Server(Browsers):
-    """Clients, policies and the answers to apps.
+    """Clients, policies and responses to apps.
 
-    `scopes` has the sentence of each scope that a user can be asked for.
+    `scopes` has the description of each scope that can be requested from users.
     """
 
     directory: ClientDirectory
@@ -54,7 +54,7 @@ class Server(Browsers):
 
     @property
     def brand(self) -> Brand:
-        """Whose pages these are at this moment."""
+        """Return the current brand."""
         return self.brands.current
 
     @property
@@ -65,13 +65,13 @@ class Server(Browsers):
     def back(
         self, returns: ReturnAddress, refusal: Refusal, client: Client, at: Instant
     ) -> Response:
-        """The client is told no; its owner can look up why."""
+        """Send an error response to the client; the reference is for its developers."""
         reference = self.decisions.put(refusal, endpoint=AUTHORIZE, at=at, client_id=client.id)
         pairs = error_answer(returns, self.issuer, refusal, reference)
         return self._carry(returns, pairs, client)
 
     def answer(self, returns: ReturnAddress, pairs: Pairs, client: Client) -> Response:
-        """The client is told yes: `pairs`, its state and who says so."""
+        """Send a success response to the client: `pairs`, its state and the issuer."""
         return self._carry(returns, answer(returns, self.issuer, pairs), client)
 
     def _carry(self, returns: ReturnAddress, pairs: Pairs, client: Client) -> Response:

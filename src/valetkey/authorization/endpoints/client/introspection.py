@@ -51,7 +51,7 @@ _INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """Who introspects: a client, and the API whose credential it is, "" for none."""
+    """The caller of introspection: a client, and the API whose credential it used, "" for none."""
 
     client: Client
     audience: str

@@ -60,9 +60,9 @@ class ClientRequestAuthentication:
         return ClientRequest(query, in_query=True)
 
     async def prove(self, request: Request, asked: ClientRequest) -> Authenticated:
-        """Return the authenticated client; Refused otherwise.
+        """Return the authenticated client. Raises Refused.
 
-        Its assertion is then spent and the use of its secret in a URL recorded, whatever the
+        One-time assertions are redeemed and the use of a secret in a URL is recorded, whatever the
         outcome of the request: both are committed when this returns.
         """
         try:
@@ -76,7 +76,7 @@ class ClientRequestAuthentication:
         return proven
 
     async def prove_again(self, request: Request, asked: ClientRequest) -> Authenticated:
-        """The same for a request that `prove` judged by an outdated record; nothing is spent."""
+        """Authenticate again with the client re-read from the database; nothing is redeemed."""
         return await self.authentication.authenticate_again(*self._presented(request, asked))
 
     def _presented(self, request: Request, asked: ClientRequest) -> tuple[Presented, str]:

@@ -39,7 +39,7 @@ _NO_STORE: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"), *ANY_
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """One path that serves these grant types.
+    """A token endpoint for these grant types.
 
     `elsewhere` is the path that serves the others, for the error description.
     """
@@ -94,7 +94,7 @@ class TokenEndpoint:
     async def _redeem(
         self, request: Request, asked: ClientRequest, proven: Authenticated, grant_type: GrantType
     ) -> Granted | Refusal | None:
-        """What is granted, and is on disk; None where the client's record was outdated."""
+        """Return what was granted and committed; None if the client's record was outdated."""
         random, client = self.runtime.random, proven.client
         token_request = TokenRequest(
             client=client,

@@ -42,7 +42,7 @@ _FULL = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What came after a cursor, the next cursor, and whether there is more."""
+    """The entries after a cursor, the next cursor, and whether there are more."""
 
     cursor: str
     revocations: Sequence[RevocationRecord]
@@ -63,7 +63,10 @@ class RevocationStreams:
         self._open = 0
 
     async def open(self, cursor: str, look: Look) -> Response:
-        """Stream what `look` reads from `cursor` on. Raises Refused (503 if there are too many)."""
+        """Stream the pages that `look` reads after `cursor`.
+
+        Raises Refused (503 if there are too many).
+        """
         if self._open >= MOST:
             raise Refused(_FULL)
         # Read before the response starts, so that an invalid cursor is refused.

@@ -54,8 +54,8 @@ class RevocationsEndpoint:
     async def __call__(self, request: Request) -> Response:
         """Return a page of at most 1,000 entries and the cursor of the next one.
 
-        Callers that accept `text/event-stream` receive pages as they come; `Last-Event-ID` says
-        where to continue.
+        Callers that accept `text/event-stream` receive pages as they are written; they continue
+        after `Last-Event-ID`.
         """
         try:
             look = partial(self._look, await self._gate.api(request))

@@ -33,7 +33,7 @@ class _Use(msgspec.Struct):
 
 
 class _Report(msgspec.Struct):
-    """The scopes whose use this server observes, and which of them was used with which grant."""
+    """The scopes whose use this resource server observes, and which were used with which grant."""
 
     watches: Annotated[list[_Name], msgspec.Meta(max_length=_MOST_WATCHED)] = []
     uses: Annotated[list[_Use], msgspec.Meta(max_length=MOST)] = []

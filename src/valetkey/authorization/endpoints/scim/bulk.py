@@ -43,7 +43,7 @@ class _Operation:
 
 @dataclass(slots=True)
 class _Progress:
-    """What happened so far: ids by bulk id, and those that failed."""
+    """The ids by bulk id, and the operations that failed so far."""
 
     ids: dict[str, str] = field(default_factory=dict[str, str])
     failed: set[str] = field(default_factory=set[str])

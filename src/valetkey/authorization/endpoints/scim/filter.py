@@ -59,14 +59,14 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """All of these hold."""
+    """A conjunction (`and`)."""
 
     parts: Sequence["Filter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of these holds."""
+    """A disjunction (`or`)."""
 
     parts: Sequence["Filter"]
 
@@ -91,7 +91,7 @@ Filter = Compare | Both | Either | Not | Element
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What a PATCH operation changes: `members[value eq "7"].display`."""
+    """The path of a PATCH operation: `members[value eq "7"].display`."""
 
     attribute: Attribute
     selection: Filter | None = None

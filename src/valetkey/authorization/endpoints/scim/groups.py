@@ -221,7 +221,7 @@ class Groups:
 
 @dataclass(slots=True)
 class _Members:
-    """How the members of a group change; `exact` if those who are not added are removed."""
+    """A change of a group's members; with `exact`, members that are not added are removed."""
 
     exact: bool = False
     adds: set[Uid] = field(default_factory=set[Uid])

@@ -1,4 +1,4 @@
-"""What a SCIM request asks for beside its resource, and how it is answered (RFC 7644)."""
+"""SCIM request parameters and responses (RFC 7644)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ class View:
     without: frozenset[tuple[str, ...]] = frozenset()
 
     def shows(self, name: str, *, asked: bool = False) -> bool:
-        """Return whether an attribute is returned; `asked` if only when it is named."""
+        """Return whether an attribute is returned; `asked` if it is returned only on request."""
         if self.only or asked:
             return any(each[0] == name for each in self.only)
         return (name,) not in self.without

@@ -77,8 +77,8 @@ class Attribute:
 class Schema:
     """The attributes of one kind of resource; `extensions` by their URN.
 
-    `ignored` are standard attributes that this server does not keep, in lower case: directories
-    send them unless they are told otherwise.
+    `ignored` are standard attributes that this server does not store, in lower case: directories
+    send them by default.
     """
 
     urn: str
@@ -92,7 +92,7 @@ class Schema:
 
     @property
     def everything(self) -> Sequence[Attribute]:
-        """All attributes, the common ones too; an extension is a complex one named by its URN."""
+        """Return all attributes with the common ones; an extension is a complex one by its URN."""
         extended = (
             Attribute(urn, "An extension.", "complex", parts)
             for urn, parts in self.extensions.items()

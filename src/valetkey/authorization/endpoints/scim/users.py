@@ -278,7 +278,7 @@ def _record(
 
 
 def _formatted(body: object) -> str:
-    """Return `name.formatted`, which directories send as the full name beside its parts."""
+    """Return `name.formatted`, which directories send as the full name in addition to its parts."""
     name = cast("Resource", body).get("name") if isinstance(body, dict) else None
     full = cast("Resource", name).get("formatted") if isinstance(name, dict) else None
     return full if isinstance(full, str) else ""
@@ -309,9 +309,9 @@ def _short(wanted: Resource, name: str) -> str:
 
 
 def _free_username(tx: Transaction, caller: Caller, user_name: str) -> str:
-    """Return the username of a new account: a `userName` without @, or what stands before it.
+    """Return the username of a new account: a `userName` without @, or its part before the @.
 
-    Usernames hold no @, so that none looks like another user's email address.
+    Usernames contain no @, so that none looks like another user's email address.
     """
     if "@" not in user_name:
         if tx.users.find_by_username(user_name) is not None:

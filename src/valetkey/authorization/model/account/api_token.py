@@ -1,4 +1,4 @@
-"""Admin API tokens: each lets a program do part of what its owner may do."""
+"""Admin API tokens: each gives a program part of its creator's permissions."""
 
 from dataclasses import dataclass
 

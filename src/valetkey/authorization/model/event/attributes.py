@@ -14,6 +14,6 @@ class AttributeDeclared(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttributeRemoved(Event):
-    """An attribute of accounts is no longer declared; nothing shows its values any more."""
+    """An attribute of accounts is no longer declared; its values are no longer shown."""
 
     attribute: str

@@ -129,7 +129,7 @@ class Block:
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What proves outside of the database how far the chain had come."""
+    """Evidence outside the database of the chain's length at some time."""
 
     block: int
     at: Instant

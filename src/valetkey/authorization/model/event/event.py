@@ -1,7 +1,7 @@
-"""What an event is.
+"""The base of all events.
 
-It is written in the transaction that made the change. None carries a secret or free text that a
-client sent.
+An event is written in the transaction that made the change. It carries no secret and no free text
+from a client.
 """
 
 import re
@@ -22,10 +22,10 @@ _BETWEEN_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. Its name is that of its class: `CodeRedeemed` is `code.redeemed`.
+    """An event. Its name is that of its class: `CodeRedeemed` is `code.redeemed`.
 
-    Its actor is the one for whom the transaction acts. An event that also happens in transactions
-    that name no actor says by its base class who does it then; any other is refused there.
+    Its actor is the one of the transaction. For an event that also happens in transactions without
+    an actor, the base class names the actor; any other event is refused there.
     """
 
     name: ClassVar[str]

@@ -30,7 +30,7 @@ class GroupMemberAdded(Event):
 
 @dataclass(frozen=True, slots=True)
 class GroupMemberRemoved(Event):
-    """A user is no direct member of a group any more."""
+    """A user was removed from a group as a direct member."""
 
     uid: int
     group: str

@@ -16,12 +16,11 @@ ApiGeneration = tuple[str, int]
 class Api:
     """One API. The default API is the operator's own, at `resource.url`; its id is "".
 
-    `scopes` are what users can allow, each with its sentence; `machine_scope` is what clients have
-    of their own. `access_token_format` and `access_token_lifetime` are None where the client's
-    registration decides, `clients` where every client may ask for the API. `shares_scopes` permits
-    other APIs that have it too to declare the same scope names. `roles` are what users and groups
-    can be at it. What was granted in an earlier
-    generation has ended.
+    `scopes` are what users can allow, each with its description; `machine_scope` is what clients
+    have of their own. `access_token_format` and `access_token_lifetime` are None where the client's
+    registration decides, `clients` is None if every client may ask for the API. `shares_scopes`
+    permits other APIs that set it too to declare the same scope names. `roles` can be assigned to
+    users and groups. What was granted in an earlier generation has ended.
     """
 
     id: str
@@ -46,14 +45,14 @@ class Api:
         return not self.id
 
     def admits(self, client: Client) -> bool:
-        """Whether the client may ask for this API at all."""
+        """Return whether the client may ask for this API."""
         return self.disabled_at is None and (self.clients is None or client.id in self.clients)
 
     def qualified(self, name: str) -> str:
-        """Return the name under which a grant or a consent has this API's scope `name`.
+        """Return the name under which a grant or a consent stores this API's scope `name`.
 
-        Two APIs may have scopes of one name, so the API's id stands before it and a `#`, which no
-        scope of the default API contains.
+        Two APIs may have scopes of one name, so the name is prefixed with the API's id and a `#`,
+        which no scope of the default API contains.
         """
         return f"{self.id}#{name}" if self.id else name
 

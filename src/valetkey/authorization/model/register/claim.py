@@ -1,4 +1,4 @@
-"""Claims that an operator declares: which tokens say what of a user."""
+"""Claims that an operator declares: their source, and the tokens that carry them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Place(StrEnum):
 
 
 class Source(StrEnum):
-    """Where the value of a claim comes from; what follows a colon is its argument."""
+    """The source of a claim's value; its argument follows a colon."""
 
     ATTRIBUTE = "attribute"  # its name
     GROUPS = "groups"  # what the names begin with; none for all groups
@@ -61,7 +61,7 @@ class DeclaredClaim:
 
     @property
     def argument(self) -> str:
-        """What follows the source's colon; "" for none."""
+        """Return the argument after the source's colon; "" for none."""
         return self.source.partition(":")[2]
 
     def encode(self) -> str:

@@ -27,7 +27,7 @@ class ClientType(StrEnum):
 
 
 class ApplicationType(StrEnum):
-    """Where it runs (OpenID Connect Registration section 2)."""
+    """The kind of application (OpenID Connect Registration section 2)."""
 
     WEB = "web"
     NATIVE = "native"
@@ -141,7 +141,7 @@ class Client:
 
     @property
     def profile(self) -> Profile:
-        """What its profile allows and requires."""
+        """Return the rules of its profile."""
         return PROFILES[self.profile_name]
 
     @property
@@ -175,9 +175,9 @@ class Client:
 
     @property
     def has_scope_claims_in_id_token(self) -> bool:
-        """Whether ID tokens of the token endpoint carry the claims of the granted scopes.
+        """Return whether ID tokens from the token endpoint carry the claims of the granted scopes.
 
-        OpenID Connect Core section 5.4 leaves them to userinfo; common libraries never ask there.
+        OpenID Connect Core section 5.4 leaves them to userinfo; common libraries never call it.
         """
         chosen = self.openid.id_token_claims
         if chosen == IdTokenClaims.AUTO:
@@ -191,10 +191,10 @@ class Client:
 
     @property
     def appearance(self) -> str:
-        """What users saw when they consented; a change requires consent again.
+        """Return what users saw when they consented; a change requires consent again.
 
-        It includes the redirect URIs: whoever holds a client's secret can change them and must not
-        inherit the consents that users gave.
+        It includes the redirect URIs: an attacker with a client's secret can change them and must
+        not inherit the consents that users gave.
         """
         return _appearance(
             self.name, self.logo_uri, self.policy_uri, self.tos_uri, self.redirect_uris

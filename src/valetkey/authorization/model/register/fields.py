@@ -1,4 +1,4 @@
-"""How the fields of a client are declared: what an interface has to know to read and show one.
+"""Declarations of a client's fields, from which every interface reads and shows them.
 
 `ClientMetadata` and its part `OpenIdRegistration` annotate each of their fields with a `FieldRule`.
 Registration, portal, console, commands, `valetkey apply`, the admin API and the reference derive
@@ -14,7 +14,7 @@ from valetkey.kernel.scope import Scope
 
 
 class Kind(Enum):
-    """How a field is written."""
+    """The types of field values."""
 
     LINE = "printable text"
     LINK = "an https address"
@@ -34,7 +34,7 @@ LISTS = frozenset({Kind.TEXTS, Kind.SCOPES, Kind.GRANT_TYPES})
 
 
 class Editor(Flag):
-    """Who may set a field: each is an interface."""
+    """The interfaces that may set a field."""
 
     CLIENT = auto()
     """The client itself, by dynamic registration (RFC 7591, RFC 7592)."""
@@ -54,12 +54,12 @@ EVERYONE = PROTOCOL | STAFF | Editor.DEVELOPER
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """What is known of a field beyond its type, its default and the text below it.
+    """The properties of a field beyond its type, default and the text below it.
 
-    `source` is the document that defines it. `member` is its name in a registration where that
-    differs (RFC 7591 section 2), `attribute` its name in `Client`. A `label` is for
-    pages: a developer's field needs one, and lines and links with one are in the portal's form.
-    Texts have from `shortest` to `longest` characters.
+    `source` is the document that defines it. `member` is its name in a registration if it differs
+    (RFC 7591 section 2), `attribute` its name in `Client`. `label` is its name on pages: a
+    developer's field needs one, and lines and links with one are in the portal's form. Texts have
+    from `shortest` to `longest` characters.
     """
 
     kind: Kind

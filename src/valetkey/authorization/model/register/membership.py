@@ -8,7 +8,7 @@ from valetkey.kernel.moment import Instant
 
 
 class TeamRole(StrEnum):
-    """What a member may do with an app."""
+    """The roles of an app's team members."""
 
     OWNER = "owner"  # everything
     MEMBER = "member"  # everything except the team and deleting the app

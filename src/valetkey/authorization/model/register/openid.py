@@ -1,4 +1,4 @@
-"""The fields of a client that are stored as one document, most of them of OpenID Connect."""
+"""The fields of a client that are stored as one document, most of them from OpenID Connect."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -95,7 +95,7 @@ class MetadataError:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """The fields that somebody chooses for a client, unchecked; the text below each documents it.
+    """The configurable fields of a client, unchecked; the text below each documents it.
 
     A field of the part `openid` is stored without a column of its own. `profile` is "" for the
     server's default, `authentication_method` for the one that fits the type; a lifetime of None is

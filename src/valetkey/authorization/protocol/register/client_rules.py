@@ -33,9 +33,9 @@ MOST_REDIRECT_URIS = 20
 class ClientRules:
     """What the rules need to know of this server: addresses, scopes, default profile.
 
-    Of the scopes `own_scopes` are the client's own, which no person can be asked for.
-    `signing_algorithms` are those it has keys for, `fetch_networks` those to which it may go by
-    http and on other ports.
+    `own_scopes` are the client's own, which cannot be requested from users. `signing_algorithms`
+    are those that the server has keys for, `fetch_networks` those it may reach by http and on other
+    ports.
     """
 
     own_origins: Collection[str]
@@ -161,7 +161,7 @@ def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
 
 
 def _fault(field: Field, metadata: ClientMetadata) -> str:
-    """Return what would be valid for a field whose kind says all, "" for a valid value."""
+    """Return what would be valid for a field described by its kind, "" for a valid value."""
     rule, value = field.rule, field.of(metadata)
     match rule.kind:
         case Kind.LINE if not rule.shortest <= len(value) <= rule.longest or not _is_plain(value):

@@ -1,4 +1,4 @@
-"""What a grant type requires of the clients that are registered for it."""
+"""Requirements of a grant type for the clients that are registered for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 class GrantTypeRules:
     """The registration rules of one grant type.
 
-    `for_self_registration` and `for_portal` say whether an operator may offer it there. The
-    profile `modern` has no `discouraged` grant type (RFC 9700 sections 2.1.2 and 2.4).
+    `for_self_registration` and `for_portal` say whether an operator may offer it there. The profile
+    `modern` has no `discouraged` grant type (RFC 9700 sections 2.1.2 and 2.4).
     """
 
     needs_redirect_uri: bool = False

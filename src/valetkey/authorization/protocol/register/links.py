@@ -1,4 +1,4 @@
-"""Addresses registered beside the redirect URIs, and what each of them may be."""
+"""Rules for a client's URLs other than redirect URIs."""
 
 import re
 from collections.abc import Collection

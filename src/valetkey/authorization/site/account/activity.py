@@ -38,7 +38,7 @@ _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{1,60})", re.ASCII)
 
 
 class Kind(StrEnum):
-    """What an event is about."""
+    """The categories of events."""
 
     SIGN_IN = "sign_in"
     SECURITY = "security"

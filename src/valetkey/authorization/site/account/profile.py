@@ -85,7 +85,7 @@ class Profile:
         return (Page(PROFILE, signed_in, self.show, save, title=translatable("Profile"), nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The form. It says that it was saved only shortly after it was."""
+        """Show the form. "Saved" is shown only shortly after a change."""
         user = request.user
         recent = user.changed_at + _RECENT > request.now
         saved = request.query.get("saved") is not None and recent
@@ -94,7 +94,7 @@ class Profile:
         return self._form(request, user, declared, typed, saved=saved)
 
     async def save(self, request: SignedInRequest) -> Outcome:
-        """Save it, or show each fault beside its field with what was typed."""
+        """Save the profile, or show each fault beside its field with the submitted values."""
         declared = await self._declared()
         names = (*FIELDS, *(name for name, _ in _editable(declared)))
         typed = {name: request.form.get(name) or "" for name in names}

@@ -83,7 +83,7 @@ class RemoveAccount:
         return (Page(REMOVAL, confirmed, self.show, Act(self.remove), under=DATA),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """What the deletion would end."""
+        """Show what the deletion would end."""
         return await self._form(request)
 
     async def remove(self, request: SignedInRequest) -> Outcome:

@@ -1,4 +1,4 @@
-"""/account/sessions: the browsers in which a user is signed in; sign out of them."""
+"""/account/sessions: list the user's signed-in browsers, and sign out of them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,10 @@ class Sessions:
         return (Page(SESSIONS, signed_in, self.show, Act(self.end), title=title, nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The list. It says that a session ended only if it did, whatever the address claims."""
+        """Show the list.
+
+        "Signed out" is shown only if the session has ended, whatever the URL claims.
+        """
         ended = request.query.get("ended") or ""
         sessions = await self._sessions(request)
         return Show(

@@ -39,9 +39,9 @@ _READS = frozenset({"GET", "HEAD"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminRequest(VisitorRequest):
-    """A request of a user whose role allows it.
+    """A request by a user with the required role.
 
-    `powers` decide what a page shows; operations ask again, in the transaction that acts.
+    `powers` decide what a page shows; operations check again, in the transaction that acts.
     """
 
     user: User

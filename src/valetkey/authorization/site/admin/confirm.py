@@ -54,7 +54,7 @@ class FieldShown:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What ends with the operation; None for what is not counted."""
+    """What the operation ends; None for a number that is not counted."""
 
     sessions: int | None = None
     apps: int | None = None
@@ -103,7 +103,7 @@ class Confirmed:
         return {**self.button.fixed, argument: quote(form.get(name) or "", safe="")}
 
     def call(self, services: Services, request: AdminRequest, arguments: Mapping[str, str]) -> Call:
-        """Return the call that the submitted form asks for. Raises Refused for an invalid field."""
+        """Return the operation call of the submitted form. Raises Refused for an invalid field."""
         every = {**arguments, **self.argument(request.form)}
         body = self._body(request.form)
         return call_of(services, self.operation, request.actor, request.now, every, body)

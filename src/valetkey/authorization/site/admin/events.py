@@ -38,7 +38,7 @@ EXPORT = "/admin/events/export"
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One of them; `person` and `app` are whom it concerns, "" for nobody."""
+    """One event; `person` and `app` are its subjects, "" for none."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class EventQuery:
-    """What the form asks for, as it was typed; "" for all."""
+    """The filters of the form, as entered; "" for all."""
 
     person: str = ""
     client: str = ""
@@ -65,13 +65,13 @@ class EventQuery:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether anything is asked for."""
+        """Return whether any filter is set."""
         return any((self.person, self.client, self.name, self.by, self.since, self.until))
 
 
 @dataclass(frozen=True, slots=True)
 class EventsPage:
-    """A page of them, newest first; the form asks by GET."""
+    """A page of events, newest first; the form uses GET."""
 
     template: ClassVar[str] = "admin/events.html"
 
@@ -89,7 +89,7 @@ class EventsPage:
 
 @dataclass(frozen=True, slots=True)
 class ExportPage:
-    """The question before a copy is taken away."""
+    """The confirmation page of an export."""
 
     template: ClassVar[str] = "admin/export.html"
 
@@ -164,7 +164,7 @@ class Events:
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The question before a copy is taken away."""
+        """Show the confirmation page of an export."""
         query = _query(request.query)
         said = {name: value for name, value in asdict(query).items() if value}
         page = ExportPage(EXPORT, with_query(EVENTS, said), request.csrf, query, MOST)

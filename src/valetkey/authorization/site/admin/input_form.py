@@ -93,7 +93,7 @@ def as_text(value: object) -> str:
 
 
 def read_input(kind: type[T], words: Words, form: Form) -> T:
-    """Return the input that the form says. Raises InvalidInput with every field that is invalid."""
+    """Return the submitted input. Raises InvalidInput with every invalid field."""
     texts, faults = typed(form, words), list[MetadataError]()
     types = {each.name: each.type for each in msgspec.structs.fields(kind)}
     given: dict[str, object] = {}

@@ -55,7 +55,7 @@ class HourLine:
 
 @dataclass(frozen=True, slots=True)
 class FindingLine:
-    """Something to look at: `about` says what, `count` and `name` how much and which."""
+    """A condition to act on: `about` is its kind; `count` and `name` are its details."""
 
     about: str
     is_bad: bool
@@ -65,7 +65,7 @@ class FindingLine:
 
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
-    """What to look at, numbers and charts."""
+    """Conditions to act on, numbers and charts."""
 
     template: ClassVar[str] = "admin/overview.html"
 

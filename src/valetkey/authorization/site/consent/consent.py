@@ -48,7 +48,7 @@ from valetkey.web.exchange import Interrupt, see_other
 
 
 class ChangedPart(StrEnum):
-    """What an app changed about itself since the person last allowed it."""
+    """What an app changed about itself since the user's last consent."""
 
     NAME = "name"
     LOGO = "logo"
@@ -66,10 +66,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ScopeLine:
-    """One scope in plain words.
+    """One scope with its description.
 
-    `sentence` continues "Notes Printer wants to …": a verb first, small letter, no full stop
-    ("read your notes"). A `required` scope has a mark in place of a checkbox.
+    `sentence` continues "Notes Printer wants to …": a verb first, lower case, no full stop ("read
+    your notes"). A `required` scope has a mark in place of a checkbox.
     """
 
     scope: str
@@ -125,7 +125,7 @@ _NOTHING_CHOSEN = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRequest(VisitorRequest):
-    """A request of a signed-in user whom an app asks for permissions."""
+    """A request of a signed-in user who is to decide about an app's authorization request."""
 
     pending: Pending
     signed_in: SignedIn
@@ -152,10 +152,10 @@ class ConsentPages:
         return self._page(request)
 
     async def decide(self, request: AskedRequest) -> Outcome:
-        """Seal the decision and return to the authorization endpoint, which acts on it.
+        """Encrypt the decision and return to the authorization endpoint, which acts on it.
 
-        Only what was ticked counts; every other field of the form is ignored, because the sealed
-        interaction says what was asked.
+        Only the checked boxes are read; the requested permissions come from the encrypted
+        interaction, never from the form.
         """
         pending, form = request.pending, request.form
         decision = form.get("decision")
@@ -185,7 +185,7 @@ class ConsentPages:
         return SeeOther(address(self.server, SIGN_IN, request.pending.interaction))
 
     def _asked(self, otherwise: str) -> Requirement[AskedRequest]:
-        """Require a signed-in user whom an app asks; others continue at `otherwise`."""
+        """Require a signed-in user with a pending request; others go to `otherwise`."""
 
         async def requirement(visit: Visit) -> AskedRequest:
             form = visit.form()

@@ -1,4 +1,4 @@
-"""What the pages about one app require, and what they all show of it."""
+"""Requirements and context that all pages about one app share."""
 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
@@ -22,7 +22,7 @@ APP = f"{DEVELOPER}/apps/{{client_id}}"
 
 @dataclass(frozen=True, slots=True)
 class AppHead:
-    """What every page about an app shows. Templates have it as `app`."""
+    """The app's name and state on each of its pages. Templates have it as `app`."""
 
     client_id: str
     name: str
@@ -56,7 +56,7 @@ class AppRequest(SignedInRequest):
 
     @property
     def head(self) -> AppHead:
-        """What every page about the app shows."""
+        """Return the context that every page about the app shows."""
         return head_of(self.app)
 
 
@@ -109,7 +109,7 @@ async def confirmed_at(visit: Visit, request: AppRequest, section: str) -> AppRe
 
 
 def decoded(segment: str) -> str:
-    """The client id that a segment of a path stands for; "" for what is not the id of a client."""
+    """Return the client id in a path segment; "" for one that cannot be a client id."""
     try:
         client_id = unquote(segment, errors="strict")
     except UnicodeDecodeError:
@@ -118,7 +118,7 @@ def decoded(segment: str) -> str:
 
 
 def head_of(app: OwnApp) -> AppHead:
-    """What every page about this app shows."""
+    """Return the context that every page about this app shows."""
     return AppHead(
         client_id=app.client.id,
         name=app.name,

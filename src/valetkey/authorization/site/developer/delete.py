@@ -61,7 +61,7 @@ class DeleteApp:
         return (Page(f"{APP}/delete", _may_delete, self.show, act, title=title, under=under),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """How many people it would disconnect."""
+        """Show how many users the deletion would disconnect."""
         return await self._form(request)
 
     async def delete(self, request: AppRequest) -> Outcome:

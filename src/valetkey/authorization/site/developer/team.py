@@ -65,10 +65,10 @@ class InvitationLine:
 
 @dataclass(frozen=True, slots=True)
 class TeamPage:
-    """The context of team.html. Its forms post `csrf` and `do`, with what that needs.
+    """The context of team.html. Its forms post `csrf` and `do`, with the fields of that action.
 
-    `trouble` says why nothing was done: nobody, number, member, twice, full, last_owner. `typed`
-    is what was entered into the form that failed.
+    `trouble` is the reason for a failure: nobody, number, member, twice, full, last_owner. `typed`
+    is the input of the form that failed.
     """
 
     template: ClassVar[str] = "developer/team.html"

@@ -75,10 +75,10 @@ class EnterCodePage:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmDevicePage:
-    """The context of confirm.html: ask whether the app on the device may do what it wants.
+    """Ask whether the app on the device may have access. Context of confirm.html.
 
     Posts `csrf`, `decision=allow` or `decision=deny`, `shown=yes` if the user compared the code,
-    and `scope` once for each box left checked.
+    and `scope` once for each checked box.
     """
 
     template: ClassVar[str] = "device/confirm.html"
@@ -104,7 +104,10 @@ class ConfirmDevicePage:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDecidedPage:
-    """The context of decided.html: the device goes on by itself, or gets no access."""
+    """The decision was recorded: the device continues, or gets no access.
+
+    Context of decided.html.
+    """
 
     template: ClassVar[str] = "device/decided.html"
 
@@ -123,10 +126,10 @@ class _Entered:
 
 @dataclass(frozen=True, slots=True)
 class DevicePages:
-    """The pages of device authorization.
+    """The pages of the device authorization grant (RFC 8628 section 3.3).
 
-    A code that is entered counts as a guess until it turns out to be valid: per user, per address
-    and for the whole server, whatever page it is entered on.
+    An entered code counts as a guess until it turns out to be valid: per user, per address and for
+    the whole server, on any page.
     """
 
     server: Server
@@ -244,9 +247,9 @@ class DevicePages:
         return Show(page, _BAD_REQUEST if nothing_chosen or not_compared else 200)
 
     async def _find(self, request: SignedInRequest) -> _Entered | Show:
-        """What waits for the code in the address; the form for another code if it is not valid.
+        """Return the request of the code in the URL; the entry form if the code is invalid.
 
-        Refused with `slow_down` after too many codes that are not valid.
+        Refused with `slow_down` after too many invalid codes.
         """
         code = read_user_code(request.arguments["user_code"])
         if code is None:
@@ -336,7 +339,7 @@ class DevicePages:
 
 
 def _waits(code: DeviceCode, client: Client, request: SignedInRequest) -> bool:
-    """Whether the client may still be given what it asked for with this code."""
+    """Return whether the client may still be granted what it requested with this code."""
     return (
         code.is_pending(request.now)
         and client.disabled_at is None
@@ -349,7 +352,7 @@ def _waits(code: DeviceCode, client: Client, request: SignedInRequest) -> bool:
 def _told(
     tx: Transaction, present: Present, client: Client, scope: Scope, request: SignedInRequest
 ) -> bool:
-    """Record that the client is told of the session, if it is; False if the session ended."""
+    """Record the client as a participant of the session; False if the session has ended."""
     if OPENID not in scope or present.told:
         return True
     return tx.participants.add(present.signed_in.session.id, client.id, request.now)

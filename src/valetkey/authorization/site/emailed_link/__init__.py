@@ -1,1 +1,1 @@
-"""What the pages behind emailed links share."""
+"""Parts shared by the pages of emailed links."""

@@ -1,4 +1,4 @@
-"""What the pages of emailed links share."""
+"""Parts shared by the pages of emailed links."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from valetkey.authorization.site.page import VisitorRequest
 
 
 class LinkSubject(StrEnum):
-    """What a link is about."""
+    """The purposes of emailed links."""
 
     SIGN_UP = "sign_up"
     INVITATION = "invitation"
@@ -20,7 +20,7 @@ class LinkSubject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckEmailPage:
-    """The same for everybody, whether there is an email or not."""
+    """Tell the user to check their email; shown whether or not one was sent."""
 
     template: ClassVar[str] = "emailed_link/check_email.html"
 
@@ -37,7 +37,7 @@ class CheckEmailPage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLinkPage:
-    """The link was used, is too old, or what it speaks of is not so any more."""
+    """The link was used, has expired, or no longer applies."""
 
     template: ClassVar[str] = "emailed_link/dead_link.html"
 

@@ -70,7 +70,7 @@ class ErrorPages:
         )
 
     async def index(self, request: VisitorRequest) -> Outcome:
-        """All codes, each with its meaning."""
+        """List all error codes with their meaning."""
         return Show(error_index())
 
     async def explanation(self, request: VisitorRequest) -> Outcome:

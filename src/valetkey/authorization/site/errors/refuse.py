@@ -1,4 +1,4 @@
-"""How the pages say no: a page that says what is wrong, who can mend it, and a reference."""
+"""Error pages: what is wrong, who can fix it, and a reference."""
 
 import re
 from dataclasses import dataclass, replace
@@ -18,10 +18,10 @@ from valetkey.web.router import NO_ROUTE
 
 @dataclass(frozen=True, slots=True)
 class ProblemPage:
-    """Tell the person what it means for them, and whoever can mend it what exactly was wrong.
+    """An error page for the user, with details for whoever can fix it.
 
-    `sentence` names the parameter at fault ("redirect_uri is not registered for this client") and
-    holds nothing that the request held; it is "" where the heading says it all.
+    `sentence` names the invalid parameter ("redirect_uri is not registered for this client") and
+    contains nothing from the request; it is "" if the heading is sufficient.
     """
 
     template: ClassVar[str] = "errors/problem.html"
@@ -88,7 +88,7 @@ class RefuseWhereNobodyAnswers:
     programs: ClientRefusal
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
-        """The page for who asks with a browser: it says of itself that it reads HTML."""
+        """Return the error page for browsers: the Accept header includes HTML."""
         if request.method == "GET" and "text/html" in (request.headers.get("accept") or ""):
             return self.page(request, refusal)
         return self.programs(request, refusal)

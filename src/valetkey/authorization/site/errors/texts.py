@@ -1,4 +1,4 @@
-"""What each error code means: one text per member of ErrorCode, read from errors.toml."""
+"""Explanations of error codes: one entry per member of ErrorCode, read from errors.toml."""
 
 import tomllib
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Reader(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What one kind of reader can do about an error, in a sentence or two."""
+    """How one kind of reader can fix an error, in one or two sentences."""
 
     reader: Reader
     advice: str

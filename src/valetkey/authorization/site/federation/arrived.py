@@ -1,4 +1,4 @@
-"""/oauth/sign-in/arrived: vouched for by another server, and nobody here yet."""
+"""/oauth/sign-in/arrived: an upstream identity that is not linked to an account."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -82,7 +82,7 @@ class ArrivedRequest(VisitorRequest):
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """Offer an account to whoever has a proven address, or the way to the one they have."""
+    """Offer to create an account if the provider verified an email address, or to link one."""
 
     federation: Federation
 

@@ -40,7 +40,7 @@ from valetkey.kernel.words import translatable
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One of them. `key` names it in the form that ends it."""
+    """A linked account. `key` identifies it in the form that unlinks it."""
 
     key: str
     provider: str

@@ -1,4 +1,4 @@
-"""What the pages about other servers share: providers, trips, the cookie of who has arrived."""
+"""Parts shared by the pages of upstream providers: providers, pending sign-ins, cookies."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -38,7 +38,7 @@ _DEPARTURES = Limit(60, minutes(15))
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """Everything shared. `sign_up` says whether newcomers may make an account."""
+    """The shared parts. `sign_up` says whether new users may create an account."""
 
     server: Server
     flow: SignInFlow
@@ -62,16 +62,16 @@ class Federation:
         return found
 
     def callback(self, provider: Provider) -> str:
-        """Where that provider sends people back."""
+        """Return the callback URL of the provider."""
         return f"{self.server.issuer}{WITH}/{provider.settings.id}/callback"
 
     def buttons(
         self, browser: str, errand: UpstreamPurpose, about: str, *, sealed: str = "", to: str = ""
     ) -> tuple[ProviderButton, ...]:
-        """A link for each provider, keeping where the person was going.
+        """Return a link for each provider that keeps the user's destination.
 
-        Links, not forms: browsers hold a form's policy against every redirect after it, and
-        nobody knows where a provider sends people on the way.
+        Links, not forms: browsers apply the form-action policy to every redirect after a form, and
+        the URLs through which a provider redirects are unknown.
         """
         more = {"interaction": sealed, "to": to}
         token = self.server.csrf(browser, LEAVE, errand, about)
@@ -87,7 +87,7 @@ class Federation:
     def sign_in_buttons(
         self, browser: str, about: str, sealed: str, to: str
     ) -> tuple[ProviderButton, ...]:
-        """Those of the sign-in page."""
+        """Return the links of the sign-in page."""
         return self.buttons(browser, UpstreamPurpose.SIGN_IN, about, sealed=sealed, to=to)
 
     async def depart(
@@ -122,7 +122,7 @@ class Federation:
         return SeeOther(target)
 
     def arrival(self, request: Request) -> Arrival | None:
-        """Who has just arrived in this browser and is nobody here yet."""
+        """Return the pending unlinked identity of this browser; None without one."""
         sealed = request.cookie(self._cookie) or ""
         print_ = self.server.cookies.browser_print(self.server.cookies.browser(request))
         return Arrival.open(sealed, self.server.keyring.sealer, print_, request.at)

@@ -32,7 +32,7 @@ class ListedEmail:
 
 @dataclass(frozen=True, slots=True)
 class MailboxPage:
-    """All emails of the last day, newest first."""
+    """The emails of the last day, newest first."""
 
     template: ClassVar[str] = "mailbox/mailbox.html"
 
@@ -76,7 +76,7 @@ class Mailbox:
         )
 
     async def show(self, request: VisitorRequest) -> Outcome:
-        """Show all of them, newest first."""
+        """Show the emails, newest first."""
         now = request.now
         mails = await self.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
         emails = tuple(
@@ -89,7 +89,7 @@ class Mailbox:
         return Show(MailboxPage(emails, MAILBOX))
 
     async def show_email(self, request: VisitorRequest) -> Outcome:
-        """Show one of them."""
+        """Show one email."""
         mail_id, now = request.arguments["id"], request.now
         mail = await self.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
         found = None if mail is None else self._read(mail)

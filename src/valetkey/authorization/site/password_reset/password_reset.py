@@ -67,7 +67,7 @@ class ResetPage:
 
 @dataclass(frozen=True, slots=True)
 class ResetDonePage:
-    """The password is another one now."""
+    """The password was changed."""
 
     template: ClassVar[str] = "password_reset/done.html"
 

@@ -1,4 +1,4 @@
-"""What follows once a user proved who they are: second factor, session, redirect."""
+"""The steps after the first factor: second factor, session, redirect."""
 
 from dataclasses import dataclass, replace
 from urllib.parse import quote
@@ -48,7 +48,7 @@ _PURPOSE = "second factor"
 
 @dataclass(frozen=True, slots=True)
 class ReturnTarget:
-    """Where a visitor goes after signing in: on with an app's request, to a page, or home."""
+    """The destination after sign-in: an app's request, a page, or the start page."""
 
     sealed: str
     to: str
@@ -74,7 +74,7 @@ class TargetRequest(VisitorRequest):
 
     @property
     def app(self) -> AskingApp | None:
-        """The app that asks, None for a visitor who came by themselves."""
+        """Return the app whose request is pending; None without one."""
         pending = self.target.pending
         return (
             None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
@@ -122,7 +122,7 @@ class SecondFactorNeeded:
 
 @dataclass(frozen=True, slots=True)
 class SignInFlow:
-    """Begins sessions, or asks for the second factor first."""
+    """Begin sessions, or require the second factor first."""
 
     server: Server
     factors: Factors
@@ -149,7 +149,7 @@ class SignInFlow:
         return requirement
 
     def fresh(self, request: Request) -> PreparedSignIn:
-        """Draw the random values that signing in by this request may use."""
+        """Generate the random values that a sign-in by this request may use."""
         random, key = self.server.random, self.server.keyring.fingerprint_key
         agent = request.headers.get("user-agent") or ""
         return PreparedSignIn(NewSession.fresh(agent, random), FreshDevice.draw(random, key))
@@ -202,7 +202,7 @@ class SignInFlow:
     def remember(
         self, tx: Transaction, request: Request, fresh: PreparedSignIn, uid: Uid
     ) -> Recognised:
-        """Remember this browser, so that it is not asked for the second factor for a while."""
+        """Remember this browser, so that it can skip the second factor for a while."""
         agent, lifetime = fresh.session.user_agent, self.factors.settings.remember_devices
         return remember_device(tx, fresh.device, uid, agent, request.at, lifetime)
 

@@ -1,4 +1,4 @@
-"""/oauth/second-factor: ask for the second factor after the first."""
+"""/oauth/second-factor: verify the second factor after the first."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -34,7 +34,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 
 @dataclass(frozen=True, slots=True)
 class ProviderButton:
-    """What it is called, and where it leads: an address of this server."""
+    """The name of a provider, and this server's URL that starts its sign-in."""
 
     id: str
     name: str
@@ -43,10 +43,10 @@ class ProviderButton:
 
 @dataclass(frozen=True, slots=True)
 class SignInPage:
-    """Ask for a user name and a password; `failed` and `wait` say how the last attempt went.
+    """The sign-in form; `failed` and `wait` describe the previous attempt.
 
     Posts `username`, `password` and `csrf`, or `credential` and `csrf` with a passkey, or
-    `decision=deny` when the visitor turns back.
+    `decision=deny` to cancel.
     """
 
     template: ClassVar[str] = "sign_in/sign_in.html"

@@ -38,13 +38,13 @@ _WRONG = {
 
 @dataclass(frozen=True, slots=True)
 class Logout:
-    """The end session endpoint. It asks the user, whatever the app sent."""
+    """The end session endpoint (RP-Initiated Logout). It always asks the user first."""
 
     server: Server
     leave: LeavePages
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """Show the page of signing out. A form of another site asks the same as a link."""
+        """Show the sign-out page. A form post of another site is treated as a link."""
         show = self.leave.show
         act = Act(show, opaque=PARAMETERS, foreign=True)
         return (Page(LOGOUT, self._asked, show, act, head=False),)

@@ -1,4 +1,4 @@
-"""/oauth/sign-out: ask first, so that no link can do it; then end the session."""
+"""/oauth/sign-out: end the session after a confirmation, so that no link can do it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ from valetkey.web.form import Form
 
 @dataclass(frozen=True, slots=True)
 class SignOutPage:
-    """Ask before signing out, so that no link can do it for you.
+    """Ask before signing out, so that no link can do it.
 
-    Posts `csrf`, `session` and `fields`. `app_name` is that of the app that asks, "" where the
-    person came by themselves. Without `person` the session is too old to say whose it is.
+    Posts `csrf`, `session` and `fields`. `app_name` is the requesting app, "" without one. Without
+    `person` the session is too old to identify its user.
     """
 
     template: ClassVar[str] = "sign_out/sign_out.html"
@@ -47,12 +47,11 @@ class SignOutPage:
 
 @dataclass(frozen=True, slots=True)
 class SignedOutPage:
-    """Say that one is signed out.
+    """Confirm that the user is signed out.
 
-    `returns_to` is where the person goes from here, by themselves after a moment. `unreturned`
-    says why they go nowhere although an app asked for that (a value of `NotRedirected`),
-    `reference` names the record which says more. `frames` are the addresses of apps that are told
-    by being shown.
+    `returns_to` is the app's URL, opened automatically after a moment. `unreturned` says why there
+    is none although an app requested it (a value of `NotRedirected`); `reference` names its
+    decision record. `frames` are the apps' front-channel logout URLs.
     """
 
     template: ClassVar[str] = "sign_out/signed_out.html"
@@ -72,10 +71,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class SignOutTarget:
-    """Where the button leads: who asks for it, and the address or page it ends at.
+    """The requesting app of a sign-out, and the URL where it ends.
 
-    `returns_to` is "" for our own page, `unreturned` then says why it is ours although the app
-    asked for another; `reference` is that of the record which says more.
+    `returns_to` is "" for this server's own page; `unreturned` then says why, if the app requested
+    another, and `reference` names the decision record.
     """
 
     app_name: str = ""
@@ -85,7 +84,7 @@ class SignOutTarget:
 
     @property
     def fields(self) -> Pairs:
-        """What the form takes along."""
+        """Return the hidden fields of the form."""
         return (
             ("returns_to", self.returns_to),
             ("unreturned", self.unreturned),
@@ -94,12 +93,12 @@ class SignOutTarget:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The same for the form's token, so that none of it can be another's."""
+        """Return the hidden fields' values, to which the form's CSRF token is bound."""
         return tuple(value for _, value in self.fields)
 
     @staticmethod
     def of(form: Form) -> "SignOutTarget":
-        """What the form took along, to be believed once its token was checked."""
+        """Parse the hidden fields; trust them only after checking the CSRF token."""
         values = (form.get(name) or "" for name in ("returns_to", "unreturned", "reference"))
         return SignOutTarget("", *values)
 
@@ -205,5 +204,5 @@ def _signed_out(way: SignOutTarget, frames: Sequence[str], headers: Pairs) -> Sh
 
 
 def csrf_to_sign_out(browsers: Browsers, browser: str, signed_in: SignedIn) -> str:
-    """The token of a button elsewhere on our pages that signs out and stays."""
+    """Return the CSRF token of a sign-out button on other pages of this server."""
     return browsers.csrf(browser, PURPOSE, signed_in.session.id, *NOWHERE.values)

@@ -86,7 +86,7 @@ class SignUpPage:
 
 @dataclass(frozen=True, slots=True)
 class SignUpClosedPage:
-    """Nobody makes an account here, or by invitation only."""
+    """Accounts cannot be created, or only by invitation."""
 
     template: ClassVar[str] = "sign_up/closed.html"
 

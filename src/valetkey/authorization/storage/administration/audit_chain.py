@@ -20,7 +20,7 @@ from valetkey.kernel.moment import Instant
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """What the next block depends on besides the hash of the newest."""
+    """The inputs of the next block besides the hash of the newest."""
 
     at: Instant
     keep: str

@@ -1,4 +1,4 @@
-"""Store of SCIM credentials, and of what each of them calls users and groups."""
+"""Store of SCIM credentials, and of the names that each of them gives to users and groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -208,7 +208,7 @@ class ScimUsers:
         return _difference(all_of_them, removed)
 
     def name(self, uid: Uid, user_name: str, external_id: str) -> bool:
-        """Set what the credential calls the user. False if it calls another one so."""
+        """Set the credential's name for the user. False if it gives the name to another user."""
         self.db.run(
             "DELETE FROM scim_users WHERE credential_id = :credential AND uid = :uid",
             credential=self.credential,
@@ -307,7 +307,7 @@ class ScimGroups:
         return _difference(all_of_them, deleted)
 
     def name(self, group_id: str, display_name: str, external_id: str) -> bool:
-        """Set what the credential calls the group. False if it calls another one so."""
+        """Set the credential's name for the group. False if it gives the name to another group."""
         self.db.run(
             "DELETE FROM scim_groups WHERE credential_id = :credential AND group_id = :id",
             credential=self.credential,

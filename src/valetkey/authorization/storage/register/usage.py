@@ -34,7 +34,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class SecretUse:
-    """When a client's secret was created and last used; `name` is what identifies it."""
+    """When a client's secret was created and last used; `name` identifies it."""
 
     name: str
     created_at: Instant

@@ -26,7 +26,7 @@ class Administrations:
     db: Connection
 
     def enter(self, entry: Administration) -> None:
-        """Start anew in this session; the earlier cookie becomes invalid."""
+        """Begin a new administration sign-in of this session and void the earlier cookie."""
         _ENTRIES.run(
             self.db,
             "INSERT INTO administrations (*) VALUES (*) ON CONFLICT (session_id) DO UPDATE SET"

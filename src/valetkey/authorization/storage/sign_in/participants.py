@@ -1,4 +1,4 @@
-"""Participants: the apps that were told of a session, and must be told of its end."""
+"""Participants: the apps that took part in a session and must be notified of its end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

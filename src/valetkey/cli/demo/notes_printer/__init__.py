@@ -1,1 +1,1 @@
-"""Notes Printer: an app that somebody else could have written, with the standard library alone."""
+"""Notes Printer: an example of a third-party app, written with the standard library alone."""

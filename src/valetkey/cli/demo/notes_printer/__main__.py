@@ -7,7 +7,7 @@ from valetkey.cli.demo.notes_printer.app import NotesPrinter
 
 
 def main() -> None:
-    """Answer until Ctrl-C; the client secret comes by the environment, where `ps` does not look."""
+    """Serve until Ctrl-C; the client secret is in the environment, because `ps` shows arguments."""
     parser = argparse.ArgumentParser("notes_printer", description="Prints people's notes.")
     parser.add_argument("--auth-url", default="http://localhost:8400")
     parser.add_argument("--api-url", default="http://localhost:8401")

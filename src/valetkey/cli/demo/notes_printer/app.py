@@ -1,7 +1,7 @@
-"""Notes Printer: an app of somebody else. It signs people in and prints their notes.
+"""Notes Printer: a third-party app that signs users in and prints their notes.
 
-Standard library only; run it against any server (examples/notes_printer says how). It asks for an
-authorization code with PKCE (RFC 6749 section 4.1, RFC 7636) and keeps the tokens to itself.
+Standard library only; run it against any server (examples/notes_printer says how). It requests an
+authorization code with PKCE (RFC 6749 section 4.1, RFC 7636) and keeps the tokens on its server.
 """
 
 # ruff: noqa: TID251 - somebody else's program: it has its own dice and its own environment
@@ -37,7 +37,7 @@ class Visit:
 
 
 class Refused(Exception):
-    """A server said no, and why; `code` is the error code of RFC 6749, if it gave one."""
+    """An error response of a server; `code` is the error code of RFC 6749, if it gave one."""
 
     def __init__(self, code: str, why: str) -> None:
         """Carry both."""
@@ -61,7 +61,7 @@ class NotesPrinter(ThreadingHTTPServer):
         self.visits: dict[str, Visit] = {}
 
     def sign_in_url(self, visit: Visit) -> str:
-        """Where to send somebody; state and verifier tie the answer to this browser."""
+        """Return the authorization URL; state and verifier bind the response to this browser."""
         visit.state, visit.verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(visit.verifier.encode()).digest())
         asked = {

@@ -1,4 +1,4 @@
-"""What Notes Printer shows: pieces of page.html, filled in."""
+"""The pages of Notes Printer: pieces of page.html, filled in."""
 
 from collections.abc import Sequence
 from html import escape
@@ -60,7 +60,7 @@ def page(content: str) -> bytes:
 
 
 def welcome() -> str:
-    """For somebody who is not signed in."""
+    """Return the page for a visitor who is not signed in."""
     return _WELCOME
 
 
@@ -74,7 +74,7 @@ def notes(name: str, texts: Sequence[tuple[str, str]]) -> str:
 
 
 def worry(code: str, why: str) -> str:
-    """What went wrong, and the way on."""
+    """Return the error page, with a link to start again."""
     if code == "access_denied":
         return _DENIED
     return _WORRY.substitute(code=escape(code), why=escape(why))

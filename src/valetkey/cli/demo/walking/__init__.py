@@ -1,1 +1,1 @@
-"""The story that the demo tells by itself, and how it is told."""
+"""The demo's scripted walk, and its output."""

@@ -18,10 +18,9 @@ class Browser(Person):
         self._wire = wire
 
     def ask(self, url: str, *, allows: tuple[str, ...] | None = None, denies: bool = False) -> Page:
-        """Follow an app's request to its end, signing in where asked.
+        """Follow an app's authorization request to its end, signing in when required.
 
-        Where the app asks for something: allow what the page has ticked, or `allows` alone, or
-        deny it all.
+        On the consent page: allow what is checked, or `allows` alone, or deny everything.
         """
         page = self.open(url)
         if any(button.id == "sign-in" for button in page.buttons):

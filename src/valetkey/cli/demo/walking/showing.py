@@ -1,4 +1,4 @@
-"""How an exchange looks on a page of text: its decisive parts, one thing a line."""
+"""Print an exchange as text: its decisive parts, one per line."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def lines(exchange: Exchange) -> Iterator[str]:
 
 
 def _page(html: str, margin: str) -> Iterator[str]:
-    """What a page says in its heading, and below it in its list."""
+    """Return the heading and the list items of a page."""
     found = re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
     yield f"{margin}“{_plain(found[1]) if found else ''}”"
     for item in re.findall(r"<li>(.*?)</li>", html, re.DOTALL):
@@ -106,7 +106,7 @@ def _brief(exchange: Exchange) -> Iterator[str]:
 
 
 def _document_in_words(exchange: Exchange) -> list[str]:
-    """What a document in JSON holds: its first names, and how many more."""
+    """Return the first names in a JSON document, and how many more there are."""
     names = list(exchange.json)
     if not names:
         return []
@@ -126,7 +126,7 @@ def _header(name: str, value: str) -> str:
 
 
 def _folded(name: str, value: str) -> Iterator[str]:
-    """A header; what a challenge says stands below its scheme."""
+    """Return a header; the parameters of a challenge are on lines below its scheme."""
     scheme, _, rest = value.partition(" ")
     if name != "WWW-Authenticate" or len(value) + len(name) < WIDTH - len(_DEEP):
         yield _header(name, value)

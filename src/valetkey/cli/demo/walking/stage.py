@@ -1,4 +1,4 @@
-"""What the chapters share: the site, the wire, Ada's browser, and what was got so far."""
+"""State shared by the chapters: the demo, HTTP, Ada's browser, and the tokens so far."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ _SOON = 5.0  # seconds in which every resource server knows of a revocation
 
 @dataclass(slots=True)
 class Stage:
-    """Everything a chapter needs. `got` holds token responses, by the name of their app.
+    """The context of a chapter. `got` holds token responses, by the name of their app.
 
-    `notes` is how many notes Ada has.
+    `notes` is the number of Ada's notes.
     """
 
     site: Site
@@ -45,7 +45,7 @@ class Stage:
         return f"{self.site.auth_url}/oauth/authorize?{query}", state
 
     def sent_back(self, page: Page, redirect_uri: str, state: str) -> Mapping[str, str]:
-        """What a redirect tells the app, once it is seen to be right (S16)."""
+        """Return the parameters of a redirect to the app, after checking them (S16)."""
         check = self.story.check
         check("the browser is sent on", page.status, 303)
         bare = page.location.partition("?")[0].partition("#")[0]
@@ -95,12 +95,12 @@ class Stage:
         return self.got[name]
 
     def items(self, answer: Exchange) -> Sequence[Reply]:
-        """What a list answered."""
+        """Return the items of a list response."""
         found = answer.json.get("items")
         return cast("Sequence[Reply]", found) if isinstance(found, list) else ()
 
     def info(self, answer: Exchange) -> Reply:
-        """What a token response tells about the user."""
+        """Return the user's data in a token response."""
         found = answer.json.get("info")
         return cast("Reply", found) if isinstance(found, dict) else {}
 

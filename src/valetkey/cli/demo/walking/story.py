@@ -1,4 +1,4 @@
-"""The story as it is told: chapters in plain sentences, exchanges, and whether each was right."""
+"""Chapters of the walk: sentences, exchanges, and whether each response was right."""
 
 import textwrap
 from collections.abc import Callable, Generator, Sequence
@@ -29,7 +29,7 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Chapter:
-    """One chapter, as far as it was told."""
+    """One chapter and its results so far."""
 
     number: int
     title: str
@@ -55,11 +55,11 @@ class WrongAnswer(Exception):
 
 @dataclass(slots=True)
 class Transcript:
-    """Tells as it goes, unless it is `quiet`; remembers everything.
+    """Print the chapters as they run, unless `quiet`, and record the results.
 
-    It tells one line of each chapter and what was wrong, and with `verbose` every exchange.
+    Prints one line per chapter and its failures; with `verbose` every exchange.
 
-    `unanswered` is called when nobody answers, and may raise to end the story.
+    `unanswered` is called for a request without a response, and may raise to end the walk.
     """
 
     unanswered: Callable[[], None]
@@ -71,10 +71,9 @@ class Transcript:
 
     @contextmanager
     def chapter(self, title: str, about: str, rows: str) -> Generator[None]:
-        """One chapter; `rows` are those of the specification that it shows.
+        """Run one chapter; `rows` are those of the specification that it shows.
 
-        A wrong answer, or none, ends the chapter and is remembered; the next one is told all the
-        same.
+        A wrong or missing response ends the chapter and is recorded; the next chapter still runs.
         """
         chapter = Chapter(len(self.chapters) + 1, title, about, rows)
         self.chapters.append(chapter)

@@ -51,7 +51,7 @@ def document(found: object) -> object:
 
 
 def anywhere(text: str) -> str:
-    """The text with everything shortened that looks like one of our secrets."""
+    """Shorten everything in the text that looks like one of this server's secrets."""
     return _LOOK.sub(lambda match: short(match.group()), text)
 
 

@@ -132,7 +132,7 @@ class Apps:
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The list. It says that an access ended only if it did, whatever the address claims."""
+        """Show the list. "Access revoked" is shown only if it was, whatever the URL claims."""
         ended, apps = request.query.get("ended") or "", await self._apps(request)
         return Show(
             AppsPage(

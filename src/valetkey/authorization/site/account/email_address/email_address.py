@@ -40,9 +40,9 @@ from valetkey.kernel.words import translatable
 
 @dataclass(frozen=True, slots=True)
 class EmailPage:
-    """Show the address, and ask for another one.
+    """Show the email address, with a form to change it.
 
-    Posts `csrf`, and `email` to change it or `verify` to have it proven.
+    Posts `csrf`, and `email` to change the address or `verify` to send a verification link.
     """
 
     template: ClassVar[str] = "account/email_address/email_address.html"
@@ -63,7 +63,7 @@ class EmailPage:
 
 @dataclass(frozen=True, slots=True)
 class EmailLinkPage:
-    """What a link would do, with the button that does it. Posts `csrf` and `link`.
+    """Show the effect of an emailed link, and a button to confirm it. Posts `csrf` and `link`.
 
     `what` is "change", "verify" or "undo".
     """
@@ -106,7 +106,7 @@ class Email:
         return (Page(EMAIL, confirmed, self.show, Act(self.send), title=title, under=SECURITY),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The address, and the form for another one."""
+        """Show the address and the form to change it."""
         return self._form(request)
 
     async def send(self, request: SignedInRequest) -> Outcome:

@@ -43,7 +43,7 @@ _TOO_MANY = 429
 
 @dataclass(frozen=True, slots=True)
 class ConfirmPage:
-    """The context of confirm.html: ask for the strongest factor that the account has.
+    """Ask for the strongest factor of the account. Context of confirm.html.
 
     Its form posts `csrf` and `password`; or `credential`, `code` or `recovery` for a second factor.
     """
@@ -80,7 +80,7 @@ class Confirm:
 
     @property
     def password(self) -> PasswordSignIn:
-        """How a password is judged here, with failures of its own."""
+        """Return the password check of this page, which counts failures separately."""
         return replace(self.passwords, door="confirm")
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
@@ -92,7 +92,7 @@ class Confirm:
         return await self._form(request)
 
     async def prove(self, request: SignedInRequest) -> Outcome:
-        """Judge the proof, and redirect to the page that asked for it."""
+        """Verify the factor, and redirect to the page that required it."""
         user, form = request.user, request.form
         guarded = await self.store.read(lambda tx: tx.users.has_second_factor(user.uid))
         if guarded:

@@ -29,7 +29,7 @@ DEVICES = "/account/security/devices"
 
 
 class Done(StrEnum):
-    """What was just done."""
+    """The messages after an action."""
 
     PASSKEY_ADDED = "passkey-added"
     PASSKEY_RENAMED = "passkey-renamed"
@@ -53,7 +53,7 @@ class PasskeyLine:
 
 @dataclass(frozen=True, slots=True)
 class DeviceLine:
-    """A browser in which the second factor is not asked for; "" where it is unknown."""
+    """A browser that skips the second factor; "" if the browser is unknown."""
 
     id: str
     browser: str

@@ -85,12 +85,12 @@ class Password:
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The form. It says that the password was changed only shortly after it was."""
+        """Show the form. "Password changed" is shown only shortly after a change."""
         changed = request.query.get("changed") is not None
         return await self._form(request, None, changed=changed)
 
     async def save(self, request: SignedInRequest) -> Outcome:
-        """Change it, or show the fault beside its field."""
+        """Change the password, or show the fault beside its field."""
         now = request.now
         typed = NewPassword(*(request.form.get(name) or "" for name in _FIELDS))
         new = NewSession.fresh(

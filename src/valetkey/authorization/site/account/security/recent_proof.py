@@ -1,4 +1,4 @@
-"""What changes of factors share: who asks is judged again, and adding a factor proves it."""
+"""Recent authentication for changes of factors; adding a factor counts as one."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,10 @@ def require_still_signed_in(tx: Transaction, browsers: Browsers, request: Signed
 
 @dataclass(frozen=True, slots=True)
 class RecentProof:
-    """Adding a factor proves it, so that its user is not asked for it again at once."""
+    """Count the addition of a factor as recent authentication.
+
+    Otherwise the user would have to authenticate again at once.
+    """
 
     browsers: Browsers
     request: SignedInRequest

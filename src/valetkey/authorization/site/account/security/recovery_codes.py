@@ -83,7 +83,7 @@ class RecoveryCodes:
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """How many are left."""
+        """Show the number of codes left."""
         uid, now = request.user.uid, request.now
 
         def read(tx: Transaction) -> RecoveryPage | None:

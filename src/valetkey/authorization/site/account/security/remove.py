@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class Removed(StrEnum):
-    """What is removed."""
+    """The kinds of factors that can be removed."""
 
     PASSKEY = "passkey"
     AUTHENTICATOR = "authenticator"

@@ -60,7 +60,7 @@ _BAD_REQUEST = 400
 
 @dataclass(frozen=True, slots=True)
 class ApiPage:
-    """Everything about one API but its secrets."""
+    """The declaration of an API, without its secrets."""
 
     template: ClassVar[str] = "admin/apis/api.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -148,7 +148,7 @@ class ApiPages:
         return await self._ask(request, request.query)
 
     async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. What was so already counts as done."""
+        """Run the operation. A state that already held counts as done."""
         confirmed = _BUTTONS.of(request.request)
         path = {"api_id": request.arguments["api_id"]}
         call = confirmed.call(self.services, request, path)

@@ -1,4 +1,4 @@
-"""/admin/apis: the APIs by identifier, and another one."""
+"""/admin/apis: list APIs by identifier, and declare one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ _LONGEST = 500
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One of them."""
+    """One API in the list."""
 
     name: str
     identifier: str
@@ -138,7 +138,7 @@ class Apis:
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The form for another one."""
+        """Show the form for a new API."""
         return _form(request, {"clients": ANY})
 
     async def declare(self, request: AdminRequest) -> Outcome:

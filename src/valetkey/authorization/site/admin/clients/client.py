@@ -41,7 +41,7 @@ ACT = "/admin/clients/{client_id}/{act}"
 
 @dataclass(frozen=True, slots=True)
 class SecretLine:
-    """One of its secrets; `end_url` is the question before it ends."""
+    """A client secret; `end_url` is the confirmation page that revokes it."""
 
     id: str
     end_url: str
@@ -50,7 +50,7 @@ class SecretLine:
 
 @dataclass(frozen=True, slots=True)
 class TeamLine:
-    """Somebody in its team."""
+    """A member of the app's team."""
 
     name: str
     owns: bool
@@ -68,7 +68,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ClientPage:
-    """Everything about one app but its secrets."""
+    """The data of one app, without its secrets."""
 
     template: ClassVar[str] = "admin/clients/client.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -138,7 +138,7 @@ class ClientPages:
         return await self._ask(request, request.query)
 
     async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. What was so already counts as done."""
+        """Run the operation. A state that already held counts as done."""
         confirmed = _BUTTONS.of(request.request)
         path = {"client_id": request.arguments["client_id"]}
         call = confirmed.call(self.services, request, path)
@@ -219,7 +219,7 @@ def _named(request: AdminRequest) -> str:
 def secret_lines(
     secrets: Sequence[ClientSecret], end_url: str, now: Instant
 ) -> tuple[SecretLine, ...]:
-    """Lines of the secrets; `end_url` asks before one ends, and is "" where the role may not."""
+    """Return the lines of these secrets; an empty `end_url` hides the Revoke buttons."""
     return tuple(
         SecretLine(
             secret.id,

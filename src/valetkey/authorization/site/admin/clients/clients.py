@@ -24,7 +24,7 @@ CLIENTS = "/admin/clients"
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """One of them."""
+    """One app in the list."""
 
     name: str
     client_id: str
@@ -40,7 +40,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientsPage:
-    """List them; the form asks by GET for `q` and the filters."""
+    """The list of apps; the form uses GET with `q` and the filters."""
 
     template: ClassVar[str] = "admin/clients/clients.html"
 
@@ -82,7 +82,7 @@ class Clients:
         return (Page(CLIENTS, administrator(), self.show, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """A page of it. What a filter does not know is as if it was not said."""
+        """Show a page of the list. Unknown filter values are ignored."""
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "").strip()[:_LONGEST]
         chosen = _chosen(query)

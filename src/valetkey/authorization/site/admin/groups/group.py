@@ -155,7 +155,7 @@ class GroupPages:
         return await self._ask(request, request.query)
 
     async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. What was so already counts as done."""
+        """Run the operation. A state that already held counts as done."""
         confirmed = _BUTTONS.of(request.request)
         call = confirmed.call(self.services, request, {"group": request.arguments["group"]})
         try:

@@ -1,4 +1,4 @@
-"""/admin/groups: groups of users by name, and another one."""
+"""/admin/groups: list groups by name, and create one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ _LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One of them."""
+    """One group in the list."""
 
     name: str
     description: str
@@ -66,7 +66,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class GroupsPage:
-    """The groups, page by page; the form asks by GET for `q`."""
+    """A page of the groups; the form uses GET with `q`."""
 
     template: ClassVar[str] = "admin/groups/groups.html"
 
@@ -118,7 +118,7 @@ class Groups:
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The form for another one, in the group `in` if the address names one."""
+        """Show the form for a new group, with `in` as its parent group."""
         return _form(request, {"parent": _name(request.query.get("in"))})
 
     async def create(self, request: AdminRequest) -> Outcome:

@@ -24,7 +24,7 @@ class OperationShown:
 
 @dataclass(frozen=True, slots=True)
 class AreaShown:
-    """Those of one area."""
+    """The operations of one area."""
 
     name: str
     operations: tuple[OperationShown, ...]
@@ -32,7 +32,7 @@ class AreaShown:
 
 @dataclass(frozen=True, slots=True)
 class PermissionShown:
-    """What a token may be given, and whose role has it."""
+    """A permission that a token can have, and the roles that have it."""
 
     name: str
     words: str
@@ -54,7 +54,7 @@ class ApiPage:
 
 
 def explained(issuer: str) -> ApiPage:
-    """The page, from the table alone: it says nothing of anybody's data."""
+    """Return the page, built from the operations table only."""
     return ApiPage(
         base=f"{issuer}{PREFIX}",
         openapi=f"{PREFIX}/openapi.json",

@@ -51,7 +51,7 @@ class KeysOfAlgorithm:
 
 @dataclass(frozen=True, slots=True)
 class KeysPage:
-    """All of them."""
+    """The list of signing keys."""
 
     template: ClassVar[str] = "admin/server/keys.html"
 
@@ -100,7 +100,7 @@ class SigningKeys:
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """All of them, each with what its dates mean."""
+        """Show the keys with the meaning of their dates."""
         actor, now = request.actor, request.now
         records = await self.services.store.read(lambda tx: keys.look(tx, actor, now))
         may = request.powers.allow(Permission.KEYS)

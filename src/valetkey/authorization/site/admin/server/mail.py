@@ -78,7 +78,7 @@ class Mail:
         return (Page(MAIL, administrator(), self.show, test, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """How it stands."""
+        """Show the state of the email queue."""
         actor, user = request.actor, request.user
         state = await self.store.scan(lambda tx: mail.look(tx, actor))
         tested = request.query.get("tested") or ""
@@ -99,7 +99,7 @@ class Mail:
         return Show(page)
 
     async def test(self, request: AdminRequest) -> Outcome:
-        """Write to whoever asks."""
+        """Send a test email to the signed-in administrator."""
         actor = request.actor
         queued = await self.store.write(
             lambda tx: mail.send_test(tx, actor, self.outbox, actor.uid, request.now),

@@ -43,9 +43,9 @@ class InvitationLine:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationPage:
-    """The policy, and the form for another invitation.
+    """The registration policy, and the form for a new invitation.
 
-    `mode` is `off`, `token` or `open`; `people` is who may register apps on the developer pages:
+    `mode` is `off`, `token` or `open`; `people` is who may register apps in the developer portal:
     `nobody`, `invited`, `verified` or `everybody`.
     """
 

@@ -44,7 +44,7 @@ class SettingSection:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """All of them."""
+    """The list of settings."""
 
     template: ClassVar[str] = "admin/server/settings.html"
 
@@ -56,7 +56,7 @@ class SettingsPage:
 
 @dataclass(frozen=True, slots=True)
 class BrandFormPage:
-    """Name, colour, logo and links, which change while the server runs; "" is as the file says."""
+    """Name, colour, logo and links, changed without a restart; "" uses the configuration file."""
 
     template: ClassVar[str] = "admin/server/brand.html"
 
@@ -91,7 +91,7 @@ class SettingsPages:
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """All of them; secrets are masked."""
+        """Show all settings; secrets are masked."""
         sections: dict[str, list[SettingLine]] = {}
         for each in explain(self.settings):
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
@@ -113,7 +113,7 @@ class SettingsPages:
         return Show(page)
 
     async def change(self, request: AdminRequest) -> Outcome:
-        """Change it, or show beside each field what would be right."""
+        """Change the brand, or show each fault beside its field."""
         form = request.form
         typed = {field: (form.get(field.value) or "").strip() for field in BrandField}
         changes = {field: value or None for field, value in typed.items()}

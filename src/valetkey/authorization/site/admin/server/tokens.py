@@ -1,4 +1,4 @@
-"""/admin/tokens: tokens of the admin API, another one, the end of one."""
+"""/admin/tokens: list, create and end tokens of the admin API."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ END = "/admin/tokens/{token_id}/end"
 
 @dataclass(frozen=True, slots=True)
 class TokenLine:
-    """One of them; `end_url` is "" where it does not work any more, or may not be ended."""
+    """One token; `end_url` is "" if it has ended, or if the role may not end it."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ class TokenLine:
 
 @dataclass(frozen=True, slots=True)
 class TokensPage:
-    """All of them, newest first."""
+    """The list of tokens, newest first."""
 
     template: ClassVar[str] = "admin/server/tokens.html"
 
@@ -76,7 +76,7 @@ class TokensPage:
 
 @dataclass(frozen=True, slots=True)
 class NewTokenPage:
-    """The form for another one; `choices` are what whoever asks may give it."""
+    """The form for a new token; `choices` are the permissions that its creator may assign."""
 
     template: ClassVar[str] = "admin/server/new_token.html"
 
@@ -141,7 +141,7 @@ class ApiTokens:
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """A page of them."""
+        """Show a page of the list."""
         form, actor = request.query, request.actor
         before = place_in(form.get("after"))
 
@@ -168,7 +168,7 @@ class ApiTokens:
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The form for another one."""
+        """Show the form for a new token."""
         return self._form(request)
 
     async def make(self, request: AdminRequest) -> Outcome:

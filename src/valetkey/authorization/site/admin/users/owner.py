@@ -68,7 +68,7 @@ _FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class NewOwner:
-    """What was typed for an account, and what is wrong with it, by field; never the password."""
+    """The submitted account and its faults by field; never the password."""
 
     username: str = ""
     email: str = ""
@@ -82,11 +82,11 @@ class NewOwner:
 
 @dataclass(frozen=True, slots=True)
 class OwnerPage:
-    """Somebody with a good link: who they are, then what protects them, then the role.
+    """The page of an owner link: create an account or sign in, protect it, become owner.
 
     Without a `person` the form posts `csrf`, `username`, `email`, `name` and `password` to
-    `account_action`; with one that is `protected`, `csrf` to `action`. A link that is `over` gives
-    none of this.
+    `account_action`; with one that is `protected`, `csrf` to `action`. An expired link (`over`)
+    shows none of this.
     """
 
     template: ClassVar[str] = "admin/users/owner.html"
@@ -136,7 +136,7 @@ class OwnerLinks:
         )
 
     async def show(self, request: OwnerRequest) -> Outcome:
-        """Take the link out of the address; then say what comes next."""
+        """Move the link from the URL to a cookie; then show the next step."""
         if request.link is None:
             return await self._over()
         given = read_query(request.request.hidden_query).get("link")

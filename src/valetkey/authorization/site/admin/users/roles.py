@@ -30,7 +30,7 @@ ROLES = "/admin/roles"
 
 @dataclass(frozen=True, slots=True)
 class HolderLine:
-    """Somebody with a role."""
+    """A user with a role."""
 
     person: PersonLine
     #: More than a password signs them in.
@@ -43,7 +43,7 @@ class HolderLine:
 
 @dataclass(frozen=True, slots=True)
 class RolesPage:
-    """List them, the highest first; the form asks by POST for `person` and `role`."""
+    """The list of role holders, highest first; the form posts `person` and `role`."""
 
     template: ClassVar[str] = "admin/users/roles.html"
 
@@ -84,11 +84,11 @@ class RoleHolders:
         return (Page(ROLES, administrator(), self.show, choose, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Who has which."""
+        """Show the role holders."""
         return await self._page(request)
 
     async def choose(self, request: AdminRequest) -> Outcome:
-        """Find who is meant, and ask on their page."""
+        """Find the user, and redirect to the confirmation on their page."""
         form = request.form
         name, role = (form.get("person") or "").strip()[:_LONGEST], form.get("role") or ""
         if role not in set(Role):

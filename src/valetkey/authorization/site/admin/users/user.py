@@ -69,7 +69,7 @@ class UserAppLine:
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """Something that happened to them."""
+    """An event of the user's account."""
 
     name: str
     when: When
@@ -79,7 +79,7 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class UserPage:
-    """Everything about one person that may be seen: no password, nothing that signs in."""
+    """The data of one user, without password or other credentials."""
 
     template: ClassVar[str] = "admin/users/user.html"
 
@@ -123,7 +123,7 @@ class UserPages:
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show the user. A message says that something was done only if its event was written."""
+        """Show the user. "Done" is shown only if the operation's event was written."""
         uid, actor, now = _uid(request), request.actor, request.now
         done = _BUTTONS.by_slug.get(request.query.get("done") or "")
 

@@ -25,7 +25,7 @@ USERS = "/admin/users"
 
 @dataclass(frozen=True, slots=True)
 class PersonLine:
-    """One of them."""
+    """One user in the list."""
 
     uid: int
     username: str
@@ -41,7 +41,7 @@ class PersonLine:
 
 @dataclass(frozen=True, slots=True)
 class UsersPage:
-    """List them; the form asks by GET for `q` and `show`."""
+    """The list of users; the form uses GET with `q` and `show`."""
 
     template: ClassVar[str] = "admin/users/users.html"
 

@@ -1,1 +1,1 @@
-"""How an app is used: failed requests, usage, people and health."""
+"""Monitoring of an app: failed requests, usage, users and health."""

@@ -1,4 +1,4 @@
-"""What a developer can do about a failed request, by the name of the check that failed."""
+"""Advice for developers about failed requests, by the name of the check that failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,10 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What was checked and how to fix it. `page` is the page of the app to fix it on, or ""."""
+    """The explanation of a check and how to fix it.
+
+    `page` is the app's page to fix it on, or "".
+    """
 
     looked_at: str
     fix: str
@@ -253,5 +256,5 @@ _FAMILIES: Mapping[str, Advice] = MappingProxyType(
 
 
 def advice_on(check: str) -> Advice | None:
-    """What to do about a refusal by this check; None where its error code says all there is."""
+    """Return the advice for this check; None if the error code's explanation is sufficient."""
     return ADVICE.get(check) or _FAMILIES.get(check.partition(".")[0])

@@ -128,7 +128,7 @@ class AddRedirectUriPage:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Show the failed requests of an app; register a redirect URI that one of them named."""
+    """List the failed requests of an app; register a redirect URI named by one of them."""
 
     store: Store
     registrar: Registrar
@@ -147,7 +147,10 @@ class Failures:
         )
 
     async def show(self, request: AppRequest) -> Outcome:
-        """A page of them; `before` names the last one of the previous page, `code` an error."""
+        """Show a page of the list; `before` is the last entry of the previous page.
+
+        `code` filters by error code.
+        """
         client_id, now, head = request.client.id, request.now, request.head
         code, before = request.query.get("code") or "", request.query.get("before")
         if code and code not in _CODES:
@@ -171,7 +174,7 @@ class Failures:
         )
 
     async def show_one(self, request: AppRequest) -> Outcome:
-        """Everything about one. Refused (not found) for one of another app."""
+        """Show one failed request. Refused (not found) for one of another app."""
         decision = await self._find(request)
         if decision is None:
             raise nothing_there("refusal")

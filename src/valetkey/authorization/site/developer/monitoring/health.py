@@ -27,10 +27,10 @@ from valetkey.kernel.words import translatable
 
 @dataclass(frozen=True, slots=True)
 class FindingLine:
-    """One finding. `sign` says what, `weight` is alarm, warning or hint.
+    """One finding: `sign` is its text, `weight` is alarm, warning or hint.
 
-    `fix` is the name of the fix that a button applies, "" for none; `page` is the page of the app
-    on which it is fixed by hand.
+    `fix` is the action of its button, "" for none; `page` is the app's page on which it is fixed by
+    hand.
     """
 
     sign: str

@@ -76,9 +76,9 @@ class People:
         return (Page(f"{APP}/people", member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """A page of them; `before` names the last one of the previous page, sealed.
+        """Show a page of the users; `before` is the encrypted position of the previous page's end.
 
-        Sealed, because an app with pairwise subjects must not learn or guess a uid.
+        Encrypted, because an app with pairwise subjects must not learn or guess a uid.
         """
         client, now, head = request.client, request.now, request.head
         before = request.query.get("before")

@@ -53,7 +53,7 @@ class Series:
 
     @property
     def most(self) -> int:
-        """The greatest of them."""
+        """Return the maximum."""
         return max(self.values, default=0)
 
     @property

@@ -1,4 +1,4 @@
-"""What is wrong with a field, as a sentence that says what to do."""
+"""Sentences that explain the faults of a form field, and what to do."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

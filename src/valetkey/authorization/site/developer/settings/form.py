@@ -1,4 +1,4 @@
-"""The form of an app: read from the browser, and shown with what is wrong beside each field."""
+"""The app form: parsing, and rendering with each fault beside its field."""
 
 import hashlib
 import re
@@ -83,7 +83,7 @@ class AppForm:
     checked: bool = False
 
     def fault(self, name: str) -> str:
-        """What is wrong with this field; "" for nothing."""
+        """Return the fault of this field; "" for none."""
         return self.faults.get(name, "")
 
     @property
@@ -98,12 +98,12 @@ class AppForm:
 
     @property
     def stays_connected(self) -> bool:
-        """Whether it gets refresh tokens, and needs not ask again every hour."""
+        """Return whether the app gets refresh tokens and keeps access without asking again."""
         return GrantTypeName.REFRESH_TOKEN in self.app.grant_types
 
     @property
     def acts_alone(self) -> bool:
-        """Whether it also asks for tokens of its own, without a user."""
+        """Return whether the app also uses client credentials."""
         return GrantTypeName.CLIENT_CREDENTIALS in self.app.grant_types
 
     @property
@@ -119,7 +119,7 @@ class AppForm:
 
 @dataclass(frozen=True, slots=True)
 class AppForms:
-    """Reads and makes the form; `scopes` has the sentence of each scope a user can be asked for."""
+    """Parse and render the form; `scopes` describes each scope that can be requested."""
 
     portal: Portal
     scopes: Mapping[str, str]
@@ -165,7 +165,7 @@ class AppForms:
         more: bool = False,
         checked: bool = False,
     ) -> AppForm:
-        """The form with this app, and each fault beside its field."""
+        """Return the form of this app, with each fault beside its field."""
         told = by_field((fault.field, fault.detail) for fault in faults)
         rows = [
             UriRow(
@@ -225,15 +225,15 @@ class AppForms:
 
 
 def version_of(client: Client) -> str:
-    """Return the version of an app that its form carries, so that nobody undoes what another did.
+    """Return the version of the app in its form, for optimistic locking.
 
-    It is one short digest for each field that the form can change.
+    It is a short digest of each field that the form can change.
     """
     return ".".join(_digests(client).values())
 
 
 def changed_since(client: Client, version: str) -> tuple[str, ...]:
-    """Return the labels of the fields that changed; all of them for what is no version."""
+    """Return the labels of fields that changed; all of them if the version is malformed."""
     now = _digests(client)
     if _VERSION.fullmatch(version) is None:
         return tuple(now)

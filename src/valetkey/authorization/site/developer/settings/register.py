@@ -46,9 +46,9 @@ _UNPROCESSABLE = 422
 
 @dataclass(frozen=True, slots=True)
 class ChooseKindPage:
-    """The context of choose_kind.html: where the app runs, which decides everything else.
+    """Choose the kind of app. Context of choose_kind.html.
 
-    `barrier` says why the user may not register one: nobody, unverified, uninvited, full.
+    `barrier` says why the user may not register an app: nobody, unverified, uninvited, full.
     """
 
     template: ClassVar[str] = "developer/settings/choose_kind.html"
@@ -107,11 +107,11 @@ class RegisterApp:
 
     @property
     def forms(self) -> AppForms:
-        """How the form is read and made."""
+        """Return the parser and renderer of the form."""
         return AppForms(self.portal, self.scopes)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The kinds; the form of one of them."""
+        """Show the kinds of apps, or the form of one."""
         user = request.user
         barrier = await self.store.read(lambda tx: self.portal.barrier(tx, user))
         kind = self._kind(request.query)
@@ -122,7 +122,7 @@ class RegisterApp:
         return self._form(request, form, fresh_client_id(self.random), preset)
 
     async def submit(self, request: SignedInRequest) -> Outcome:
-        """Register the app, or say what is wrong; other buttons only check or add rows."""
+        """Register the app, or show its faults; other buttons only validate or add rows."""
         form = request.form
         kind, client_id = self._kind(form), form.get("client_id") or ""
         if kind is None or not self._is_own_id(request, client_id, form.get("mark") or ""):
@@ -196,7 +196,7 @@ class RegisterApp:
         return self.keyring.fingerprint_key.of("new app", about)
 
     def _is_own_id(self, request: SignedInRequest, client_id: str, mark: str) -> bool:
-        """Whether this server generated the id: a chosen one could look like another app's."""
+        """Return whether this server generated the id: a chosen one could imitate another app's."""
         return _CLIENT_ID.fullmatch(client_id) is not None and same(
             mark, self._mark(request, client_id)
         )

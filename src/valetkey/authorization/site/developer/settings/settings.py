@@ -109,7 +109,7 @@ class Settings:
 
     @property
     def forms(self) -> AppForms:
-        """How the form is read and made."""
+        """Return the parser and renderer of the form."""
         return AppForms(self.portal, self.scopes)
 
     async def show(self, request: AppRequest) -> Outcome:
@@ -120,7 +120,7 @@ class Settings:
         return _form(request, request.app, form, saved=saved)
 
     async def save(self, request: AppRequest) -> Outcome:
-        """Save the app, or say what is wrong; other buttons only check or add rows."""
+        """Save the app, or show its faults; other buttons only validate or add rows."""
         client, form, uid, now = request.client, request.form, request.user.uid, request.now
         kind, app = kind_of(client), self.forms.read(form, metadata_of(client))
         version = form.get("version") or ""

@@ -28,7 +28,7 @@ class Token:
 
 
 def parameters_in(landed: str) -> dict[str, str]:
-    """The query parameters of an address that was pasted; none of them is trusted."""
+    """Return the query parameters of a pasted URL; none of them is trusted."""
     try:
         query = urlsplit(landed.strip()).query
         return dict(parse_qsl(query, strict_parsing=True, errors="strict", max_num_fields=50))

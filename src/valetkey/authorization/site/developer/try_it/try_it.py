@@ -1,7 +1,7 @@
-"""/developer/apps/{client_id}/try: the authorization code flow, run step by step by a developer.
+"""/developer/apps/{client_id}/try: run the authorization code flow of an app step by step.
 
-The token request goes through the token endpoint itself, with what the developer types: there is
-no second way to get tokens, and nothing here that an app of theirs could not do.
+The token request goes through the token endpoint itself, with the credentials that the developer
+enters: this page can do nothing that the app could not do.
 """
 
 import json

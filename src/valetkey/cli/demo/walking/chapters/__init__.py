@@ -1,1 +1,1 @@
-"""The chapters of the walk; each is a function that tells one."""
+"""The chapters of the walk, one function each."""

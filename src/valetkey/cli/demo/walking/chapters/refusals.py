@@ -6,7 +6,7 @@ from valetkey.cli.demo.wire import bearer
 
 
 def partly(stage: Stage) -> None:
-    """One of two boxes ticked, and what the app then cannot do (S3)."""
+    """Check one of two boxes; the app then cannot use the other permission (S3)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "Ada allows one thing and not the other",
