@@ -1,13 +1,17 @@
 """A server with several APIs, and a client that asks for them."""
 
 import asyncio
+import json
+from base64 import urlsafe_b64decode
 from dataclasses import replace
 from urllib.parse import urlencode
 
 from tests.attacks.world import CALLBACK, PASSWORD, World, secret_of
 from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
+from valetkey.authorization.actions.clients import metadata_of as client_metadata_of
 from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -38,13 +42,25 @@ SIGNS_RSA = ApiMetadata(
     signing_algorithm=Algorithm.RS256.value,
 )
 
+TOOL = ApiMetadata(identifier="https://tool.example.com/mcp", name="Tool")
+"""An API that declares no scopes."""
+
+
+def claims(token: str) -> dict[str, object]:
+    """What a JWT says; its signature is not looked at."""
+    payload = token.split(".")[1]
+    said: dict[str, object] = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return said
+
 
 class Apis:
-    """The world with two more APIs, each with a credential."""
+    """The world with more APIs, each with a credential."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.ids = {each.identifier: self.declare(each) for each in (CALENDAR, FILES, SIGNS_RSA)}
+        self.ids = {
+            each.identifier: self.declare(each) for each in (CALENDAR, FILES, SIGNS_RSA, TOOL)
+        }
         self.client("bot1", ("client_credentials",), ("calendar:sync",))
 
     @property
@@ -90,6 +106,18 @@ class Apis:
             return registrar.change(tx, api, wanted, now)
 
         assert isinstance(self.world.servers.write(work), Api)
+
+    def require(self, client_id: str, *scopes: str) -> None:
+        """Make these scopes of the client required."""
+        registrar, now = self.registrar.credentials, self.world.servers.clock.now()
+
+        def work(tx: Transaction) -> object:
+            client = tx.clients.find(client_id)
+            assert client is not None
+            wanted = replace(client_metadata_of(client), required_scopes=scopes)
+            return registrar.change(tx, client, wanted, now)
+
+        assert isinstance(self.world.servers.write(work), Client)
 
     def switch(self, identifier: str, *, on: bool) -> None:
         registrar, now = self.registrar, self.world.servers.clock.now()

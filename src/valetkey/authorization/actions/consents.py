@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import ConsentGiven
+from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.scope import Scope
@@ -19,12 +20,16 @@ def remember_consent(
 ) -> str:
     """Store what the user allowed, out of what was requested. Return the id of the consent.
 
-    Requested permissions that were not selected are no longer allowed. What was allowed to an app
-    with another name or logo must be confirmed again.
+    Requested permissions that were not selected are no longer allowed; of an API that was itself
+    not selected, nothing is. What was allowed to an app with another name or logo must be confirmed
+    again.
     """
     scope, claims = given.scope, given.claims
     if before is not None and before.appearance == given.appearance:
-        scope = (before.scope - asked) | scope
+        refused = [unqualified(name) for name in asked - scope]
+        closed = {api for api, name in refused if not name}
+        kept = [name for name in before.scope - asked if unqualified(name)[0] not in closed]
+        scope = Scope(tuple(kept)) | scope
         claims = before.claims.difference(asked_claims).union(claims)
     consent_id = tx.consents.put(replace(given, scope=scope, claims=claims))
     allowed = tuple(sorted(given.claims))

@@ -24,7 +24,7 @@ from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
-from valetkey.authorization.protocol.resource import at, still
+from valetkey.authorization.protocol.resource import at, covers, still
 from valetkey.authorization.storage.sign_in.presences import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -182,7 +182,7 @@ def still_allowed(
     if not still(scope, client):
         return outside_scope(client.scope)
     consent = None if presence is None else presence.consent
-    if consent is not None and consent.id == code.consent_id and scope <= consent.scope:
+    if consent is not None and consent.id == code.consent_id and covers(consent.scope, scope):
         return not_admitted(tx, client, code.uid)
     return Refusal(
         ErrorCode.INVALID_GRANT,

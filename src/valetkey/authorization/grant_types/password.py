@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.api import generations
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
-from valetkey.authorization.protocol.resource import at, grantable, wanted_at
+from valetkey.authorization.protocol.resource import at, grantable, wanted_at, with_access
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import hours
@@ -66,7 +66,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _refused("password.second_factor")
     allowed = grantable(client, (api,)) - request.policy.own_scope
     default = (client.default_scope & allowed) or allowed if api.is_default else allowed
-    scope = wanted_at(request.wanted_scope(), (api,)) or default
+    scope = with_access(wanted_at(request.wanted_scope(), (api,)) or default, (api,))
     if not scope or not scope <= allowed:
         return outside_scope(allowed)
     grant_id = request.fresh.grant_id

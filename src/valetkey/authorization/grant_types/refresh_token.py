@@ -51,8 +51,8 @@ class _Wanted(Struct, frozen=True):
 
     @property
     def qualified(self) -> Scope:
-        """Return the scope with the API in its names."""
-        return Scope(tuple(self.api.qualified(name) for name in self.scope))
+        """Return the scope with the API in its names; its name alone where there are none."""
+        return Scope(tuple(map(self.api.qualified, self.scope)) or (self.api.access,))
 
 
 class _Presented(Struct, frozen=True):
@@ -101,7 +101,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return api
     allowed = at(api, granted_scope)
     scope = request.wanted_scope() or allowed
-    if not scope or not scope <= allowed:
+    # Empty where the user allowed the API without a scope.
+    if not scope <= allowed:
         return outside_scope(allowed)
     wanted = _Wanted(api, scope)
     if not is_current:

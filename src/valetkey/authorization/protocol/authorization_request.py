@@ -22,7 +22,13 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
 )
 from valetkey.authorization.protocol.pkce import check_challenge
-from valetkey.authorization.protocol.resource import exists, grantable, plain, wanted_at
+from valetkey.authorization.protocol.resource import (
+    exists,
+    grantable,
+    plain,
+    wanted_at,
+    with_access,
+)
 from valetkey.authorization.protocol.response_type import (
     ResponseMode,
     ResponseType,
@@ -303,6 +309,7 @@ def _scope(
     allowed = grantable(client, apis)
     asked = Scope.parse(text)
     wanted = wanted_at(asked, apis) or _default_scope(client, allowed, is_named=returns.given)
+    wanted = with_access(wanted, apis)
     if OPENID in wanted and not wanted <= allowed:
         # Core section 3.1.2.1: names that no scope has are ignored; the response's `scope` tells.
         wanted = Scope(tuple([name for name in wanted if name in allowed or exists(name, apis)]))

@@ -5,6 +5,7 @@ holds the request and what the user has done so far. One pure function decides t
 time.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from valetkey.authorization.protocol.authorization_request import (
     Prompt,
 )
 from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
+from valetkey.authorization.protocol.resource import covers
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -31,6 +33,7 @@ LONGEST = 7_000
 """Maximum length of a newly sealed interaction; leaves room for what is added later."""
 
 _CONTEXT = "interaction"
+_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Interaction:
 
     `parameters` are those of the request; they are checked again at every step. `browser` is ""
     until a browser has opened it. `signed_in` and `decided` are session ids: of the user who signed
-    in for this request, and of the one who allowed what `allowed` lists by position.
+    in for this request, and of the one who allowed what `allowed` lists by position among what the
+    digest `shown` is of.
     """
 
     id: str
@@ -49,6 +53,7 @@ class Interaction:
     signed_in: str = ""
     decided: str = ""
     allowed: tuple[int, ...] = ()
+    shown: bytes = b""
     denied: bool = False
     client_generation: int = 0
 
@@ -160,7 +165,8 @@ def what_is_known(
     local = issuer.startswith("http://")
     if person is None:
         return InteractionState(client, denied=interaction.denied, in_development=local)
-    decided = interaction.decided == person.session_id
+    # Positions count only among the permissions that were there when the user decided.
+    decided = interaction.decided == person.session_id and interaction.shown == digest(request)
     return InteractionState(
         client,
         person,
@@ -217,7 +223,7 @@ def _sign_in_problem(
 
 
 def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
-    if consent is None or not request.scope <= consent.scope:
+    if consent is None or not covers(consent.scope, request.scope):
         return False
     single = request.single_claims
     return not single or consent.claims.union(claims_of_scope(consent.scope)).issuperset(single)
@@ -252,6 +258,15 @@ def chosen_places(
     here = [name in ticked or name == OPENID for name in request.scope]
     here += [name in claims for name in request.single_claims]
     return tuple(place for place, chosen in enumerate(here) if chosen)
+
+
+def digest(request: AuthorizationRequest) -> bytes:
+    """Return a digest of the names of everything that the request asks a user for, in order.
+
+    It keeps an address short: a request may ask for hundreds of scopes with long names.
+    """
+    asked = f"{request.scope}\n{' '.join(request.single_claims)}"
+    return hashlib.sha256(asked.encode()).digest()[:_DIGEST_BYTES]
 
 
 def chosen_scope(request: AuthorizationRequest, places: tuple[int, ...]) -> Scope:

@@ -9,6 +9,7 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import parse_url
+from valetkey.kernel.words import translatable
 
 RESOURCE = "resource"
 """The parameter, at the authorization endpoint and at the token endpoint."""
@@ -19,10 +20,10 @@ MOST = 10
 LONGEST = 500
 """Maximum number of characters in an identifier."""
 
-_IDENTITY = Scope(tuple(IDENTITY_SCOPES))
 _SEPARATOR = " "
 _NO_SPACE = "\N{REPLACEMENT CHARACTER}"
 _SHOWN = 10
+_ACCESS = translatable("use this API on your behalf")
 
 
 def joined(values: Iterable[str]) -> str:
@@ -127,8 +128,33 @@ def grantable(client: Client, apis: Sequence[Api]) -> Scope:
     names = [name for name in registered if name in known or name in IDENTITY_SCOPES]
     for api in apis:
         if not api.is_default:
-            names += [api.qualified(name) for name in api.scopes]
+            names += [api.access, *(api.qualified(name) for name in api.scopes)]
     return Scope(tuple(names))
+
+
+def with_access(scope: Scope, apis: Sequence[Api]) -> Scope:
+    """Return a requested scope that has something at each of the APIs a token is requested for.
+
+    Users allow each API by its scopes; where none is requested, they are asked for the API itself.
+    """
+    others = [api for api in apis if not api.is_default]
+    if not others:
+        return scope
+    names = [name for name in scope if unqualified(name)[1]]
+    at = {unqualified(name)[0] for name in names}
+    return Scope((*names, *(api.access for api in others if api.id not in at)))
+
+
+def covers(allowed: Scope, wanted: Scope) -> bool:
+    """Return whether a consent to `allowed` includes `wanted`.
+
+    A consent to one of an API's scopes includes the API itself.
+    """
+    if wanted <= allowed:
+        return True
+    at = {unqualified(name)[0] for name in allowed}
+    owned = ((name, *unqualified(name)) for name in wanted)
+    return all(name in allowed or (not said and api in at) for name, api, said in owned)
 
 
 def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
@@ -155,7 +181,8 @@ def exists(name: str, apis: Sequence[Api]) -> bool:
 
 def plain(scope: Scope) -> Scope:
     """Return the names of a grant's scope as clients and tokens have them."""
-    return Scope(tuple(dict.fromkeys(unqualified(name)[1] for name in scope)))
+    names = (unqualified(name)[1] for name in scope)
+    return Scope(tuple(dict.fromkeys(name for name in names if name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +191,7 @@ class ScopeText:
 
     `stored` is its name there and `name` the one that clients know. `api` is the name of its API,
     "" for the default API and the account. `sentence` is "" if the API no longer declares it.
+    Access to an API without any of its scopes has no name.
     """
 
     stored: str
@@ -186,7 +214,8 @@ def described(
         owner, name = unqualified(stored)
         api = known.get(owner)
         if api is not None:
-            text = ScopeText(stored, name, api.name, api.scopes.get(name, ""))
+            sentence = api.scopes.get(name, "") if name else _ACCESS
+            text = ScopeText(stored, name, api.name, sentence)
             groups[owner].append(text)
         elif not owner:
             groups[""].append(ScopeText(stored, name, "", default.get(name, "")))
@@ -206,7 +235,7 @@ def scope_record(scope: Scope, apis: Sequence[Api]) -> Mapping[str, object]:
             {
                 "identifier": api.identifier,
                 "name": api.name,
-                "scope": " ".join(name for owner, name in owned if owner == api.id),
+                "scope": " ".join(name for owner, name in owned if owner == api.id and name),
             }
             for api in apis
         ],
@@ -229,19 +258,22 @@ def at(api: Api, granted: Scope) -> Scope:
 
 
 def issuable(live: Sequence[Api], granted: Scope, default: Api) -> Sequence[Api]:
-    """Return those of a grant's APIs for which there is a token: something was granted there.
+    """Return those of a grant's APIs for which there is a token: the user allowed something there.
 
-    Scopes about the user come along, and are enough only where an API declares no scope. Users who
-    granted nothing else get a client a token for the default API, which userinfo takes.
+    Scopes about the user come along, and are never enough at another API than the default one,
+    which userinfo takes: users who allowed nothing else get a client a token for that.
     """
-    found = [
-        api
-        for api in live
-        if api.is_default or (at(api, granted) - _IDENTITY if api.scopes else at(api, granted))
-    ]
+    found = [api for api in live if _is_granted(api, granted)]
     if live and not found and at(default, granted):
         return [default]
     return found
+
+
+def _is_granted(api: Api, granted: Scope) -> bool:
+    if api.is_default:
+        return bool(at(api, granted))
+    owned = (unqualified(name) for name in granted)
+    return any(owner == api.id and (not said or said in api.scopes) for owner, said in owned)
 
 
 def still(granted: Scope, client: Client) -> Scope:

@@ -46,7 +46,9 @@ class TokenResponses:
         }
         if granted.refresh_token is not None:
             body["refresh_token"] = granted.refresh_token.reveal()
-        body["scope"] = str(granted.scope)
+        # RFC 6749 section 3.3 has no empty scope: a token for an API without scopes has none.
+        if granted.scope:
+            body["scope"] = str(granted.scope)
         if granted.issued_token_type:
             body["issued_token_type"] = granted.issued_token_type
         if granted.identity is not None and OPENID in granted.scope:

@@ -42,7 +42,7 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     what_is_known,
 )
-from valetkey.authorization.protocol.resource import RESOURCE, at, issuable, split
+from valetkey.authorization.protocol.resource import RESOURCE, at, choose, issuable, split
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -164,7 +164,7 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
         )
     except Refused as refused:
         # Nothing was written: the request stays open, and its client is told.
-        if refused.refusal.check not in {"claims.size", "claims.file"}:
+        if refused.refusal.check not in {"claims.size", "claims.file", "resource.ended"}:
             raise
         return ClientError(pending.asked, refused.refusal)
     if isinstance(given, Issued) and given.granted is not None:
@@ -352,7 +352,10 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: I
 def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Granted:
     """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
-    api = next(iter(issuable(yes.asked.apis, yes.scope, server.apis.default)), yes.asked.apis[0])
+    api = choose((), issuable(yes.asked.apis, yes.scope, server.apis.default))
+    if isinstance(api, Refusal):
+        # Of what the user allowed, nothing is left at any of the APIs.
+        raise Refused(api)
     scope, policy = at(api, yes.scope), server.policy
     lifetime = min(policy.lifetime_of(client, api), policy.implicit_token_lifetime)
     grant = Grant(

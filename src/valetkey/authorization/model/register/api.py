@@ -48,6 +48,15 @@ class Api:
         """Return whether the client may ask for this API."""
         return self.disabled_at is None and (self.clients is None or client.id in self.clients)
 
+    @property
+    def access(self) -> str:
+        """Return the name under which a grant or a consent has this API without any of its scopes.
+
+        The user allows it where a request names the API and none of its scopes; "" for the default
+        API, which every grant may be for.
+        """
+        return self.qualified("")
+
     def qualified(self, name: str) -> str:
         """Return the name under which a grant or a consent stores this API's scope `name`.
 

@@ -26,7 +26,7 @@ from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
-from valetkey.authorization.protocol.interaction import Ask, chosen_places
+from valetkey.authorization.protocol.interaction import Ask, chosen_places, digest
 from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.page import (
@@ -94,8 +94,8 @@ class ClaimLine:
 class ConsentPage:
     """Ask a signed-in person whether an app may do what it wants.
 
-    Posts `csrf`, `decision=allow` or `decision=deny`, and `scope` or `claim` once for each box left
-    checked (required scopes have no box and are not posted). Another account: `csrf` to
+    Posts `csrf`, `decision=allow` or `decision=deny`, `scope` or `claim` once for each box left
+    checked, and `required` for each required scope shown. Another account: `csrf` to
     `switch_account_action`.
     """
 
@@ -139,7 +139,7 @@ class ConsentPages:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature, and the button that leads to another account."""
-        decide = Act(self.decide, multiple=("scope", "claim"))
+        decide = Act(self.decide, multiple=("scope", "required", "claim"))
         return (
             Page(CONSENT, self._asked(AUTHORIZE), self.show, decide, head=False),
             Page(SWITCH_ACCOUNT, self._asked(SIGN_IN), act=Act(self.switch_account)),
@@ -154,7 +154,7 @@ class ConsentPages:
     async def decide(self, request: AskedRequest) -> Outcome:
         """Encrypt the decision and return to the authorization endpoint, which acts on it.
 
-        Only the checked boxes are read; the requested permissions come from the encrypted
+        Only what was shown and checked counts; the requested permissions come from the encrypted
         interaction, never from the form.
         """
         pending, form = request.pending, request.form
@@ -172,12 +172,17 @@ class ConsentPages:
                     "something else",
                 )
             )
-        ticked = Scope(form.all("scope")) | pending.client.required_scope
+        ticked = Scope((*form.all("scope"), *form.all("required")))
+        if not required_of(pending.client) & pending.asked.scope <= ticked:
+            # Declared as required since the page was shown: the user must see it first.
+            return SeeOther(address(self.server, CONSENT, pending.interaction))
         allowed = chosen_places(pending.asked, ticked, form.all("claim"))
         if not allowed:
             return self._page(request, nothing_chosen=True)
         session_id = request.signed_in.session.id
-        decided = replace(pending.interaction, decided=session_id, allowed=allowed)
+        decided = replace(
+            pending.interaction, decided=session_id, allowed=allowed, shown=digest(pending.asked)
+        )
         return SeeOther(decides_again(self.server, decided))
 
     async def switch_account(self, request: AskedRequest) -> Outcome:
@@ -209,7 +214,6 @@ class ConsentPages:
     def _page(self, request: AskedRequest, *, nothing_chosen: bool = False) -> Show:
         pending, signed_in = request.pending, request.signed_in
         sealed = quote(sealed_in(request.request), safe="")
-        required = pending.client.required_scope | Scope.of(OPENID)
         page = ConsentPage(
             action=f"{CONSENT}?interaction={sealed}",
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
@@ -218,7 +222,7 @@ class ConsentPages:
             person=shown_person(signed_in),
             scopes=scope_lines(
                 described(pending.asked.scope, pending.asked.apis, self.server.scopes),
-                required,
+                required_of(pending.client),
                 chosen=not nothing_chosen,
             ),
             claims=tuple(
@@ -241,6 +245,11 @@ class ConsentPages:
         if client.may_use(GrantTypeName.REFRESH_TOKEN):
             return policy.refresh_token_lifetime
         return once
+
+
+def required_of(client: Client) -> Scope:
+    """Return the scopes that a user cannot clear: without `openid` no app knows who allowed it."""
+    return client.required_scope | Scope.of(OPENID)
 
 
 def scope_lines(

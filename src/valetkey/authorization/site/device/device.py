@@ -27,6 +27,7 @@ from valetkey.authorization.site.consent.consent import (
     Change,
     ScopeLine,
     changes_since,
+    required_of,
     scope_lines,
 )
 from valetkey.authorization.site.page import (
@@ -78,7 +79,7 @@ class ConfirmDevicePage:
     """Ask whether the app on the device may have access. Context of confirm.html.
 
     Posts `csrf`, `decision=allow` or `decision=deny`, `shown=yes` if the user compared the code,
-    and `scope` once for each checked box.
+    `scope` once for each checked box, and `required` for each required scope shown.
     """
 
     template: ClassVar[str] = "device/confirm.html"
@@ -137,7 +138,7 @@ class DevicePages:
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Enter the code; confirm it."""
-        confirm = Act(self.decide, multiple=("scope",))
+        confirm = Act(self.decide, multiple=("scope", "required"))
         return (
             Page(DEVICE, signed_in, self.enter, Act(self.entered), title=_TITLE),
             Page(ONE, signed_in, self.confirm, confirm, title=_TITLE),
@@ -183,7 +184,10 @@ class DevicePages:
                 raise Refused(_NO_DECISION)
         if form.get("shown") != "yes":
             return await self._ask(request, found, not_compared=True)
-        chosen = Scope(form.all("scope")) | found.client.required_scope | Scope.of(OPENID)
+        chosen = Scope((*form.all("scope"), *form.all("required")))
+        if not required_of(found.client) & found.scope <= chosen:
+            # Declared as required since the page was shown: the user must see it first.
+            return SeeOther(request.request.path)
         scope = found.scope & chosen
         if not scope:
             return await self._ask(request, found, nothing_chosen=True)
@@ -224,7 +228,6 @@ class DevicePages:
     ) -> Show:
         client, uid, policy = found.client, request.user.uid, self.server.policy
         before = await self.server.store.read(lambda tx: tx.consents.find(uid, client.id))
-        required = client.required_scope | Scope.of(OPENID)
         refreshes = client.may_use(GrantTypeName.REFRESH_TOKEN)
         place = client.redirect_uris[0] if client.redirect_uris else ""
         page = ConfirmDevicePage(
@@ -234,7 +237,9 @@ class DevicePages:
             app=shown_app(client, place, signed_in=True),
             person=shown_person(request.signed_in),
             scopes=scope_lines(
-                described(found.scope, (), self.server.scopes), required, chosen=not nothing_chosen
+                described(found.scope, (), self.server.scopes),
+                required_of(client),
+                chosen=not nothing_chosen,
             ),
             changes=changes_since(before, client),
             asked=When(found.code.created_at, request.now),

@@ -1,0 +1,227 @@
+"""RS: an app gets tokens for an API only if its user was asked about that API, by name."""
+
+from collections.abc import Iterator
+from importlib import resources
+from urllib.parse import urlencode, urljoin
+
+import pytest
+import requests
+
+from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, TOOL, Apis, claims
+from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD
+from tests.attacks.world import world as begin
+from tests.support.wait import CEILING
+from valetkey.authorization.storage import schema
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.statement import split
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.testing.person import Page, Person
+
+ASKS = "use this API on your behalf"
+
+
+@pytest.fixture(scope="module")
+def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
+    with begin(tmp_path_factory.mktemp("consent"), algorithms=tuple(Algorithm)[:2]) as world:
+        yield Apis(world)
+
+
+def _client(
+    apis: Apis, client_id: str, *scopes: str, grant_types: tuple[str, ...] = CODE_GRANT
+) -> Person:
+    """Alice, signed in, who let a new client know who she is and nothing else."""
+    apis.world.client(client_id, scopes=scopes, grant_types=grant_types)
+    person = Person(apis.world.auth)
+    person.sign_in(apis.world.ask(person), "alice", PASSWORD)
+    if scopes:
+        page = apis.world.ask(person, client_id, scope="openid")
+        assert "code" in person.allow(page).told
+    return person
+
+
+def _decide_only(person: Person, page: Page, *boxes: str) -> str:
+    """Allow these boxes, and return the redirect without following it."""
+    pressed = next(each for each in page.buttons if each.id == "allow")
+    form = page.forms[pressed.form]
+    chosen = [(name, value) for name, value, _ in form.boxes if value in boxes]
+    answer = requests.post(
+        urljoin(page.url, form.action),
+        data=[*form.fields, *chosen, ("decision", "allow")],
+        cookies=person.cookies,
+        headers={"origin": page.url.partition("/oauth")[0]},
+        allow_redirects=False,
+        timeout=CEILING,
+    )
+    assert answer.status_code == 303, answer.text
+    return urljoin(page.url, answer.headers["location"])
+
+
+@pytest.mark.parametrize("api", [TOOL, CALENDAR], ids=["without scopes", "none requested"])
+def test_consent_to_identity_covers_no_api(apis: Apis, api: object) -> None:
+    identifier, name = api.identifier, api.name  # type: ignore[attr-defined]
+    client_id = f"who-{name}"
+    person = _client(apis, client_id, "openid", grant_types=("authorization_code", "implicit"))
+    asked = {"scope": "openid", "resource": identifier}
+    silent = {**asked, "prompt": "none"}
+    world = apis.world
+    assert world.ask(person, client_id, **silent).told["error"] == "consent_required"
+    front = {"response_type": "id_token token", "nonce": name}
+    assert world.ask(person, client_id, **silent, **front).told["error"] == "consent_required"
+
+    page = world.ask(person, client_id, **asked)
+    assert f"At {name} : {ASKS}" in page.text
+    for _ in range(2):
+        refused = world.exchange(person.allow(page, only=()).told["code"], client_id)
+        refused.ok()
+        assert (claims(refused.json["access_token"])["aud"]) == world.api
+        # What was refused is asked again, and never taken for allowed.
+        assert world.ask(person, client_id, **silent).told["error"] == "consent_required"
+        page = world.ask(person, client_id, **asked)
+    code = person.allow(page, only=()).told["code"]
+    assert world.exchange(code, client_id, resource=identifier).json["error"] == "invalid_target"
+
+    told = person.allow(world.ask(person, client_id, **asked)).told
+    token = world.exchange(told["code"], client_id).json["access_token"]
+    assert (claims(token)["aud"], claims(token)["scope"]) == (identifier, "openid")
+    assert apis.inspect(token, identifier)["active"]
+    again = world.ask(person, client_id, **silent).told["code"]
+    assert claims(world.exchange(again, client_id).json["access_token"])["aud"] == identifier
+    other = FILES.identifier if client_id == "who-Tool" else TOOL.identifier
+    unseen = world.ask(person, client_id, **{**silent, "resource": other}).told["error"]
+    assert unseen in {"consent_required", "invalid_target"}
+
+
+def test_api_without_scopes_gives_token_without_scope(apis: Apis) -> None:
+    person = _client(apis, "bare1", grant_types=("authorization_code", "refresh_token"))
+    page = apis.world.ask(person, "bare1", scope="", resource=TOOL.identifier)
+    assert ASKS in page.text
+    told = apis.world.exchange(person.allow(page).told["code"], "bare1")
+    told.ok()
+    for _ in range(2):
+        assert "scope" not in told.json
+        token = told.json["access_token"]
+        assert (claims(token)["aud"], claims(token)["scope"]) == (TOOL.identifier, "")
+        assert apis.inspect(token, TOOL.identifier)["active"]
+        told = apis.world.refresh(told.json["refresh_token"], "bare1")
+        told.ok()
+    assert f"At Tool : {ASKS}" in person.open(f"{apis.world.auth}/account/apps").text
+
+
+def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
+    person = Person(apis.world.auth)
+    query = urlencode(
+        [
+            ("response_type", "code"),
+            ("client_id", "web1"),
+            ("redirect_uri", CALLBACK),
+            ("scope", "calendar:read"),
+            *(("resource", each.identifier) for each in (CALENDAR, TOOL, FILES)),
+        ]
+    )
+    page = person.open(f"{apis.world.auth}/oauth/authorize?{query}")
+    page = person.sign_in(page, "alice", PASSWORD)
+    assert f"At Tool : {ASKS}" in page.text
+    assert f"At Files : {ASKS}" in page.text
+    calendar, tool = apis.ids[CALENDAR.identifier], apis.ids[TOOL.identifier]
+    told = person.allow(page, only=(f"{calendar}#calendar:read", f"{tool}#")).told
+    answer = apis.world.exchange(told["code"], resource=TOOL.identifier)
+    answer.ok()
+    assert claims(answer.json["access_token"])["aud"] == TOOL.identifier
+    refresh = answer.json["refresh_token"]
+    apis.world.refresh(refresh, resource=CALENDAR.identifier).ok()
+    for each in (FILES.identifier, apis.world.api):
+        assert apis.world.refresh(refresh, resource=each).json["error"] == "invalid_target"
+
+
+def test_consent_to_a_scope_covers_its_api_until_the_api_is_refused(apis: Apis) -> None:
+    person = _client(apis, "cov1", "openid")
+    asked = {"scope": "openid calendar:read", "resource": CALENDAR.identifier}
+    assert "code" in person.allow(apis.world.ask(person, "cov1", **asked)).told
+    silent = {"scope": "openid", "resource": CALENDAR.identifier, "prompt": "none"}
+    code = apis.world.ask(person, "cov1", **silent).told["code"]
+    token = apis.world.exchange(code, "cov1").json["access_token"]
+    assert (claims(token)["aud"], claims(token)["scope"]) == (CALENDAR.identifier, "openid")
+    page = apis.world.ask(person, "cov1", **{**silent, "prompt": "consent"})
+    assert "code" in person.allow(page, only=()).told
+    for each in (silent, {**asked, "prompt": "none"}):
+        assert apis.world.ask(person, "cov1", **each).told["error"] == "consent_required"
+
+
+def test_scope_declared_after_the_decision_takes_no_refused_scopes_place(apis: Apis) -> None:
+    person = _client(apis, "shift1", "openid")
+    apis.change(FILES.identifier, scopes={"files:read": "see your files"}, clients=None)
+    query = urlencode(
+        [
+            ("response_type", "code"),
+            ("client_id", "shift1"),
+            ("redirect_uri", CALLBACK),
+            ("scope", "openid shared calendar:read files:read"),
+            *(("resource", each.identifier) for each in (CALENDAR, FILES)),
+        ]
+    )
+    page = person.open(f"{apis.world.auth}/oauth/authorize?{query}")
+    calendar, files = apis.ids[CALENDAR.identifier], apis.ids[FILES.identifier]
+    chosen = (f"{calendar}#calendar:read", f"{files}#files:read")
+    location = _decide_only(person, page, *chosen)
+    # Files declares the name that the user refused at Calendar: it stands before what was allowed.
+    apis.change(FILES.identifier, scopes=FILES.scopes)
+    try:
+        page = person.open(location)
+        assert not page.location, page.location
+        assert "see your files" in page.text
+        told = person.allow(page, only=chosen).told
+        answer = apis.world.exchange(told["code"], "shift1", resource=FILES.identifier)
+        assert answer.json["scope"] == "openid files:read"
+    finally:
+        apis.change(FILES.identifier, clients=FILES.clients)
+
+
+def test_scope_required_after_the_page_was_shown_is_shown_first(apis: Apis) -> None:
+    person = _client(apis, "req1", "openid", "notes:read", "notes:write")
+    page = apis.world.ask(person, "req1", scope="openid notes:read notes:write")
+    apis.require("req1", "notes:write")
+    page = person.allow(page, only=("notes:read",))
+    assert not page.location
+    assert "always needed" in page.text
+    assert apis.world.exchange(person.allow(page).told["code"], "req1").json["scope"]
+
+    grants = (DEVICE_CODE, "authorization_code")
+    apis.world.client("req-tv", grant_types=grants, scopes=("notes:read", "notes:write"))
+    at = {"path": "/oauth/device-authorization"}
+    begun = apis.world.token("req-tv", **at).json
+    page = person.open(begun["verification_uri_complete"])
+    apis.require("req-tv", "notes:write")
+    page = person.submit(page, "allow", boxes=("yes", "notes:read"))
+    assert "Device connected" not in page.text
+    assert "always needed" in page.text
+
+
+def test_stored_grants_keep_the_apis_that_they_had(apis: Apis) -> None:
+    person = _client(apis, "old2", "openid", "email")
+    query = urlencode({"client_id": "old2", "scope": "openid calendar:read"})
+    both = urlencode([("resource", each.identifier) for each in (CALENDAR, TOOL)])
+    at = f"{apis.world.auth}/oauth/authorize?response_type=code&redirect_uri={CALLBACK}&{query}"
+    told = person.allow(person.open(f"{at}&{both}")).told
+    refresh = apis.world.exchange(told["code"], "old2").json["refresh_token"]
+    grant_id = refresh.partition(".")[2]
+    calendar = apis.ids[CALENDAR.identifier]
+    tool = {"resource": TOOL.identifier}
+
+    def scope(text: str) -> None:
+        sql = "UPDATE grants SET scope = :scope WHERE id = :id"
+        apis.world.servers.write(lambda tx: tx.db.send(sql, scope=text, id=grant_id))
+
+    def migrated(tx: Transaction) -> None:
+        file = resources.files(schema) / "0039_before_access_to_apis.sql"
+        for statement in split(file.read_text()):
+            tx.db.send(statement)
+
+    scope(f"{calendar}#calendar:read")
+    apis.world.servers.write(migrated)
+    assert apis.world.refresh(refresh, "old2", **tool).json["error"] == "invalid_target"
+    scope("openid email")
+    apis.world.servers.write(migrated)
+    answer = apis.world.refresh(refresh, "old2", **tool)
+    assert claims(answer.json["access_token"])["scope"] == "openid email"
+    files = apis.world.refresh(refresh, "old2", resource=FILES.identifier)
+    assert files.json["error"] == "invalid_target"
