@@ -251,6 +251,12 @@ OUTBOX = Gauge(
 WEBHOOKS = Counter(
     "webhook_attempts", "Attempts to send an event to a webhook: delivered, failed.", "outcome"
 )
+WEBHOOK_FAILING = Gauge(
+    "webhook_failing_seconds",
+    "How long the receiver of an operator's webhook has failed; 0 if it answers.",
+    "webhook",
+    shared=True,
+)
 OUTBOX_AGE = Gauge(
     "outbox_oldest_seconds",
     "How long the oldest message has been waiting; 0 if there is none.",

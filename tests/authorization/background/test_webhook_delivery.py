@@ -5,117 +5,45 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
+from tests.authorization.background.receivers import (
+    BY_ID,
+    Receiver,
+    create,
+    delivery_to,
+    drain,
+    happen,
+    path_of,
+    waiting,
+    webhook_state,
+)
 from tests.authorization.endpoints.world import Service, run
 from tests.fetch.canary import answer, door, listening
 from valetkey.authorization.background.webhook_delivery import (
     PAUSES,
-    WebhookDelivery,
     read_wanted,
 )
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.people import UserEnabled
 from valetkey.authorization.model.webhook import LEASE, LIFETIME
 from valetkey.authorization.operations.server_records import (
     AttemptList,
     MessageQueued,
-    WebhookList,
     WebhookSecretShown,
-    WebhookWanted,
 )
-from valetkey.authorization.operations.webhooks import WEBHOOKS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.runtime import Runtime
 from valetkey.sdk import verify_webhook
-
-URL = "https://receiver.example/hook"
-BY_ID = {each.id: each for each in WEBHOOKS}
-
-
-@pytest.fixture(autouse=True)
-def _only_senders_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's own sender would lease what the senders here are to lease."""
-
-    async def idle(_: WebhookDelivery) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(WebhookDelivery, "deliver", idle)
-
-
-@dataclass
-class Receiver:
-    """A receiver that is told by tests what to answer."""
-
-    status: int = 204
-    retry_after: str = ""
-    body: bytes = b""
-    messages: list[tuple[str, dict[str, object]]] = field(
-        default_factory=list[tuple[str, dict[str, object]]]
-    )
-    sent: list[tuple[Mapping[str, str], bytes]] = field(
-        default_factory=list[tuple[Mapping[str, str], bytes]]
-    )
-
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Fetched:
-        """Note the message and answer."""
-        assert url == URL
-        self.sent.append((headers, body))
-        self.messages.append((headers["webhook-id"], json.loads(body)))
-        if not self.status:
-            raise Unfetchable("slow")
-        return Fetched(self.status, "text/plain", self.body, self.retry_after)
-
-
-def _delivery(it: Service, receiver: Receiver) -> WebhookDelivery:
-    clock = it.clock
-    runtime = Runtime(lambda: clock.now, it.foundation.runtime.random)
-    foundation = it.foundation
-    store = foundation.store.acting(SYSTEM)
-    return WebhookDelivery(store, foundation.keyring, receiver.post, runtime, lambda: 0.0)
-
-
-async def _create(it: Service, *events: str, url: str = URL) -> WebhookSecretShown:
-    wanted = WebhookWanted(url, list(events))
-    shown = await it.perform(BY_ID["create_webhook"], {}, wanted)
-    assert isinstance(shown, WebhookSecretShown)
-    return shown
-
-
-async def _happen(it: Service, uid: int, times: int = 1) -> None:
-    def work(tx: Transaction) -> None:
-        for _ in range(times):
-            tx.events.add(UserEnabled(Uid(uid)), it.clock.now)
-
-    await it.write(work)
-
-
-async def _waiting(it: Service) -> int:
-    return await it.read(lambda tx: tx.webhook_messages.waiting())
-
-
-async def _webhook(it: Service) -> tuple[int, str]:
-    listed = await it.perform(BY_ID["list_webhooks"], {})
-    assert isinstance(listed, WebhookList)
-    return listed.items[0].failures, listed.items[0].disabled_because
-
-
-async def _drain(it: Service, delivery: WebhookDelivery, webhook_id: str) -> None:
-    while await delivery.deliver_some(webhook_id):
-        pass
 
 
 def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         receiver = Receiver(body=b"<b>\r\nx-injected: 1\x00" + b"a" * 900)
-        delivery = _delivery(it, receiver)
-        shown = await _create(it, "user.enabled")
+        delivery = delivery_to(it, receiver)
+        shown = await create(it, "user.enabled")
 
         def undone(tx: Transaction) -> None:
             tx.events.add(UserEnabled(Uid(7)), it.clock.now)
@@ -124,9 +52,9 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
         try:
             await it.write(undone)
         except LookupError:
-            assert await _waiting(it) == 0
-        await _happen(it, 7)
-        await _drain(it, delivery, shown.webhook_id)
+            assert await waiting(it) == 0
+        await happen(it, 7)
+        await drain(it, delivery, shown.webhook_id)
         headers, body = receiver.sent[0]
         message = verify_webhook(headers, body, shown.secret, now=it.clock.now)
         assert (message.type, message.data) == (
@@ -134,18 +62,18 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
             {"uid": 7, "done_by": "cli test"},
         )
         assert await it.read(lambda tx: tx.events.find(message.id)) is not None
-        renewed = await it.perform(BY_ID["issue_webhook_secret"], _path(shown))
+        renewed = await it.perform(BY_ID["issue_webhook_secret"], path_of(shown))
         assert isinstance(renewed, WebhookSecretShown)
-        await _happen(it, 7)
-        await _drain(it, delivery, shown.webhook_id)
+        await happen(it, 7)
+        await drain(it, delivery, shown.webhook_id)
         headers, body = receiver.sent[1]
         for secret in (shown.secret, renewed.secret):
             verify_webhook(headers, body, secret, now=it.clock.now)
         it.clock.now = Instant(it.clock.now + 86_400)
-        await _happen(it, 7)
-        await _drain(it, delivery, shown.webhook_id)
+        await happen(it, 7)
+        await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent[2][0]["webhook-signature"].split()) == 1
-        log = await it.perform(BY_ID["list_webhook_attempts"], _path(shown))
+        log = await it.perform(BY_ID["list_webhook_attempts"], path_of(shown))
         assert isinstance(log, AttemptList)
         assert [each.outcome for each in log.items] == ["204"] * 3
         assert all(len(each.excerpt) <= 200 for each in log.items)
@@ -154,46 +82,42 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
     run(tmp_path, story, database=database_url)
 
 
-def _path(shown: WebhookSecretShown, **more: str) -> dict[str, str]:
-    return {"webhook_id": shown.webhook_id, **more}
-
-
 def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         receiver = Receiver(status=500)
-        delivery = _delivery(it, receiver)
-        shown = await _create(it)
-        before = await _waiting(it)
-        await _happen(it, 7)
-        await _drain(it, delivery, shown.webhook_id)
+        delivery = delivery_to(it, receiver)
+        shown = await create(it)
+        before = await waiting(it)
+        await happen(it, 7)
+        await drain(it, delivery, shown.webhook_id)
         first = len(receiver.sent)
         assert first == before + 1
-        await _drain(it, delivery, shown.webhook_id)
+        await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first
         receiver.status, receiver.retry_after = 429, "900"
         it.clock.now = Instant(it.clock.now + PAUSES[-1])
-        await _drain(it, delivery, shown.webhook_id)
+        await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first + 1
         it.clock.now = Instant(it.clock.now + 899)
-        await _drain(it, delivery, shown.webhook_id)
+        await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first + 1
         receiver.status, receiver.retry_after = 0, "9" * 5_000
         it.clock.now = Instant(it.clock.now + LIFETIME - 2 * PAUSES[-1])
-        while (await _webhook(it))[1] == "":
+        while (await webhook_state(it))[1] == "":
             it.clock.now = Instant(it.clock.now + 600)
-            await _drain(it, delivery, shown.webhook_id)
+            await drain(it, delivery, shown.webhook_id)
             assert len(receiver.sent) < first + 60
-        assert (await _webhook(it))[1] == "undelivered"
+        assert (await webhook_state(it))[1] == "undelivered"
         assert "webhook.disabled" in await it.events()
         # Enabled again: what is too old is dropped, new events arrive.
         receiver.status, receiver.retry_after = 204, ""
-        await it.perform(BY_ID["enable_webhook"], _path(shown))
+        await it.perform(BY_ID["enable_webhook"], path_of(shown))
         it.clock.now = Instant(it.clock.now + PAUSES[-1] + LEASE)
-        await _happen(it, 8)
-        await _drain(it, delivery, shown.webhook_id)
+        await happen(it, 8)
+        await drain(it, delivery, shown.webhook_id)
         arrived = [each["data"] for _, each in receiver.messages]
         assert {"uid": 8, "done_by": "cli test"} in arrived
-        assert (await _waiting(it), (await _webhook(it))) == (0, (0, ""))
+        assert (await waiting(it), (await webhook_state(it))) == (0, (0, ""))
 
     run(tmp_path, story)
 
@@ -203,16 +127,16 @@ def test_long_queue_of_one_subject_is_sent_after_an_outage(
 ) -> None:
     async def story(it: Service) -> None:
         receiver = Receiver(status=500)
-        delivery = _delivery(it, receiver)
-        shown = await _create(it, "user.enabled")
-        await _happen(it, 7, times=1_001)
-        await _drain(it, delivery, shown.webhook_id)
+        delivery = delivery_to(it, receiver)
+        shown = await create(it, "user.enabled")
+        await happen(it, 7, times=1_001)
+        await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == 1
         receiver.status = 204
         it.clock.now = Instant(it.clock.now + PAUSES[-1])
         assert await delivery.deliver_some(shown.webhook_id)
         assert receiver.messages[1][0] == receiver.messages[0][0]
-        assert await _waiting(it) == 1_000
+        assert await waiting(it) == 1_000
 
     run(tmp_path, story, database=database_url)
 
@@ -220,13 +144,13 @@ def test_long_queue_of_one_subject_is_sent_after_an_outage(
 def test_receiver_that_is_gone_is_disabled_at_once(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         receiver = Receiver(status=410)
-        delivery = _delivery(it, receiver)
-        shown = await _create(it, "user.enabled")
-        await _happen(it, 7)
-        await _drain(it, delivery, shown.webhook_id)
-        assert await _webhook(it) == (1, "gone")
-        await _happen(it, 7)
-        assert await _waiting(it) == 1
+        delivery = delivery_to(it, receiver)
+        shown = await create(it, "user.enabled")
+        await happen(it, 7)
+        await drain(it, delivery, shown.webhook_id)
+        assert await webhook_state(it) == (1, "gone")
+        await happen(it, 7)
+        assert await waiting(it) == 1
 
     run(tmp_path, story)
 
@@ -234,22 +158,24 @@ def test_receiver_that_is_gone_is_disabled_at_once(tmp_path: Path) -> None:
 def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         receiver = Receiver()
-        delivery = _delivery(it, receiver)
-        await _happen(it, 7)
+        delivery = delivery_to(it, receiver)
+        await happen(it, 7)
         (event,) = [each for each in await it.event_records() if each.name == "user.enabled"]
-        shown = await _create(it, "user.enabled")
-        queued = await it.perform(BY_ID["test_webhook"], _path(shown))
+        shown = await create(it, "user.enabled")
+        queued = await it.perform(BY_ID["test_webhook"], path_of(shown))
         assert isinstance(queued, MessageQueued)
         for changed in (True, False):
-            again = await it.perform(BY_ID["replay_webhook_event"], _path(shown, event_id=event.id))
+            again = await it.perform(
+                BY_ID["replay_webhook_event"], path_of(shown, event_id=event.id)
+            )
             assert again == MessageQueued(changed, event.id)
-        await _drain(it, delivery, shown.webhook_id)
+        await drain(it, delivery, shown.webhook_id)
         assert {each for each, _ in receiver.messages} == {queued.event_id, event.id}
-        await it.perform(BY_ID["replay_webhook_event"], _path(shown, event_id=event.id))
-        await _drain(it, delivery, shown.webhook_id)
+        await it.perform(BY_ID["replay_webhook_event"], path_of(shown, event_id=event.id))
+        await drain(it, delivery, shown.webhook_id)
         assert receiver.messages[-1][0] == event.id
-        await it.perform(BY_ID["replay_webhook_event"], _path(shown, event_id=event.id))
-        await it.perform(BY_ID["remove_webhook"], _path(shown))
+        await it.perform(BY_ID["replay_webhook_event"], path_of(shown, event_id=event.id))
+        await it.perform(BY_ID["remove_webhook"], path_of(shown))
         sent = len(receiver.sent)
         await delivery.begin()
         assert (len(receiver.sent), await it.read(lambda tx: tx.webhooks.due(it.clock.now))) == (
@@ -281,30 +207,30 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
                 finally:
                     under_way.discard(uid)
 
-        shown = await _create(it, "user.enabled")
+        shown = await create(it, "user.enabled")
         for _ in range(4):
             for uid in range(1, 9):
-                await _happen(it, uid, 2)
+                await happen(it, uid, 2)
         order: dict[int, list[str]] = {}
         now = it.clock.now
         leased = await it.read(lambda tx: tx.webhooks.due(now))
         assert leased == [shown.webhook_id]
         for _ in range(400):
             senders = [
-                asyncio.create_task(_drain(it, _delivery(it, Slow()), shown.webhook_id))
+                asyncio.create_task(drain(it, delivery_to(it, Slow()), shown.webhook_id))
                 for _ in range(4)
             ]
             await asyncio.sleep(chance.random() / 50)
             for sender in senders:
                 sender.cancel()
             await asyncio.gather(*senders, return_exceptions=True)
-            if not await _waiting(it):
+            if not await waiting(it):
                 break
             it.clock.now = Instant(it.clock.now + max(LEASE, PAUSES[-1]))
             # The lifetime of messages is not what is tried here.
             if it.clock.now - now > LIFETIME / 2:
-                await _drain(it, _delivery(it, Slow()), shown.webhook_id)
-        assert await _waiting(it) == 0
+                await drain(it, delivery_to(it, Slow()), shown.webhook_id)
+        assert await waiting(it) == 0
         for uid, ids in seen.items():
             order[uid] = list(dict.fromkeys(ids))
             assert len(order[uid]) == 8
@@ -320,10 +246,10 @@ def test_events_nobody_wants_cost_no_statement(tmp_path: Path) -> None:
         store = it.foundation.store
         await read_wanted(store, store.wanted)
         assert store.wanted.names == frozenset()
-        assert not store.wanted.has("user.enabled")
-        await _create(it, "user.enabled")
+        assert not store.wanted.has("user.enabled", None)
+        await create(it, "user.enabled")
         await read_wanted(store, store.wanted)
-        assert [store.wanted.has(name) for name in ("user.enabled", "user.disabled")] == [
+        assert [store.wanted.has(name, "app") for name in ("user.enabled", "user.disabled")] == [
             True,
             False,
         ]
@@ -349,14 +275,12 @@ def test_requests_go_through_the_guarded_client(tmp_path: Path) -> None:
         # A name that was public when the webhook was created and is private now.
         fetch, _ = door(("10.0.0.7",), inside=False)
         receiver = Receiver()
-        delivery = _delivery(it, receiver)
-        inside = WebhookDelivery(
-            delivery.store, delivery.keyring, fetch.post_json, delivery.runtime, lambda: 0.0
-        )
-        shown = await _create(it, "user.enabled")
-        await _happen(it, 7)
+        delivery = delivery_to(it, receiver)
+        inside = replace(delivery, post=fetch.post_json)
+        shown = await create(it, "user.enabled")
+        await happen(it, 7)
         assert not await inside.deliver_some(shown.webhook_id)
-        log = await it.perform(BY_ID["list_webhook_attempts"], _path(shown))
+        log = await it.perform(BY_ID["list_webhook_attempts"], path_of(shown))
         assert isinstance(log, AttemptList)
         assert [each.outcome for each in log.items] == ["fetch.address"]
 

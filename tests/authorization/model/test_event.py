@@ -19,6 +19,7 @@ from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
+from tests.authorization.model.webhook_events import webhooks
 from valetkey.authorization.actions.account.connected_apps import end_apps
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
@@ -82,16 +83,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialWanted,
     ScimRotation,
 )
-from valetkey.authorization.operations.server_records import WebhookSecretShown, WebhookWanted
 from valetkey.authorization.operations.user_records import GroupWanted
-from valetkey.authorization.operations.webhooks import (
-    CREATE_WEBHOOK,
-    DISABLE_WEBHOOK,
-    ENABLE_WEBHOOK,
-    ISSUE_WEBHOOK_SECRET,
-    REMOVE_WEBHOOK,
-    TEST_WEBHOOK,
-)
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -263,16 +255,7 @@ async def _groups(it: Service, told: set[str]) -> None:
     await it.perform(ADD_GROUP_MEMBER, member)
     await it.perform(REMOVE_GROUP_MEMBER, member)
     await it.perform(DELETE_GROUP, {"group": "staff"})
-    webhook = await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/"))
-    assert isinstance(webhook, WebhookSecretShown)
-    one = {"webhook_id": webhook.webhook_id}
-    renewed = await it.perform(ISSUE_WEBHOOK_SECRET, one)
-    assert isinstance(renewed, WebhookSecretShown)
-    told |= {webhook.secret, renewed.secret}
-    for operation in (TEST_WEBHOOK, DISABLE_WEBHOOK, ENABLE_WEBHOOK):
-        await it.perform(operation, one)
-    await it.perform(REMOVE_WEBHOOK, one)
-    await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/", ["user.removed"]))
+    await webhooks(it, told)
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
     claim = DeclaredClaim("tenant", "constant:eu", (Place.ID_TOKEN,))

@@ -89,6 +89,22 @@ def test_registered_redirect_uri_with_a_parameter_of_answers_is_named(tmp_path: 
     assert shown.json["redirect_uris"] == ["https://app.example/cb?state=1"]
 
 
+def test_failing_receiver_of_a_webhook_is_found(tmp_path: Path) -> None:
+    configure_ports(tmp_path)
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
+    url = "https://receiver.example/s3cret"
+    made = valetkey("webhook", "create", url, "--json", here=tmp_path)
+    about_it = f"webhook {made.json['webhook_id']}"
+    assert not about(valetkey("doctor", "--json", here=tmp_path), about_it)
+    with sqlite3.connect(tmp_path / "valetkey/authorization.db") as database:
+        database.execute("UPDATE webhooks SET failures = 3, failing_since = 1")
+    ran = valetkey("doctor", "--json", here=tmp_path)
+    (finding,) = about(ran, about_it)
+    assert finding["level"] == "bad"
+    assert "receiver.example has failed since 1970-01-01" in finding["found"]
+    assert "s3cret" not in ran.out
+
+
 def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
     configure_ports(tmp_path)
     valetkey("database", "migrate", here=tmp_path)

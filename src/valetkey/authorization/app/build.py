@@ -177,6 +177,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             logout_delivery.deliver,
             webhooks.keep_wanted,
             webhooks.deliver,
+            webhooks.keep_bounded,
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.keep, store),
             DatabaseGauges(

@@ -102,6 +102,8 @@ def make_webhook_delivery(foundation: Foundation) -> WebhookDelivery:
         foundation.outgoing.post_json,
         foundation.runtime,
         monotonic,
+        Subjects(foundation.keyring.fingerprint_key),
+        foundation.notices,
     )
 
 

@@ -34,6 +34,7 @@ class DatabaseGauges:
                 for gauge in (
                     metrics.OUTBOX,
                     metrics.OUTBOX_AGE,
+                    metrics.WEBHOOK_FAILING,
                     metrics.SIGNING_KEY_AGE,
                     metrics.AUDIT_WAITING,
                     metrics.AUDIT_EXPORT_LAG,
@@ -55,6 +56,12 @@ def _read(tx: Transaction, now: Instant, destinations: Sequence[str]) -> None:
     ):
         metrics.OUTBOX.set(waiting, name)
         metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)
+    metrics.WEBHOOK_FAILING.replace(
+        {
+            (each.id,): 0 if each.failing_since is None else max(0, now - each.failing_since)
+            for each in tx.webhooks.of_operator()
+        }
+    )
     oldest = tx.audit_chain.oldest_waiting()
     metrics.AUDIT_WAITING.set(0 if oldest is None else max(0, now - oldest))
     behind = tx.audit_exports.waiting_since()

@@ -10,11 +10,20 @@ from http import HTTPStatus
 
 import msgspec
 
+from valetkey.authorization.actions.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.webhooks import may_receive
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.webhooks import WebhookDisabled
 from valetkey.authorization.model.webhook import (
+    APP_EVENTS,
+    FULL,
+    GONE,
     LEASE,
     LONGEST_PAUSE,
+    MOST_ATTEMPTS,
     TEST,
+    UNDELIVERED,
     Webhook,
     WebhookAttempt,
     WebhookMessage,
@@ -23,6 +32,7 @@ from valetkey.authorization.model.webhook import (
 from valetkey.authorization.storage.administration.webhooks import WantedEvents
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.subject import Subjects
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import Keyring
@@ -39,11 +49,14 @@ AT_ONCE = 4
 """Messages that one process sends to one webhook at a time; a failing one gets a single message."""
 
 _LOOK_EVERY = 1.0
+_BOUND_EVERY = 10.0
+_BATCH = 500
 _ACCEPTED = range(200, 300)
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _EXCERPT = 200
 _MISSING = "event_expired"
 _SEALED = "keyring"
+_MOST_TOLD = 50
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Fetched]]
 """Posts JSON to a URL; raises Unfetchable."""
@@ -76,6 +89,8 @@ class WebhookDelivery:
     post: Post
     runtime: Runtime
     clock: Callable[[], float]
+    subjects: Subjects
+    notices: Notices
     _under_way: dict[str, asyncio.Task[None]] = field(
         default_factory=dict[str, asyncio.Task[None]], repr=False, compare=False
     )
@@ -103,6 +118,25 @@ class WebhookDelivery:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def keep_bounded(self) -> None:
+        """Bound queues and logs, every ten seconds."""
+        while True:
+            await self.bound()
+            await asyncio.sleep(_BOUND_EVERY)
+
+    async def bound(self) -> None:
+        """Disable webhooks for which too much waits, and shorten long logs."""
+        full, long = await self.store.scan(
+            lambda tx: (tx.webhooks.overfull(), tx.webhooks.logged_more(MOST_ATTEMPTS))
+        )
+        now = self.runtime.now()
+        for each in full:
+            if await self.store.write(lambda tx, it=each: self._give_up(tx, it, FULL, now)):  # type: ignore[misc]
+                log.warning("webhook.disabled", webhook=each, reason=FULL)
+        for each in long:
+            while await self.store.write(partial(_trim, each)) == _BATCH:
+                pass
 
     async def begin(self) -> None:
         """Start a task for each webhook that has due messages and no task here."""
@@ -148,7 +182,13 @@ class WebhookDelivery:
             answer.excerpt,
         )
         again = later(now, self._pause(max(message.attempts, webhook.failures + 1), answer))
-        await self.store.write(lambda tx: _finish(tx, message, attempt, answer, now, again))
+
+        def finish(tx: Transaction) -> str:
+            fault = _finish(tx, message, attempt, answer, now, again)
+            return fault if fault and self._give_up(tx, webhook.id, fault, now) else ""
+
+        if disabled := await self.store.write(finish):
+            log.warning("webhook.disabled", webhook=webhook.id, reason=disabled)
         metrics.WEBHOOKS.add("delivered" if answer.is_accepted else "failed")
         if not answer.is_final:
             log.info(
@@ -159,11 +199,21 @@ class WebhookDelivery:
             )
         return answer.is_final
 
+    def _give_up(self, tx: Transaction, webhook_id: str, because: str, now: Instant) -> bool:
+        """Disable a webhook and tell those who look after it; False if it was disabled."""
+        webhook = tx.webhooks.find(webhook_id)
+        if webhook is None or (because == FULL and not tx.webhooks.is_overfull(webhook_id)):
+            return False
+        if not tx.webhooks.disable(webhook_id, because, now):
+            return False
+        tx.events.add(WebhookDisabled(webhook_id, because, webhook.client_id), now)
+        self.notices.webhook_disabled(tx, webhook, because, _keepers(tx, webhook), now)
+        return True
+
     async def _send(self, webhook: Webhook, message: WebhookMessage, now: Instant) -> _Answer:
-        event = await self.store.read(lambda tx: tx.events.find(message.event_id))
-        if message.expires_at <= now or (event is None and message.kind != TEST):
+        body = await self.store.read(lambda tx: self._body(tx, webhook, message))
+        if message.expires_at <= now or body is None:
             return _Answer(_MISSING)
-        body = body_of(message, event)
         signatures = [
             webhook_signature(secret, message.event_id, now, body)
             for secret in self._secrets(webhook, now)
@@ -185,6 +235,25 @@ class WebhookDelivery:
         shown = "".join(letter if letter.isprintable() else " " for letter in excerpt)
         return _Answer(str(found.status), shown, min(asked, LONGEST_PAUSE))
 
+    def _body(self, tx: Transaction, webhook: Webhook, message: WebhookMessage) -> bytes | None:
+        event = tx.events.find(message.event_id)
+        if event is None:
+            return body_of(message, None, {}) if message.kind == TEST else None
+        if not may_receive(webhook, event.name, event.client_id):
+            return None
+        data = msgspec.json.decode(event.data, type=dict[str, object])
+        if webhook.client_id is None:
+            return body_of(message, event, {**data, "done_by": event.done_by})
+        client = tx.clients.find(webhook.client_id)
+        if client is None:
+            return None
+        shown: dict[str, object] = {"client_id": client.id}
+        shown |= {name: data[name] for name in APP_EVENTS[event.name] if name in data}
+        user = None if event.uid is None else tx.users.find(Uid(event.uid))
+        if user is not None:
+            shown["sub"] = self.subjects.of(user, client)
+        return body_of(message, event, shown)
+
     def _secrets(self, webhook: Webhook, now: Instant) -> Sequence[str]:
         sealed = [webhook.sealed]
         if webhook.previous_sealed and webhook.previous_until and now < webhook.previous_until:
@@ -201,18 +270,21 @@ class WebhookDelivery:
 async def read_wanted(store: Store, wanted: WantedEvents) -> None:
     """Read the names of events that have webhooks; "" stands for every event."""
     webhooks = await store.read(lambda tx: tx.webhooks.all())
+    enabled = [each for each in webhooks if each.disabled_at is None]
+    wanted.apps = frozenset(
+        (each.client_id, name)
+        for each in enabled
+        if each.client_id is not None
+        for name in each.events
+    )
     wanted.names = frozenset(
-        name for each in webhooks if each.disabled_at is None for name in (each.events or ("",))
+        name for each in enabled if each.client_id is None for name in (each.events or ("",))
     )
 
 
-def body_of(message: WebhookMessage, event: EventRecord | None) -> bytes:
+def body_of(message: WebhookMessage, event: EventRecord | None, data: dict[str, object]) -> bytes:
     """Return the JSON body: the same bytes at each attempt."""
     at = message.created_at if event is None else event.at
-    data: dict[str, object] = {}
-    if event is not None:
-        data = msgspec.json.decode(event.data, type=dict[str, object])
-        data["done_by"] = event.done_by
     return msgspec.json.encode(
         {
             "type": message.kind,
@@ -239,19 +311,37 @@ def _finish(
     answer: _Answer,
     now: Instant,
     again: Instant,
-) -> None:
+) -> str:
+    """Write the result of an attempt; return why the webhook is to be disabled, if it is."""
     tx.webhooks.log(attempt)
     if answer.is_final:
         tx.webhook_messages.finish(message.id)
         if answer.is_accepted:
             tx.webhooks.succeeded(message.webhook_id)
-        return
-    gone = answer.outcome == str(int(HTTPStatus.GONE))
-    late = again >= message.expires_at
+        return ""
     if not tx.webhook_messages.postpone(message, again):
-        return
-    tx.webhooks.failed(message.webhook_id, again)
-    if (gone or late) and tx.webhooks.disable(
-        message.webhook_id, "gone" if gone else "undelivered", now
-    ):
-        tx.events.add(WebhookDisabled(message.webhook_id, "gone" if gone else "undelivered"), now)
+        return ""
+    tx.webhooks.failed(message.webhook_id, now, again)
+    if answer.outcome == str(int(HTTPStatus.GONE)):
+        return GONE
+    return UNDELIVERED if again >= message.expires_at else ""
+
+
+def _trim(webhook_id: str, tx: Transaction) -> int:
+    return tx.webhooks.trim(webhook_id, MOST_ATTEMPTS, _BATCH)
+
+
+def _keepers(tx: Transaction, webhook: Webhook) -> Sequence[User]:
+    """Return those who can enable the webhook: administrators, or the team of the app."""
+    if webhook.client_id is not None:
+        uids = [each.uid for each in tx.members.team(webhook.client_id) if each.owns]
+    else:
+        uids = list(tx.people.with_roles(_MOST_TOLD))
+    users = [tx.users.find(uid) for uid in uids]
+    return [
+        each
+        for each in users
+        if each is not None
+        and each.disabled_at is None
+        and (webhook.client_id is not None or powers_of(each.role).allow(Permission.SETTINGS))
+    ]

@@ -1,9 +1,10 @@
 """Notices: emails about changes that concern an account's safety, and who made them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.email.links import EMAIL_UNDO, Links
@@ -11,6 +12,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 
@@ -104,6 +106,24 @@ class Notices:
         """Notify the user that a sign-in method was added."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
         self._tell(tx, user, EmailKind.WAY_IN_ADDED, values, now)
+
+    def webhook_disabled(
+        self, tx: Transaction, webhook: Webhook, because: str, users: Sequence[User], now: Instant
+    ) -> None:
+        """Tell those who look after a webhook that it gets nothing any more.
+
+        The address may hold credentials: only its host is told.
+        """
+        app = None if webhook.client_id is None else tx.clients.find(webhook.client_id)
+        place = "/admin/webhooks" if app is None else f"/developer/apps/{app.id}/webhooks"
+        values = {
+            "host": urlsplit(webhook.url).hostname or "",
+            "app": "" if app is None else app.name or app.id,
+            "because": because,
+            "link": f"{self.issuer}{place}/{webhook.id}",
+        }
+        for user in users:
+            self._tell(tx, user, EmailKind.WEBHOOK_DISABLED, values, now)
 
     def _tell(
         self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant

@@ -36,6 +36,7 @@ class EmailKind(StrEnum):
     REMOVAL_PLANNED = "removal_planned"
     REMOVED = "removed"
     TEAM_INVITATION = "team_invitation"
+    WEBHOOK_DISABLED = "webhook_disabled"
     TEST = "test"
 
 

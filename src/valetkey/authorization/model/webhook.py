@@ -1,6 +1,8 @@
 """Webhooks: where chosen events are sent, what waits for them, and the log of attempts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from valetkey.kernel.moment import Instant, days, minutes, seconds
 
@@ -22,14 +24,50 @@ TEST = "webhook.test"
 MOST_WEBHOOKS = 20
 MOST_EVENTS = 200
 
+MOST_WEBHOOKS_OF_APP = 5
+
+MOST_WAITING = 200_000
+"""Messages that may wait for one webhook; beyond that it is disabled."""
+
+MOST_WAITING_OF_APP = 10_000
+
+MOST_ATTEMPTS = 10_000
+"""Attempts that the log of one webhook keeps, newest first."""
+
+OPERATOR = "operator"
+OWNER = "owner"
+UNDELIVERED = "undelivered"
+GONE = "gone"
+FULL = "full"
+"""Why a webhook is disabled. The first two are decisions of people, the others are faults."""
+
+APP_EVENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "consent.given": ("scope",),
+        "consent.withdrawn": (),
+        "grant.revoked": (),
+        "access_token.revoked": ("token_id",),
+        "client_secret.issued": ("secret_id",),
+        "client_secret.ended": ("secret_id",),
+        "client.disabled": (),
+        "client.enabled": (),
+    }
+)
+"""Events that webhooks of apps receive, and their fields beyond `client_id` and `sub`.
+
+Nothing that an app does not know of its users anyway: no uid, no actor and no reason, which could
+be a changed password.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """An address and the names of the events that are sent there; none means every event.
 
     `sealed` are its signing secret and the one before, which also signs until `previous_until`.
-    `failures` counts failed attempts since the last successful one; there are none before
-    `retry_at`.
+    `failures` counts failed attempts since the last successful one, the first of them at
+    `failing_since`; there are none before `retry_at`. More than `most_waiting` messages disable it.
+    `client_id` is the app whose team owns it; None for the operator's.
     """
 
     id: str
@@ -44,6 +82,14 @@ class Webhook:
     disabled_because: str
     disabled_at: Instant | None
     created_at: Instant
+    failing_since: Instant | None = None
+    most_waiting: int = MOST_WAITING
+    client_id: str | None = None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it was disabled because of its receiver."""
+        return self.disabled_because not in {"", OPERATOR, OWNER}
 
 
 @dataclass(frozen=True, slots=True)

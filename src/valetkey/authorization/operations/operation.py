@@ -30,6 +30,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import UserState
@@ -108,6 +109,7 @@ class Call:
     """One call of an operation by an actor; its input has the types that the row declares.
 
     `chance` are random bytes, drawn before the transaction because that may run more than once.
+    `password_hash` is that of a command that asks for a password.
     """
 
     services: Services
@@ -119,7 +121,6 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: object = None
     preconditions: Preconditions = NO_PRECONDITIONS
-    #: Only of a command that asks for a password.
     password_hash: str | None = None
 
     def input(self, kind: type[T]) -> T:
@@ -179,10 +180,9 @@ class Field:
 class Button:
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
-    `slug` is the last segment of its address. The functions `for_…` decide whether the page about
-    one offers it. `ends` shows how many sessions and authorizations end. `carries` is a query
-    parameter of the address and the path argument that it becomes; `fixed` are path arguments that
-    the button itself decides.
+    `slug` is the last segment of its address. The functions `for_…` decide whether a page offers
+    it. `ends` shows how many sessions and authorizations end. `carries` is a query parameter and
+    the path argument that it becomes; `fixed` are path arguments that the button decides.
     """
 
     slug: str
@@ -193,6 +193,7 @@ class Button:
     for_client: Callable[[Client], bool] | None = None
     for_api: Callable[[Api], bool] | None = None
     for_group: Callable[[Group], bool] | None = None
+    for_webhook: Callable[[Webhook], bool] | None = None
     ends: bool = False
     danger: bool = False
     fields: Sequence[Field] = ()
@@ -247,8 +248,7 @@ def call_of(
     query: Mapping[str, str] = _NOTHING,
 ) -> Call:
     """Return a call by this actor, with random bytes drawn for it."""
-    chance = services.random(CHANCE)
-    return Call(services, operation, actor, now, chance, arguments, query, body)
+    return Call(services, operation, actor, now, services.random(CHANCE), arguments, query, body)
 
 
 async def value_of(call: Call, kind: type[T]) -> T:

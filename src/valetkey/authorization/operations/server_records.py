@@ -1,17 +1,20 @@
 """Keys, events, settings, invitations and the post, as the admin API shows and takes them."""
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.model.webhook import MOST_EVENTS, Webhook
+from valetkey.authorization.actions.webhooks import WebhookTarget
+from valetkey.authorization.model.webhook import MOST_EVENTS, Webhook, WebhookAttempt
 from valetkey.authorization.operations.records import (
     NO_CONTROLS,
     Anything,
     Line,
     Moment,
     Name,
+    tag_of,
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 
@@ -229,8 +232,20 @@ class WebhookWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: _Description = ""
 
 
+class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What shall change about a webhook."""
+
+    url: _Url | UnsetType = UNSET
+    events: _EventNames | UnsetType = UNSET
+    description: _Description | UnsetType = UNSET
+
+
 class WebhookShown(msgspec.Struct, frozen=True):
-    """A webhook, without its secret; `failures` counts those since the last success."""
+    """A webhook, without its secret; `failures` counts those since the last success.
+
+    Who may not change webhooks sees of the address only its host. `client_id` is the app whose team
+    owns the webhook.
+    """
 
     webhook_id: str
     url: str
@@ -240,6 +255,8 @@ class WebhookShown(msgspec.Struct, frozen=True):
     disabled_because: str
     disabled_at: Moment | None
     created_at: Moment
+    failing_since: Moment | None = None
+    client_id: str | None = None
 
 
 class WebhookList(msgspec.Struct, frozen=True):
@@ -282,15 +299,56 @@ class MessageQueued(msgspec.Struct, frozen=True):
     event_id: str
 
 
-def webhook_shown(webhook: Webhook) -> WebhookShown:
-    """Return the webhook as interfaces show it."""
+def webhook_shown(webhook: Webhook, *, whole: bool = True) -> WebhookShown:
+    """Return the webhook as interfaces show it; not `whole` without path and query of its URL."""
     return WebhookShown(
         webhook.id,
-        webhook.url,
+        webhook.url if whole else masked(webhook.url),
         list(webhook.events),
         webhook.description,
         webhook.failures,
         webhook.disabled_because,
         webhook.disabled_at,
         webhook.created_at,
+        webhook.failing_since,
+        webhook.client_id,
+    )
+
+
+def masked(url: str) -> str:
+    """Return an address without its path and query, which may hold credentials."""
+    parts = urlsplit(url)
+    bare = f"{parts.scheme}://{parts.netloc}/"
+    return bare if url in {bare, bare[:-1]} else f"{bare}…"
+
+
+def target_of(wanted: WebhookWanted) -> WebhookTarget:
+    """Return what a new webhook shall be."""
+    return WebhookTarget(wanted.url, wanted.events, wanted.description)
+
+
+def webhook_tag(webhook: Webhook) -> str:
+    """Return the entity tag of what is chosen about a webhook; attempts do not change it."""
+    return tag_of(WebhookWanted(webhook.url, list(webhook.events), webhook.description))
+
+
+def changed_target(webhook: Webhook, change: WebhookChange) -> WebhookTarget:
+    """Return what a webhook shall be after a change; what is not said stays."""
+    return WebhookTarget(
+        webhook.url if change.url is UNSET else change.url,
+        webhook.events if change.events is UNSET else change.events,
+        webhook.description if change.description is UNSET else change.description,
+    )
+
+
+def attempt_shown(attempt: WebhookAttempt, *, whole: bool = True) -> AttemptShown:
+    """Return the attempt as interfaces show it; not `whole` without the response."""
+    return AttemptShown(
+        attempt.event_id,
+        attempt.name,
+        attempt.at,
+        attempt.attempt,
+        attempt.outcome,
+        attempt.milliseconds,
+        attempt.excerpt if whole else "",
     )

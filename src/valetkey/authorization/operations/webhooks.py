@@ -1,8 +1,19 @@
 """Operations on webhooks: where chosen events are sent."""
 
+from collections.abc import Callable
+
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.actions.webhooks import (
+    WebhookChanges,
+    disable_webhook,
+    enable_webhook,
+    no_such_webhook,
+    queue_again,
+    queue_test,
+    remove_webhook,
+)
 from valetkey.authorization.model.event.webhooks import (
+    WebhookChanged,
     WebhookCreated,
     WebhookDisabled,
     WebhookEnabled,
@@ -10,197 +21,126 @@ from valetkey.authorization.model.event.webhooks import (
     WebhookRemoved,
     WebhookSecretIssued,
 )
-from valetkey.authorization.model.webhook import (
-    MOST_WEBHOOKS,
-    OVERLAP,
-    TEST,
-    Webhook,
-    secret_place,
-)
+from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    Button,
     Call,
     Operation,
+    Parameter,
     Result,
+    Run,
     reads,
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.server_records import (
     AttemptList,
-    AttemptShown,
     MessageQueued,
+    WebhookChange,
     WebhookList,
     WebhookSecretShown,
+    WebhookShown,
     WebhookWanted,
+    attempt_shown,
+    changed_target,
+    target_of,
     webhook_shown,
+    webhook_tag,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.authorization.protocol.register.links import fetch_fault
-from valetkey.authorization.storage.records import subject_of
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant, later
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.webhook import fresh_webhook_secret
+from valetkey.kernel.words import translatable
 
 _ALL = "/webhooks"
 _ONE = "/webhooks/{webhook_id}"
-_NAMES = frozenset(event.name for event in EVENTS)
 _SHOWN = 100
-_ID_BYTES = 16
 
 
 def list_webhooks(tx: Transaction, call: Call) -> Result:
-    """List the webhooks, oldest first."""
-    return Result(WebhookList([webhook_shown(each) for each in tx.webhooks.all()]))
+    """List the operator's webhooks or those of an app, oldest first."""
+    client_id = call.query.get("client_id")
+    found = tx.webhooks.of_client(client_id) if client_id else tx.webhooks.of_operator()
+    whole = _may_change(tx, call)
+    return Result(WebhookList([webhook_shown(each, whole=whole) for each in found]))
+
+
+def read(tx: Transaction, call: Call) -> Result:
+    """Return a webhook. Refused: not found."""
+    webhook = _found(tx, call)
+    shown = webhook_shown(webhook, whole=_may_change(tx, call))
+    return Result(shown, etag=webhook_tag(webhook))
 
 
 def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a webhook and show its secret, once. Refused: too many."""
-    _held(tx, call)
-    wanted = call.input(WebhookWanted)
-    faults = [
-        MetadataError(f"events/{place}", "is not the name of an event")
-        for place, name in enumerate(wanted.events)
-        if name not in _NAMES
-    ]
-    if fault := fetch_fault(wanted.url, call.services.settings.fetch.allow):
-        faults.append(MetadataError("url", f"must be {fault}"))
-    if faults:
-        return tuple(faults)
-    webhook_id = call.new_id("wh")
-    secret, sealed = _new_secret(call, webhook_id)
-    webhook = Webhook(
-        webhook_id,
-        wanted.url,
-        wanted.description,
-        tuple(dict.fromkeys(wanted.events)),
-        sealed,
-        None,
-        None,
-        0,
-        Instant(0),
-        "",
-        None,
-        call.now,
-    )
-    if not tx.webhooks.add(webhook, MOST_WEBHOOKS):
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT, f"there are {MOST_WEBHOOKS} webhooks already", "webhook.most"
-            )
-        )
-    tx.events.add(WebhookCreated(webhook_id, webhook.events), call.now)
-    return Result(WebhookSecretShown(webhook_id, secret))
+    tx.webhooks.hold_all()
+    require(tx, call.actor, call.operation.permission)
+    target = target_of(call.input(WebhookWanted))
+    made = _changes(call).create(tx, target, call.chance, call.now)
+    if isinstance(made, tuple):
+        return made
+    return Result(WebhookSecretShown(made.webhook.id, made.secret))
 
 
-def remove(tx: Transaction, call: Call) -> bool:
-    """Delete a webhook. Refused: not found."""
-    _held(tx, call)
-    webhook = _found(tx, call)
-    tx.webhooks.remove(webhook.id)
-    tx.events.add(WebhookRemoved(webhook.id), call.now)
-    return True
+def change(tx: Transaction, call: Call, webhook: Webhook) -> Result | tuple[MetadataError, ...]:
+    """Change a webhook, if it is still as the caller saw it."""
+    call.preconditions.check(webhook_tag(webhook))
+    target = changed_target(webhook, call.input(WebhookChange))
+    changed = _changes(call).change(tx, webhook, target, call.now)
+    if isinstance(changed, tuple):
+        return changed
+    return Result(webhook_shown(changed), etag=webhook_tag(changed))
 
 
-def enable(tx: Transaction, call: Call) -> bool:
-    """Enable a webhook. False if it was enabled. Refused: not found."""
-    _held(tx, call)
-    webhook = _found(tx, call)
-    enabled = tx.webhooks.enable(webhook.id)
-    if enabled:
-        tx.events.add(WebhookEnabled(webhook.id), call.now)
-    return enabled
-
-
-def disable(tx: Transaction, call: Call) -> bool:
-    """Disable a webhook. False if it was disabled. Refused: not found."""
-    _held(tx, call)
-    webhook = _found(tx, call)
-    disabled = tx.webhooks.disable(webhook.id, "operator", call.now)
-    if disabled:
-        tx.events.add(WebhookDisabled(webhook.id, "operator"), call.now)
-    return disabled
-
-
-def issue_secret(tx: Transaction, call: Call) -> WebhookSecretShown:
-    """Give a webhook a new secret; the one before also signs for a day. Refused: not found."""
-    _held(tx, call)
-    webhook = _found(tx, call)
-    secret, sealed = _new_secret(call, webhook.id)
-    tx.webhooks.rotate(webhook.id, webhook.sealed, sealed, later(call.now, OVERLAP))
-    tx.events.add(WebhookSecretIssued(webhook.id), call.now)
+def issue_secret(tx: Transaction, call: Call, webhook: Webhook) -> WebhookSecretShown:
+    """Give a webhook a new secret; the one before also signs for a day."""
+    secret = _changes(call).rotate(tx, webhook, call.chance, call.now)
     return WebhookSecretShown(webhook.id, secret)
 
 
 def list_attempts(tx: Transaction, call: Call) -> Result:
     """List the newest attempts of a webhook. Refused: not found."""
-    found = tx.webhooks.attempts(_found(tx, call).id, _SHOWN)
-    return Result(
-        AttemptList(
-            [
-                AttemptShown(
-                    each.event_id,
-                    each.name,
-                    each.at,
-                    each.attempt,
-                    each.outcome,
-                    each.milliseconds,
-                    each.excerpt,
-                )
-                for each in found
-            ]
-        )
-    )
+    found, whole = tx.webhooks.attempts(_found(tx, call).id, _SHOWN), _may_change(tx, call)
+    return Result(AttemptList([attempt_shown(each, whole=whole) for each in found]))
 
 
-def test(tx: Transaction, call: Call) -> MessageQueued:
-    """Queue a test message. Refused: not found; disabled."""
-    _held(tx, call)
-    return _queue(tx, call, call.new_id("ev"), TEST, "")
+def test(tx: Transaction, call: Call, webhook: Webhook) -> MessageQueued:
+    """Queue a test message. Refused: disabled."""
+    event_id = call.new_id("ev")
+    return MessageQueued(queue_test(tx, webhook, event_id, call.now), event_id)
 
 
-def replay(tx: Transaction, call: Call) -> MessageQueued:
+def replay(tx: Transaction, call: Call, webhook: Webhook) -> MessageQueued:
     """Queue an earlier event again. Refused: not found; disabled."""
-    _held(tx, call)
-    event = tx.events.find(call.named("event_id"))
-    if event is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such event", "webhook.event"))
-    return _queue(tx, call, event.id, event.name, subject_of(event.uid, event.client_id))
+    event_id = call.named("event_id")
+    return MessageQueued(queue_again(tx, webhook, event_id, call.now), event_id)
 
 
-def _queue(tx: Transaction, call: Call, event_id: str, name: str, subject: str) -> MessageQueued:
-    webhook = _found(tx, call)
-    if webhook.disabled_at is not None:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT, "this webhook is disabled: enable it first", "webhook.disabled"
-            )
-        )
-    queued = tx.webhooks.queue_one(webhook.id, event_id, name, subject, call.now)
-    if queued:
-        tx.events.add(WebhookMessageRequested(webhook.id, event_id), call.now)
-    return MessageQueued(queued, event_id)
+def _on_webhook(function: Callable[[Transaction, Call, Webhook], object]) -> Run:
+    def checked(tx: Transaction, call: Call) -> object:
+        # First: the role is judged with the actor's own account held.
+        tx.webhooks.hold_all()
+        require(tx, call.actor, call.operation.permission)
+        return function(tx, call, _found(tx, call))
 
-
-def _held(tx: Transaction, call: Call) -> None:
-    # First: the role is judged with the actor's own account held.
-    tx.webhooks.hold_all()
-    require(tx, call.actor, call.operation.permission)
+    return unchecked_write(checked)
 
 
 def _found(tx: Transaction, call: Call) -> Webhook:
     webhook = tx.webhooks.find(call.named("webhook_id"))
     if webhook is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such webhook", "webhook.unknown"))
+        raise no_such_webhook()
     return webhook
 
 
-def _new_secret(call: Call, webhook_id: str) -> tuple[str, str]:
-    # Beyond the bytes of the id, so that neither tells of the other.
-    secret = fresh_webhook_secret(lambda size: call.chance[_ID_BYTES : _ID_BYTES + size])
-    sealer = call.services.outbox.keyring.sealer
-    return secret, sealer.seal(secret.encode(), secret_place(webhook_id), call.services.random)
+def _may_change(tx: Transaction, call: Call) -> bool:
+    return call.actor.powers(tx).allow(Permission.SETTINGS)
+
+
+def _changes(call: Call) -> WebhookChanges:
+    services = call.services
+    return WebhookChanges(services.settings, services.outbox.keyring.sealer, services.random)
 
 
 LIST_WEBHOOKS = Operation(
@@ -212,6 +152,13 @@ LIST_WEBHOOKS = Operation(
     reads(list_webhooks),
     gives=WebhookList,
     lists=True,
+    query=(
+        Parameter(
+            "client_id",
+            "Those of this app instead of the operator's.",
+            {"type": "string", "minLength": 1, "maxLength": 200},
+        ),
+    ),
     commands=(
         Command(
             columns=(
@@ -233,7 +180,6 @@ CREATE_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Create a webhook; its signing secret is shown once",
     unchecked_write(create),
-    description="It receives events from two seconds later on.",
     takes=WebhookWanted,
     gives=WebhookSecretShown,
     refuses=(409,),
@@ -247,20 +193,53 @@ CREATE_WEBHOOK = Operation(
     ),
 )
 
+READ_WEBHOOK = Operation(
+    "read_webhook",
+    "GET",
+    _ONE,
+    Permission.READ,
+    "Read a webhook",
+    reads(read),
+    gives=WebhookShown,
+    tagged=True,
+    refuses=(404,),
+    commands=(Command("webhook show"),),
+)
+
+CHANGE_WEBHOOK = Operation(
+    "change_webhook",
+    "PATCH",
+    _ONE,
+    Permission.SETTINGS,
+    "Change address, events or description; what waits is sent to the new address",
+    _on_webhook(change),
+    takes=WebhookChange,
+    gives=WebhookShown,
+    guarded=True,
+    tagged=True,
+    refuses=(404,),
+    event=WebhookChanged,
+    recent=True,
+)
+
 REMOVE_WEBHOOK = Operation(
     "remove_webhook",
     "DELETE",
     _ONE,
     Permission.SETTINGS,
     "Delete a webhook; what waits for it is not sent",
-    unchecked_write(remove),
+    _on_webhook(lambda tx, call, it: remove_webhook(tx, it, call.now)),
     gives=Done,
     refuses=(404,),
     event=WebhookRemoved,
-    commands=(
-        Command(
-            question="Delete this webhook? What waits for it is not sent.",
-            done="The webhook is deleted.",
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete webhook"),
+            translatable("Messages that wait are not sent. The delivery log is deleted."),
+            translatable("Webhook deleted."),
+            for_webhook=lambda _: True,
+            danger=True,
         ),
     ),
 )
@@ -271,13 +250,20 @@ ENABLE_WEBHOOK = Operation(
     f"{_ONE}/enable",
     Permission.SETTINGS,
     "Enable a webhook; what waits for it is sent",
-    unchecked_write(enable),
+    _on_webhook(lambda tx, call, it: enable_webhook(tx, it, call.now)),
     gives=Done,
     refuses=(404,),
     event=WebhookEnabled,
-    commands=(
-        Command(done="The webhook is enabled.", unchanged="The webhook was enabled already."),
+    buttons=(
+        Button(
+            "enable",
+            translatable("Enable webhook"),
+            translatable("Messages that wait and are younger than three days are sent."),
+            translatable("The webhook is enabled."),
+            for_webhook=lambda it: it.disabled_at is not None,
+        ),
     ),
+    commands=(Command(unchanged="The webhook was enabled already."),),
 )
 
 DISABLE_WEBHOOK = Operation(
@@ -286,13 +272,21 @@ DISABLE_WEBHOOK = Operation(
     f"{_ONE}/disable",
     Permission.SETTINGS,
     "Disable a webhook; events meanwhile are not sent to it",
-    unchecked_write(disable),
+    _on_webhook(lambda tx, call, it: disable_webhook(tx, it, call.now)),
     gives=Done,
     refuses=(404,),
     event=WebhookDisabled,
-    commands=(
-        Command(done="The webhook is disabled.", unchanged="The webhook was disabled already."),
+    buttons=(
+        Button(
+            "disable",
+            translatable("Disable webhook"),
+            translatable("Events that happen meanwhile are not sent, also not later."),
+            translatable("The webhook is disabled."),
+            for_webhook=lambda it: it.disabled_at is None,
+            danger=True,
+        ),
     ),
+    commands=(Command(unchanged="The webhook was disabled already."),),
 )
 
 ISSUE_WEBHOOK_SECRET = Operation(
@@ -301,11 +295,20 @@ ISSUE_WEBHOOK_SECRET = Operation(
     f"{_ONE}/secret",
     Permission.SETTINGS,
     "Issue a new signing secret; the one before also signs for a day",
-    unchecked_write(issue_secret),
+    _on_webhook(issue_secret),
     gives=WebhookSecretShown,
     refuses=(404,),
     event=WebhookSecretIssued,
     recent=True,
+    buttons=(
+        Button(
+            "secret",
+            translatable("Rotate secret"),
+            translatable("It is shown once. For a day, messages are signed with both secrets."),
+            translatable("A secret is issued."),
+            for_webhook=lambda _: True,
+        ),
+    ),
     commands=(Command("webhook secret"),),
 )
 
@@ -340,11 +343,19 @@ TEST_WEBHOOK = Operation(
     f"{_ONE}/test",
     Permission.SETTINGS,
     "Send a test message",
-    unchecked_write(test),
+    _on_webhook(test),
     gives=MessageQueued,
     refuses=(404, 409),
     event=WebhookMessageRequested,
-    commands=(Command(done="A test message is queued."),),
+    buttons=(
+        Button(
+            "test",
+            translatable("Send a test message"),
+            translatable("Its type is webhook.test. The delivery log shows the response."),
+            translatable("A test message is queued."),
+            for_webhook=lambda it: it.disabled_at is None,
+        ),
+    ),
 )
 
 REPLAY_WEBHOOK_EVENT = Operation(
@@ -353,14 +364,22 @@ REPLAY_WEBHOOK_EVENT = Operation(
     f"{_ONE}/events/{{event_id}}",
     Permission.SETTINGS,
     "Send an event again, or one from before the webhook",
-    unchecked_write(replay),
+    _on_webhook(replay),
     gives=MessageQueued,
     refuses=(404, 409),
     event=WebhookMessageRequested,
+    buttons=(
+        Button(
+            "replay",
+            translatable("Send again"),
+            translatable("It is sent with the same webhook-id, after the messages that wait."),
+            translatable("The event is queued."),
+            carries=("event", "event_id"),
+        ),
+    ),
     commands=(
         Command(
             "webhook replay",
-            done="The event is queued.",
             unchanged="The event waits in the queue already.",
         ),
     ),
@@ -369,6 +388,8 @@ REPLAY_WEBHOOK_EVENT = Operation(
 WEBHOOKS = (
     LIST_WEBHOOKS,
     CREATE_WEBHOOK,
+    READ_WEBHOOK,
+    CHANGE_WEBHOOK,
     REMOVE_WEBHOOK,
     ENABLE_WEBHOOK,
     DISABLE_WEBHOOK,

@@ -88,8 +88,9 @@ class Events(Struct, frozen=True):
             data=msgspec.json.encode(event).decode(),
             done_by=by,
         )
-        if self.wanted.has(event.name):
-            Webhooks(self.db).queue(event_id, event.name, subject_of(uid, client_id), now)
+        if self.wanted.has(event.name, client_id):
+            subject = subject_of(uid, client_id)
+            Webhooks(self.db).queue(event_id, event.name, client_id, subject, now)
         self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.resolve import summary
@@ -27,6 +28,7 @@ from valetkey.kernel.url import answer_parameters
 
 _PAGE = 500
 _AUDIT_BEHIND = 1_800
+_FAILING = 60
 _MOST_NAMED = 20
 
 
@@ -62,6 +64,7 @@ async def _examine(opened: Opened) -> list[Finding]:
     sighted = await opened.store.scan(_with_sightings)
     found += [finding for client, seen in sighted for finding in _client(client, seen)]
     found += await opened.store.scan(partial(_audit, opened))
+    found += await opened.store.scan(partial(_webhooks, opened.now))
     return found + await _usernames(opened)
 
 
@@ -77,6 +80,27 @@ def _audit(opened: Opened, tx: Transaction) -> list[Finding]:
         if since is not None and opened.now - since > _AUDIT_BEHIND:
             said = f"it lacks events since {shown(since)}"
             found.append(bad(f"audit export {name}", said, "The log says why: audit.not_exported."))
+    return found
+
+
+def _webhooks(now: Instant, tx: Transaction) -> list[Finding]:
+    """Report the operator's webhooks whose receivers fail, or that were disabled therefore."""
+    found: list[Finding] = []
+    for each in tx.webhooks.of_operator():
+        about = f"webhook {each.id}"
+        if each.failing_since is None:
+            continue
+        last = next((it.outcome for it in tx.webhooks.attempts(each.id, 1)), "nothing")
+        waiting = f"{tx.webhooks.waiting(each.id)} messages wait"
+        host = urlsplit(each.url).hostname
+        said = f"{host} has failed since {shown(each.failing_since)}, last with {last}; {waiting}"
+        if each.is_fault:
+            said = f"disabled as {each.disabled_because}: {said}"
+            advice = f"Fix the receiver, then: valetkey webhook enable {each.id}"
+        else:
+            advice = f"Its responses: valetkey webhook attempts {each.id}"
+        judged = bad if each.is_fault or now - each.failing_since > _FAILING else mind
+        found.append(judged(about, said, advice))
     return found
 
 

@@ -221,6 +221,8 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "PATCH /users/{uid}/attributes": Permission.PEOPLE,
     "GET /webhooks": Permission.READ,
     "POST /webhooks": Permission.SETTINGS,
+    "GET /webhooks/{webhook_id}": Permission.READ,
+    "PATCH /webhooks/{webhook_id}": Permission.SETTINGS,
     "DELETE /webhooks/{webhook_id}": Permission.SETTINGS,
     "POST /webhooks/{webhook_id}/enable": Permission.SETTINGS,
     "POST /webhooks/{webhook_id}/disable": Permission.SETTINGS,

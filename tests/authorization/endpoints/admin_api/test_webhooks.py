@@ -6,7 +6,8 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization.model.webhook import MOST_WEBHOOKS
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
 
 URL = "https://receiver.example/hook"
 
@@ -36,6 +37,56 @@ def test_webhook_is_created_tested_and_removed(tmp_path: Path, database_url: str
             assert (await owner.call(method, path)).status == 404
 
     run(tmp_path, story, database=database_url)
+
+
+def test_changed_webhook_keeps_its_secret_and_rejects_stale_changes(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        at = f"/webhooks/{(await owner.call('POST', '/webhooks', {'url': URL})).json['webhook_id']}"
+        tag = {"if-match": (await owner.call("GET", at)).headers["etag"]}
+        change = {"url": f"{URL}/2", "events": ["user.disabled"]}
+        assert (await owner.call("PATCH", at, change)).status == 428
+        for invalid in ({"url": "https://10.0.0.7/"}, {"events": ["no.such"]}, {"uri": URL}):
+            assert (await owner.call("PATCH", at, invalid, headers=tag)).status == 400
+        answer = await owner.call("PATCH", at, change, headers=tag)
+        assert (answer.status, answer.json["url"], answer.json["description"]) == (
+            200,
+            f"{URL}/2",
+            "",
+        )
+        assert (await owner.call("PATCH", at, change, headers=tag)).status == 412
+        assert (await it.events()).count("webhook.changed") == 1
+
+    run(tmp_path, story)
+
+
+def test_address_and_responses_are_masked_for_auditors(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        await owner.call("POST", "/webhooks", {"url": f"{URL}/s3cret?token=s3cret"})
+        auditor = await caller(it, Role.AUDITOR)
+        (shown,) = (await auditor.call("GET", "/webhooks")).items
+        at = f"/webhooks/{shown['webhook_id']}"
+        attempt = WebhookAttempt(
+            "wa_1",
+            str(shown["webhook_id"]),
+            "ev_1",
+            "user.enabled",
+            it.clock.now,
+            1,
+            "500",
+            9,
+            "s3cret",
+        )
+        await it.write(lambda tx: tx.webhooks.log(attempt))
+        assert shown["url"] == "https://receiver.example/…"
+        for path in ("/webhooks", at, f"{at}/attempts"):
+            answer = await auditor.call("GET", path)
+            assert (answer.status, b"s3cret" in answer.body) == (200, False)
+        program = await caller(it, Role.OWNER, ("read",))
+        assert b"s3cret" not in (await program.call("GET", "/webhooks")).body
+
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Events of webhooks."""
+"""Events of webhooks; `client_id` is the app whose team owns the webhook."""
 
 from dataclasses import dataclass
 
@@ -11,6 +11,16 @@ class WebhookCreated(Event):
 
     webhook_id: str
     events: tuple[str, ...]
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookChanged(Event):
+    """Address, events or description of a webhook were changed."""
+
+    webhook_id: str
+    fields: tuple[str, ...]
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,7 @@ class WebhookRemoved(Event):
     """A webhook was deleted; what waited for it is not sent."""
 
     webhook_id: str
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +36,16 @@ class WebhookEnabled(Event):
     """A webhook was enabled again."""
 
     webhook_id: str
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookDisabled(BySystem):
-    """A webhook was disabled: `operator`, `undelivered` after three days, or `gone` (410)."""
+    """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
 
     webhook_id: str
     because: str
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,7 @@ class WebhookSecretIssued(Event):
     """A webhook got a new signing secret; the one before also signs for another day."""
 
     webhook_id: str
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +62,4 @@ class WebhookMessageRequested(Event):
 
     webhook_id: str
     event_id: str
+    client_id: str | None = None

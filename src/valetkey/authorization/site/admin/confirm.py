@@ -12,6 +12,7 @@ from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.operation import Button, Call, Operation, Services, call_of
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
@@ -27,7 +28,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
-State = UserState | Client | Api | Group
+State = UserState | Client | Api | Group | Webhook
 """What decides which buttons a page offers."""
 
 _LONGEST = 500
@@ -232,3 +233,5 @@ def _offered(button: Button, state: State) -> bool:
             return button.for_api is not None and button.for_api(state)
         case Group():
             return button.for_group is not None and button.for_group(state)
+        case Webhook():
+            return button.for_webhook is not None and button.for_webhook(state)

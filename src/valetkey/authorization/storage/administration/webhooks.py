@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from valetkey.authorization.model.webhook import (
     LIFETIME,
+    OPERATOR,
+    OWNER,
     Webhook,
     WebhookAttempt,
     WebhookMessage,
@@ -22,14 +24,19 @@ _ATTEMPTS = Record(WebhookAttempt, "webhook_attempts")
 class WantedEvents:
     """The events for which there are webhooks, as this process last read them.
 
-    Spares transactions a statement per event. None while unknown: then each event looks.
+    Spares transactions a statement per event. `names` are those of the operator's webhooks, ""
+    for every event, and None while unknown: then each event looks. `apps` are client ids and names.
     """
 
     names: frozenset[str] | None = field(default=None)
+    apps: frozenset[tuple[str | None, str]] = frozenset()
 
-    def has(self, name: str) -> bool:
-        """Whether there may be a webhook for events of this name."""
-        return self.names is None or name in self.names or "" in self.names
+    def has(self, name: str, client_id: str | None) -> bool:
+        """Whether there may be a webhook for an event of this name, about this client."""
+        known = self.names
+        if known is None or name in known or "" in known:
+            return True
+        return bool(self.apps) and (client_id, name) in self.apps
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +50,53 @@ class Webhooks:
         self.db.exclude("SELECT -4")
 
     def add(self, webhook: Webhook, most: int) -> bool:
-        """Create a webhook. False if there are `most` already. Call `hold_all` first."""
-        row = self.db.row("SELECT count(*) FROM webhooks")
+        """Create a webhook. False if its owner has `most` already. Call `hold_all` first."""
+        row = (
+            self.db.row("SELECT count(*) FROM webhooks WHERE client_id IS NULL")
+            if webhook.client_id is None
+            else self.db.row(
+                "SELECT count(*) FROM webhooks WHERE client_id = :client_id",
+                client_id=webhook.client_id,
+            )
+        )
         if row is not None and int(row[0]) >= most:
             return False
         return _WEBHOOKS.run(self.db, "INSERT INTO webhooks (*) VALUES (*)", webhook) == 1
 
     def all(self) -> Sequence[Webhook]:
-        """Return every webhook, oldest first; at most `MOST_WEBHOOKS`."""
+        """Return every webhook, oldest first."""
         return _WEBHOOKS.all(self.db, "SELECT * FROM webhooks ORDER BY created_at, id")
+
+    def of_operator(self) -> Sequence[Webhook]:
+        """Return the operator's webhooks, oldest first; at most `MOST_WEBHOOKS`."""
+        return _WEBHOOKS.all(
+            self.db, "SELECT * FROM webhooks WHERE client_id IS NULL ORDER BY created_at, id"
+        )
+
+    def of_client(self, client_id: str) -> Sequence[Webhook]:
+        """Return the webhooks of an app, oldest first; at most `MOST_WEBHOOKS_OF_APP`."""
+        return _WEBHOOKS.all(
+            self.db,
+            "SELECT * FROM webhooks WHERE client_id = :client_id ORDER BY created_at, id",
+            client_id=client_id,
+        )
+
+    def change(self, webhook: Webhook) -> bool:
+        """Store address, description and events. A receiver at another address starts afresh.
+
+        False if there is no such webhook.
+        """
+        changed = self.db.run(
+            "UPDATE webhooks SET failures = CASE WHEN url = :url THEN failures ELSE 0 END,"
+            " retry_at = CASE WHEN url = :url THEN retry_at ELSE 0 END,"
+            " failing_since = CASE WHEN url = :url THEN failing_since END,"
+            " url = :url, description = :description, events = :events WHERE id = :id",
+            id=webhook.id,
+            url=webhook.url,
+            description=webhook.description,
+            events=" ".join(webhook.events),
+        )
+        return changed == 1
 
     def find(self, webhook_id: str) -> Webhook | None:
         """Return a webhook."""
@@ -67,20 +112,29 @@ class Webhooks:
     def disable(self, webhook_id: str, because: str, now: Instant) -> bool:
         """Disable a webhook. Exactly one concurrent caller gets True."""
         disabled = self.db.run(
-            "UPDATE webhooks SET disabled_at = :now, disabled_because = :because"
+            "UPDATE webhooks SET disabled_at = :now, disabled_because = :because,"
+            " failing_since = CASE WHEN :decided = 1 THEN NULL"
+            " ELSE coalesce(failing_since, :now) END"
             " WHERE id = :id AND disabled_at IS NULL",
             id=webhook_id,
             because=because,
+            decided=int(because in {OPERATOR, OWNER}),
             now=now,
         )
         return disabled == 1
 
-    def enable(self, webhook_id: str) -> bool:
-        """Enable a disabled webhook. Exactly one concurrent caller gets True."""
+    def enable(self, webhook_id: str, most: int) -> bool:
+        """Enable a disabled webhook. Exactly one concurrent caller gets True.
+
+        `most` further messages may wait.
+        """
         enabled = self.db.run(
             "UPDATE webhooks SET disabled_at = NULL, disabled_because = '', failures = 0,"
-            " retry_at = 0 WHERE id = :id AND disabled_at IS NOT NULL",
+            " retry_at = 0, failing_since = NULL, most_waiting = :most +"
+            " (SELECT count(*) FROM outbox WHERE outbox.webhook_id = :id)"
+            " WHERE id = :id AND disabled_at IS NOT NULL",
             id=webhook_id,
+            most=most,
         )
         return enabled == 1
 
@@ -108,7 +162,9 @@ class Webhooks:
         )
         return resealed == 1
 
-    def queue(self, event_id: str, name: str, subject: str, now: Instant) -> None:
+    def queue(
+        self, event_id: str, name: str, client_id: str | None, subject: str, now: Instant
+    ) -> None:
         """Queue an event for each webhook that wants it: one statement, not awaited."""
         self.db.send(
             "INSERT INTO outbox (id, queue, kind, webhook_id, event_id, subject, position,"
@@ -117,10 +173,12 @@ class Webhooks:
             " :subject, 1 + (SELECT coalesce(max(position), 0) FROM outbox"
             " WHERE outbox.webhook_id = webhooks.id AND outbox.subject = :subject),"
             " 0, :now, :now, :until FROM webhooks WHERE disabled_at IS NULL"
+            " AND (client_id IS NULL OR client_id = :client_id)"
             " AND (events = '' OR replace(' ' || events || ' ', ' ' || :name || ' ', '')"
             " <> ' ' || events || ' ')",
             event_id=event_id,
             name=name,
+            client_id=client_id,
             subject=subject,
             now=now,
             until=later(now, LIFETIME),
@@ -182,17 +240,44 @@ class Webhooks:
     def succeeded(self, webhook_id: str) -> None:
         """End the pause of a webhook whose receiver answers again."""
         self.db.send(
-            "UPDATE webhooks SET failures = 0, retry_at = 0 WHERE id = :id AND failures > 0",
+            "UPDATE webhooks SET failures = 0, retry_at = 0, failing_since = NULL"
+            " WHERE id = :id AND failures > 0",
             id=webhook_id,
         )
 
-    def failed(self, webhook_id: str, retry_at: Instant) -> None:
+    def failed(self, webhook_id: str, now: Instant, retry_at: Instant) -> None:
         """Count a failed attempt, and pause the webhook until `retry_at`."""
         self.db.send(
-            "UPDATE webhooks SET failures = failures + 1, retry_at = :retry_at WHERE id = :id",
+            "UPDATE webhooks SET failures = failures + 1, retry_at = :retry_at,"
+            " failing_since = coalesce(failing_since, :now) WHERE id = :id",
             id=webhook_id,
+            now=now,
             retry_at=retry_at,
         )
+
+    def overfull(self) -> Sequence[str]:
+        """Return the enabled webhooks for which more messages wait than may."""
+        rows = self.db.rows(
+            "SELECT id FROM webhooks WHERE disabled_at IS NULL AND most_waiting <"
+            " (SELECT count(*) FROM outbox WHERE outbox.webhook_id = webhooks.id)"
+        )
+        return [str(row[0]) for row in rows]
+
+    def is_overfull(self, webhook_id: str) -> bool:
+        """Return whether more messages wait for a webhook than may."""
+        row = self.db.row(
+            "SELECT id FROM webhooks WHERE id = :id AND most_waiting <"
+            " (SELECT count(*) FROM outbox WHERE outbox.webhook_id = :id)",
+            id=webhook_id,
+        )
+        return row is not None
+
+    def waiting(self, webhook_id: str) -> int:
+        """Return how many messages wait for a webhook."""
+        row = self.db.row(
+            "SELECT count(*) FROM outbox WHERE webhook_id = :webhook_id", webhook_id=webhook_id
+        )
+        return 0 if row is None else int(row[0])
 
     def log(self, attempt: WebhookAttempt) -> None:
         """Add a line to the log of attempts."""
@@ -205,6 +290,27 @@ class Webhooks:
             "SELECT * FROM webhook_attempts WHERE webhook_id = :webhook_id"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             webhook_id=webhook_id,
+            limit=limit,
+        )
+
+    def logged_more(self, most: int) -> Sequence[str]:
+        """Return the webhooks that more than `most` attempts are logged of."""
+        rows = self.db.rows(
+            "SELECT id FROM webhooks WHERE :most < (SELECT count(*) FROM webhook_attempts"
+            " WHERE webhook_attempts.webhook_id = webhooks.id)",
+            most=most,
+        )
+        return [str(row[0]) for row in rows]
+
+    def trim(self, webhook_id: str, most: int, limit: int) -> int:
+        """Delete at most `limit` of the attempts of a webhook that are older than `most` others."""
+        return self.db.run(
+            "DELETE FROM webhook_attempts WHERE id IN (SELECT id FROM webhook_attempts"
+            " WHERE webhook_id = :webhook_id AND (at, id) <= (SELECT at, id FROM webhook_attempts"
+            " WHERE webhook_id = :webhook_id ORDER BY at DESC, id DESC LIMIT 1 OFFSET :most)"
+            " ORDER BY at, id LIMIT :limit)",
+            webhook_id=webhook_id,
+            most=most,
             limit=limit,
         )
 

@@ -1,0 +1,232 @@
+"""Changes of webhooks, for administrators and for the team of an app.
+
+The functions run inside a transaction. Callers check before who may do it, and hold that until the
+commit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.event.webhooks import (
+    WebhookChanged,
+    WebhookCreated,
+    WebhookDisabled,
+    WebhookEnabled,
+    WebhookMessageRequested,
+    WebhookRemoved,
+    WebhookSecretIssued,
+)
+from valetkey.authorization.model.webhook import (
+    APP_EVENTS,
+    MOST_WAITING,
+    MOST_WAITING_OF_APP,
+    MOST_WEBHOOKS,
+    MOST_WEBHOOKS_OF_APP,
+    OPERATOR,
+    OVERLAP,
+    TEST,
+    Webhook,
+    secret_place,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.links import fetch_fault
+from valetkey.authorization.storage.records import subject_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import Settings
+from valetkey.kernel.moment import Instant, later
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.webhook import fresh_webhook_secret
+
+_NAMES = frozenset(event.name for event in EVENTS)
+_ID = 16
+
+CHANCE = 48
+"""Random bytes of a new webhook: its id and its secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookTarget:
+    """What is chosen about a webhook; no events mean every event that it may receive."""
+
+    url: str
+    events: Sequence[str]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewWebhook:
+    """A new webhook and its secret, which is shown once."""
+
+    webhook: Webhook
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookChanges:
+    """Creates, changes and uses webhooks. `chance` are random bytes drawn before a transaction."""
+
+    settings: Settings
+    sealer: Sealer
+    random: Callable[[int], bytes]
+
+    def create(
+        self,
+        tx: Transaction,
+        target: WebhookTarget,
+        chance: bytes,
+        now: Instant,
+        client_id: str | None = None,
+    ) -> NewWebhook | tuple[MetadataError, ...]:
+        """Create a webhook; return it with its secret, or why not. Refused: too many."""
+        tx.webhooks.hold_all()
+        if faults := self._faults(target, client_id):
+            return faults
+        webhook_id = fresh_id("wh", lambda size: chance[:size])
+        secret, sealed = self._secret(webhook_id, chance)
+        webhook = Webhook(
+            webhook_id,
+            target.url,
+            target.description,
+            _chosen(target, client_id),
+            sealed,
+            None,
+            None,
+            0,
+            Instant(0),
+            "",
+            None,
+            now,
+            most_waiting=_most_waiting(client_id),
+            client_id=client_id,
+        )
+        most = MOST_WEBHOOKS if client_id is None else MOST_WEBHOOKS_OF_APP
+        if not tx.webhooks.add(webhook, most):
+            raise _conflict(f"there are {most} webhooks already", "webhook.most")
+        tx.events.add(WebhookCreated(webhook_id, webhook.events, client_id), now)
+        return NewWebhook(webhook, secret)
+
+    def change(
+        self, tx: Transaction, webhook: Webhook, target: WebhookTarget, now: Instant
+    ) -> Webhook | tuple[MetadataError, ...]:
+        """Change address, events and description; what waits is sent to the new address."""
+        if faults := self._faults(target, webhook.client_id):
+            return faults
+        changed = replace(
+            webhook,
+            url=target.url,
+            description=target.description,
+            events=_chosen(target, webhook.client_id),
+        )
+        if changed != webhook and tx.webhooks.change(changed):
+            fields = tuple(
+                name
+                for name in ("url", "description", "events")
+                if getattr(changed, name) != getattr(webhook, name)
+            )
+            tx.events.add(WebhookChanged(webhook.id, fields, webhook.client_id), now)
+        return changed
+
+    def rotate(self, tx: Transaction, webhook: Webhook, chance: bytes, now: Instant) -> str:
+        """Return a new secret; the one before also signs for a day."""
+        secret, sealed = self._secret(webhook.id, chance)
+        if not tx.webhooks.rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
+            raise _conflict("the secret was just changed", "webhook.secret")
+        tx.events.add(WebhookSecretIssued(webhook.id, webhook.client_id), now)
+        return secret
+
+    def _faults(self, target: WebhookTarget, client_id: str | None) -> tuple[MetadataError, ...]:
+        known = _NAMES if client_id is None else APP_EVENTS.keys()
+        faults = [
+            MetadataError(f"events/{place}", f"the name of an event, which {name} is not")
+            for place, name in enumerate(target.events)
+            if name not in known
+        ]
+        if fault := fetch_fault(target.url, self.settings.fetch.allow):
+            faults.append(MetadataError("url", fault))
+        return tuple(faults)
+
+    def _secret(self, webhook_id: str, chance: bytes) -> tuple[str, str]:
+        # Beyond the bytes of the id, so that neither tells of the other.
+        secret = fresh_webhook_secret(lambda size: chance[_ID : _ID + size])
+        return secret, self.sealer.seal(secret.encode(), secret_place(webhook_id), self.random)
+
+
+def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
+    """Delete a webhook; what waits for it is never sent. False if it was deleted meanwhile."""
+    removed = tx.webhooks.remove(webhook.id)
+    if removed:
+        tx.events.add(WebhookRemoved(webhook.id, webhook.client_id), now)
+    return removed
+
+
+def enable_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
+    """Enable a webhook; what waits for it is sent. False if it was enabled."""
+    enabled = tx.webhooks.enable(webhook.id, _most_waiting(webhook.client_id))
+    if enabled:
+        tx.events.add(WebhookEnabled(webhook.id, webhook.client_id), now)
+    return enabled
+
+
+def disable_webhook(
+    tx: Transaction, webhook: Webhook, now: Instant, because: str = OPERATOR
+) -> bool:
+    """Disable a webhook; events meanwhile are not sent to it. False if it was disabled."""
+    disabled = tx.webhooks.disable(webhook.id, because, now)
+    if disabled:
+        tx.events.add(WebhookDisabled(webhook.id, because, webhook.client_id), now)
+    return disabled
+
+
+def queue_test(tx: Transaction, webhook: Webhook, event_id: str, now: Instant) -> bool:
+    """Queue a test message. Refused: the webhook is disabled."""
+    return _queue(tx, webhook, event_id, TEST, "", now)
+
+
+def queue_again(tx: Transaction, webhook: Webhook, event_id: str, now: Instant) -> bool:
+    """Queue an earlier event; False if it waits already. Refused: not found; disabled.
+
+    A webhook of an app gets nothing but its own events.
+    """
+    event = tx.events.find(event_id)
+    if event is None or not may_receive(webhook, event.name, event.client_id):
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such event", "webhook.event"))
+    return _queue(tx, webhook, event.id, event.name, subject_of(event.uid, event.client_id), now)
+
+
+def may_receive(webhook: Webhook, name: str, client_id: str | None) -> bool:
+    """Return whether a webhook may be sent events of this name about this client."""
+    return webhook.client_id is None or (name in APP_EVENTS and client_id == webhook.client_id)
+
+
+def no_such_webhook() -> Refused:
+    """Return the refusal of a webhook that does not exist."""
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such webhook", "webhook.unknown"))
+
+
+def _queue(
+    tx: Transaction, webhook: Webhook, event_id: str, name: str, subject: str, now: Instant
+) -> bool:
+    if webhook.disabled_at is not None:
+        raise _conflict("this webhook is disabled: enable it first", "webhook.disabled")
+    if tx.webhooks.is_overfull(webhook.id):
+        raise _conflict("too many messages wait for this webhook", "webhook.full")
+    queued = tx.webhooks.queue_one(webhook.id, event_id, name, subject, now)
+    if queued:
+        tx.events.add(WebhookMessageRequested(webhook.id, event_id, webhook.client_id), now)
+    return queued
+
+
+def _chosen(target: WebhookTarget, client_id: str | None) -> tuple[str, ...]:
+    # The names are stored: an event that is added later is not sent to apps unasked.
+    return tuple(dict.fromkeys(target.events)) or (() if client_id is None else tuple(APP_EVENTS))
+
+
+def _most_waiting(client_id: str | None) -> int:
+    return MOST_WAITING if client_id is None else MOST_WAITING_OF_APP
+
+
+def _conflict(description: str, check: str) -> Refused:
+    return Refused(Refusal(ErrorCode.CONFLICT, description, check))

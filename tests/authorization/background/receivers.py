@@ -1,0 +1,105 @@
+"""A receiver of webhooks, and the sender that a test drives."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.authorization.endpoints.world import Service
+from valetkey.authorization.background.webhook_delivery import (
+    WebhookDelivery,
+)
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.people import UserEnabled
+from valetkey.authorization.operations.server_records import (
+    WebhookList,
+    WebhookSecretShown,
+    WebhookWanted,
+)
+from valetkey.authorization.operations.webhooks import WEBHOOKS
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.fetch.outbound import Fetched, Unfetchable
+from valetkey.kernel.runtime import Runtime
+
+URL = "https://receiver.example/hook"
+_MAIL = MailSettings(transport=MailTransport.MAILBOX)
+BY_ID = {each.id: each for each in WEBHOOKS}
+
+
+@dataclass
+class Receiver:
+    """A receiver that is told by tests what to answer."""
+
+    status: int = 204
+    retry_after: str = ""
+    body: bytes = b""
+    messages: list[tuple[str, dict[str, object]]] = field(
+        default_factory=list[tuple[str, dict[str, object]]]
+    )
+    sent: list[tuple[Mapping[str, str], bytes]] = field(
+        default_factory=list[tuple[Mapping[str, str], bytes]]
+    )
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Fetched:
+        """Note the message and answer."""
+        assert url == URL
+        self.sent.append((headers, body))
+        self.messages.append((headers["webhook-id"], json.loads(body)))
+        if not self.status:
+            raise Unfetchable("slow")
+        return Fetched(self.status, "text/plain", self.body, self.retry_after)
+
+
+def delivery_to(it: Service, receiver: Receiver) -> WebhookDelivery:
+    clock = it.clock
+    runtime = Runtime(lambda: clock.now, it.foundation.runtime.random)
+    foundation = it.foundation
+    store = foundation.store.acting(SYSTEM)
+    outbox = MailOutbox(_MAIL, foundation.keyring, runtime.random)
+    return WebhookDelivery(
+        store,
+        foundation.keyring,
+        receiver.post,
+        runtime,
+        lambda: 0.0,
+        Subjects(foundation.keyring.fingerprint_key),
+        Notices(foundation.issuer, outbox),
+    )
+
+
+async def create(it: Service, *events: str, url: str = URL) -> WebhookSecretShown:
+    wanted = WebhookWanted(url, list(events))
+    shown = await it.perform(BY_ID["create_webhook"], {}, wanted)
+    assert isinstance(shown, WebhookSecretShown)
+    return shown
+
+
+async def happen(it: Service, uid: int, times: int = 1) -> None:
+    def work(tx: Transaction) -> None:
+        for _ in range(times):
+            tx.events.add(UserEnabled(Uid(uid)), it.clock.now)
+
+    await it.write(work)
+
+
+async def waiting(it: Service) -> int:
+    return await it.read(lambda tx: tx.webhook_messages.waiting())
+
+
+async def webhook_state(it: Service) -> tuple[int, str]:
+    listed = await it.perform(BY_ID["list_webhooks"], {})
+    assert isinstance(listed, WebhookList)
+    return listed.items[0].failures, listed.items[0].disabled_because
+
+
+async def drain(it: Service, delivery: WebhookDelivery, webhook_id: str) -> None:
+    while await delivery.deliver_some(webhook_id):
+        pass
+
+
+def path_of(shown: WebhookSecretShown, **more: str) -> dict[str, str]:
+    return {"webhook_id": shown.webhook_id, **more}

@@ -1,0 +1,32 @@
+"""A webhook from its creation to its end."""
+
+from tests.authorization.endpoints.world import Service
+from valetkey.authorization.operations.server_records import (
+    WebhookChange,
+    WebhookSecretShown,
+    WebhookWanted,
+)
+from valetkey.authorization.operations.webhooks import (
+    CHANGE_WEBHOOK,
+    CREATE_WEBHOOK,
+    DISABLE_WEBHOOK,
+    ENABLE_WEBHOOK,
+    ISSUE_WEBHOOK_SECRET,
+    REMOVE_WEBHOOK,
+    TEST_WEBHOOK,
+)
+
+
+async def webhooks(it: Service, told: set[str]) -> None:
+    """Each operation once; adds the secrets to `told`."""
+    webhook = await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/"))
+    assert isinstance(webhook, WebhookSecretShown)
+    one = {"webhook_id": webhook.webhook_id}
+    renewed = await it.perform(ISSUE_WEBHOOK_SECRET, one)
+    assert isinstance(renewed, WebhookSecretShown)
+    told |= {webhook.secret, renewed.secret}
+    for operation in (TEST_WEBHOOK, DISABLE_WEBHOOK, ENABLE_WEBHOOK):
+        await it.perform(operation, one)
+    await it.perform(CHANGE_WEBHOOK, one, WebhookChange(description="for the shop"))
+    await it.perform(REMOVE_WEBHOOK, one)
+    await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/", ["user.removed"]))
