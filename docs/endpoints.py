@@ -179,7 +179,8 @@ def endpoints() -> Iterator[str]:
     yield (
         "Clients show who they are in the body, with HTTP Basic, with `private_key_jwt`, or, in\n"
         "the `classic` profile, in the query string. Exactly one of these at a time. The three\n"
-        "paths for the resource server take its credential with HTTP Basic and nobody else's."
+        "paths for the resource server take its credential with HTTP Basic and nobody else's.\n"
+        "A public client sends `client_id` alone, in the body or with HTTP Basic and no secret."
     )
     yield "## Resource server"
     yield _table([route for route in theirs if not _is_object(route)])

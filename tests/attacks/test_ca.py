@@ -53,12 +53,15 @@ def test_ca_01_two_proofs_at_once_are_refused(world: World) -> None:
     body = {"grant_type": "client_credentials", "client_id": "web1"}
     secret = {"client_secret": secret_of("web1")}
     assertion = {"client_assertion": _assertion(world), "client_assertion_type": _TYPE}
+    empty = basic("web1", "")
     query = f"grant_type=client_credentials&client_id=web1&client_secret={secret_of('web1')}"
     with world.nothing_changes():
         world.post("/token", {**body, **secret}, headers=header).refused(400, "invalid_request")
         world.post("/token", {**body, **assertion}, headers=header).refused(400, "invalid_request")
         world.post("/token", {**body, **secret, **assertion}).refused(400, "invalid_request")
         world.post("/token", query=query, headers=header).refused(400, "invalid_request")
+        world.post("/token", {**body, **secret}, headers=empty).refused(400, "invalid_request")
+        world.post("/token", {**body, **assertion}, headers=empty).refused(400, "invalid_request")
 
 
 @pytest.mark.parametrize("secret", ["", "null", "undefined", "0", " ", "%00", "\u00e9"])

@@ -76,6 +76,10 @@ _LOUDLY = {
         find_proxy("haproxy"),
         "No HAProxy: requests were NOT smuggled through it. On Debian: apt-get install haproxy",
     ),
+    "oidc_agent": (
+        shutil.which("oidc-agent"),
+        "No oidc-agent: its preset was NOT tried. On Debian: apt-get install oidc-agent-cli",
+    ),
     "systemd_analyze": (
         shutil.which("systemd-analyze"),
         "No systemd: the unit in deploy/ was NOT judged. On Debian: apt-get install systemd",

@@ -109,6 +109,16 @@ def check_redirect_uri(
         raise _refused("own", "it leads back to this server")
 
 
+def only_for_native(texts: Collection[str]) -> bool:
+    """Return whether only a native app can receive all of these: a private scheme is among them.
+
+    The others may be http on loopback (RFC 8252 sections 7.1 and 7.3).
+    """
+    private = [text for text in texts if _PRIVATE.fullmatch(text)]
+    others = (text for text in texts if text not in private)
+    return bool(private) and all(_LOOPBACK_URI.fullmatch(text) for text in others)
+
+
 def answer_parameters(text: str, answered_by: Collection[str] = ANSWERED_BY) -> list[str]:
     """Return the redirect URI's query parameters that a response would repeat."""
     pairs = re.split("[&;]", text.partition("?")[2])

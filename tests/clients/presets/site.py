@@ -16,7 +16,7 @@ from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.register.client import BY_SECRET
-from valetkey.config.settings import Settings, TokenSettings
+from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
@@ -57,10 +57,15 @@ def register(servers: Servers, name: str, redirect_uri: str = "") -> Registered:
 
 
 @contextmanager
-def provider(folder: Path) -> Generator[Servers]:
+def provider(
+    folder: Path, registration: RegistrationMode = RegistrationMode.OFF
+) -> Generator[Servers]:
     """A server with Ada, whose email address is verified and who is in the group staff."""
-    tokens = TokenSettings(signing_algorithms=(Algorithm.ES256, Algorithm.RS256))
-    with Servers(folder, settings=Settings(tokens=tokens), with_resource=False) as servers:
+    settings = Settings(
+        registration=RegistrationSettings(mode=registration),
+        tokens=TokenSettings(signing_algorithms=(Algorithm.ES256, Algorithm.RS256)),
+    )
+    with Servers(folder, settings=settings, with_resource=False) as servers:
         ada = servers.register_user("ada", PASSWORD, name="Ada Lovelace")
         now = servers.clock.now()
         known = replace(

@@ -32,6 +32,8 @@ from valetkey.web.rate_limit import Buckets
 _MINUTE = 60
 _LONGEST_ID = 200
 """More characters than any client's id has."""
+_IN_BODY = frozenset({"client_secret", "client_assertion", "client_assertion_type"})
+"""The parameters by which a client proves who it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ class ClientAuthentication:
         """
         now = presented.now
         recognised = [method for method in METHODS if method.recognises(presented)]
-        # Header and body are one method and still two places.
-        twice = presented.basic is not None and "client_secret" in presented.parameters
+        # Header and body may be one method and still are two places, also with an empty header.
+        twice = presented.basic is not None and not _IN_BODY.isdisjoint(presented.parameters.names)
         if len(recognised) != 1 or twice:
             raise Refused(_two_proofs())
         method = recognised[0]

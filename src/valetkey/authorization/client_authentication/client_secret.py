@@ -62,7 +62,8 @@ def _form_decoded(text: str) -> str:
 
 
 def _recognises(presented: Presented) -> bool:
-    return presented.basic is not None or "client_secret" in presented.parameters
+    by_header = presented.basic is not None and presented.basic.raw_client_secret != ""
+    return by_header or "client_secret" in presented.parameters
 
 
 def _claims(presented: Presented) -> str:

@@ -1,4 +1,8 @@
-"""No proof: public clients only name themselves (RFC 6749 section 3.2.1)."""
+"""No proof: public clients only name themselves (RFC 6749 section 3.2.1).
+
+They do so in the body or, as oidc-agent and golang.org/x/oauth2 do, by a Basic header whose secret
+is empty: an empty secret may be omitted (section 2.3.1), so this is the same.
+"""
 
 from valetkey.authorization.client_authentication.method import (
     Method,
@@ -14,7 +18,7 @@ from valetkey.kernel.refusal import Refusal
 def _recognises(presented: Presented) -> bool:
     names = presented.parameters.names
     return (
-        presented.basic is None
+        (presented.basic is None or not presented.basic.raw_client_secret)
         and "client_secret" not in names
         and "client_assertion" not in names
         and "client_assertion_type" not in names
@@ -22,6 +26,8 @@ def _recognises(presented: Presented) -> bool:
 
 
 def _claims(presented: Presented) -> str:
+    if presented.basic is not None:
+        return presented.basic.client_id
     return presented.parameters.get("client_id") or ""
 
 

@@ -175,13 +175,18 @@ async def _stored(it: Registry, client_id: str) -> Client:
     return replace(client, key_set=NO_KEYS)
 
 
-def test_an_app_without_a_name_is_called_after_its_address(tmp_path: Path) -> None:
+def test_name_and_application_type_follow_from_redirect_uris(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         assert (await it.registered(client_name=None))["client_name"] == "app.example"
         told = await it.registered(
             client_name="", application_type="native", redirect_uris=["com.example.app:/cb"]
         )
         assert told["client_name"] == "An app without a name"
+        for uris in (["com.example.app:/cb"], ["http://localhost:8080", "com.example.app:/cb"]):
+            told = await it.registered(application_type="web", redirect_uris=uris)
+            assert told["application_type"] == "native"
+        told = await it.registered(redirect_uris=["http://localhost:8080"])
+        assert told["application_type"] == "web"
 
     run(tmp_path, story)
 
@@ -189,6 +194,11 @@ def test_an_app_without_a_name_is_called_after_its_address(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("said", "code", "named"),
     [
+        (
+            {"redirect_uris": ["com.example.app:/cb", CALLBACK]},
+            "invalid_redirect_uri",
+            "redirect_uris/0",
+        ),
         ({"redirect_uris": []}, "invalid_redirect_uri", "redirect_uris: "),
         ({"redirect_uris": "https://app.example/cb"}, "invalid_redirect_uri", "redirect_uris: "),
         ({"redirect_uris": [CALLBACK, 5]}, "invalid_redirect_uri", "redirect_uris: "),

@@ -28,6 +28,7 @@ from valetkey.authorization.protocol.register.openid_rules import (
     GRANT_TYPES_OF,
 )
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.url import only_for_native
 
 _MOST_TOLD = 5
 _LONGEST = 8_000
@@ -81,6 +82,9 @@ class SelfRules:
         if not public and said.get("type") == ClientType.PUBLIC:
             faults.append(MetadataError("token_endpoint_auth_method", "none for public clients"))
         application_type = values["application_type"] or ApplicationType.WEB.value
+        if only_for_native(redirect_uris):
+            # oidc-agent says web; a server may replace what is asked for (RFC 7591 section 2).
+            application_type = ApplicationType.NATIVE.value
         if application_type == ApplicationType.WEB and GrantTypeName.IMPLICIT in grant_types:
             faults.extend(_plain_redirects(redirect_uris))
         scopes = self._scopes(values["scopes"], grant_types, faults)
