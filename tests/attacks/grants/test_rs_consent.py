@@ -7,10 +7,19 @@ from urllib.parse import urlencode, urljoin
 import pytest
 import requests
 
-from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, TOOL, Apis, claims
-from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD
+from tests.attacks.grants.several_apis import (
+    CALENDAR,
+    DEVICE_CODE,
+    FILES,
+    SIGNS_RSA,
+    TOOL,
+    Apis,
+    claims,
+)
+from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, Answer, secret_of
 from tests.attacks.world import world as begin
 from tests.support.wait import CEILING
+from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.storage import schema
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.statement import split
@@ -57,8 +66,8 @@ def _decide_only(person: Person, page: Page, *boxes: str) -> str:
 
 
 @pytest.mark.parametrize("api", [TOOL, CALENDAR], ids=["without scopes", "none requested"])
-def test_consent_to_identity_covers_no_api(apis: Apis, api: object) -> None:
-    identifier, name = api.identifier, api.name  # type: ignore[attr-defined]
+def test_consent_to_identity_covers_no_api(apis: Apis, api: ApiMetadata) -> None:
+    identifier, name = api.identifier, api.name
     client_id = f"who-{name}"
     person = _client(apis, client_id, "openid", grant_types=("authorization_code", "implicit"))
     asked = {"scope": "openid", "resource": identifier}
@@ -225,3 +234,73 @@ def test_stored_grants_keep_the_apis_that_they_had(apis: Apis) -> None:
     assert claims(answer.json["access_token"])["scope"] == "openid email"
     files = apis.world.refresh(refresh, "old2", resource=FILES.identifier)
     assert files.json["error"] == "invalid_target"
+
+
+def _begin(apis: Apis, *named: ApiMetadata, client_id: str, scope: str = "") -> dict[str, str]:
+    """A device authorization for these APIs."""
+    form = [
+        ("client_id", client_id),
+        ("client_secret", secret_of(client_id)),
+        *([("scope", scope)] if scope else []),
+        *(("resource", each.identifier) for each in named),
+    ]
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    at = "/oauth/device-authorization"
+    return apis.world.post(at, urlencode(form), headers=headers).json
+
+
+def _poll(apis: Apis, begun: dict[str, str], client_id: str, *resources: str) -> Answer:
+    said = {"grant_type": DEVICE_CODE, "device_code": begun["device_code"]}
+    form = [("client_id", client_id), ("client_secret", secret_of(client_id)), *said.items()]
+    form += [("resource", each) for each in resources]
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    return apis.world.post("/oauth/token", urlencode(form), headers=headers)
+
+
+def test_device_gets_tokens_for_the_apis_that_its_user_allowed(apis: Apis) -> None:
+    grants = (DEVICE_CODE, "refresh_token", "authorization_code")
+    person = _client(apis, "dev1", "openid", grant_types=grants)
+    apis.world.client("dev2", scopes=("openid",), grant_types=grants)
+    scope = "openid calendar:read"
+    begun = _begin(apis, CALENDAR, TOOL, SIGNS_RSA, client_id="dev1", scope=scope)
+    page = person.open(begun["verification_uri_complete"])
+    for shown in (f"At Tool : {ASKS}", f"At Rsa : {ASKS}", "At Calendar : see your calendar"):
+        assert shown in page.text
+    unknown = (FILES.identifier, apis.world.api, "https://x.example", "x")
+    for each in unknown:
+        assert _poll(apis, begun, "dev1", each).json["error"] == "invalid_target"
+    twice = (CALENDAR.identifier, TOOL.identifier)
+    assert _poll(apis, begun, "dev1", *twice).json["error"] == "invalid_target"
+    calendar, tool = apis.ids[CALENDAR.identifier], apis.ids[TOOL.identifier]
+    chosen = ("yes", f"{calendar}#calendar:read", f"{tool}#")
+    assert "Device connected" in person.submit(page, "allow", boxes=chosen).text
+    assert _poll(apis, begun, "dev2", TOOL.identifier).json["error"] == "invalid_grant"
+    told = _poll(apis, begun, "dev1", TOOL.identifier)
+    assert claims(told.json["access_token"])["aud"] == TOOL.identifier
+    refresh = told.json["refresh_token"]
+    again = apis.world.refresh(refresh, "dev1", resource=CALENDAR.identifier)
+    assert again.json["scope"] == "openid calendar:read"
+    for each in (SIGNS_RSA.identifier, *unknown):
+        answer = apis.world.refresh(refresh, "dev1", resource=each)
+        assert answer.json["error"] == "invalid_target"
+    # What the device was allowed, the same app has in a browser.
+    silent = {"scope": scope, "resource": CALENDAR.identifier, "prompt": "none"}
+    assert "code" in apis.world.ask(person, "dev1", **silent).told
+
+
+def test_device_of_an_api_that_ended_gets_nothing(apis: Apis) -> None:
+    grants = (DEVICE_CODE, "authorization_code")
+    person = _client(apis, "dev3", "openid", grant_types=grants)
+    assert _begin(apis, FILES, client_id="dev3")["error"] == "invalid_target"
+    wider = _begin(apis, CALENDAR, client_id="dev3", scope="files:read")
+    assert wider["error"] == "invalid_scope"
+    before, allowed = (_begin(apis, CALENDAR, client_id="dev3") for _ in range(2))
+    page = person.open(allowed["verification_uri_complete"])
+    page = person.submit(page, "allow", boxes=("yes", f"{apis.ids[CALENDAR.identifier]}#shared"))
+    assert "Device connected" in page.text
+    for on in (False, True):
+        apis.switch(CALENDAR.identifier, on=on)
+        for begun in (before, allowed):
+            assert _poll(apis, begun, "dev3").json["error"] == "invalid_target"
+        page = person.open(before["verification_uri_complete"])
+        assert "is not valid" in page.text

@@ -7,7 +7,6 @@ from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     target_among,
-    unknown_target,
 )
 from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.device_code import DeviceCode, DeviceCodeState
@@ -16,7 +15,7 @@ from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
-from valetkey.authorization.protocol.resource import still
+from valetkey.authorization.protocol.resource import choose, still
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -41,10 +40,12 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown("unknown")
     if code.client_id != request.client.id:
         return _unknown("another client's")
-    if problem := unknown_target(request.parameters, request.policy) or _client_ended(
-        code, request
-    ):
+    if problem := _client_ended(code, request):
         return problem
+    # Told at the first poll, not when the user has decided.
+    requested = choose(request.resources, request.apis.granted(tx, code.apis, request.client))
+    if isinstance(requested, Refusal):
+        return requested
     if code.state is not DeviceCodeState.ALLOWED or code.expires_at <= request.now:
         return _not_allowed(tx, code, request)
     return _exchange(tx, code, request)

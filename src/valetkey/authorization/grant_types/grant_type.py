@@ -10,10 +10,8 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     RESOURCE,
-    canonical,
     choose,
     issuable,
-    joined,
     several_targets,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -121,20 +119,6 @@ def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
         "scope.wider",
         str(expected),
         received,
-    )
-
-
-def unknown_target(parameters: Form, policy: TokenPolicy) -> Refusal | None:
-    """Refuse a `resource` other than the default API, where a request may name no other."""
-    resource = joined(parameters.all(RESOURCE))
-    if not resource or canonical(resource) == canonical(policy.audience):
-        return None
-    return Refusal(
-        ErrorCode.INVALID_TARGET,
-        "tokens of this server are not for that resource",
-        "resource.unknown",
-        policy.audience,
-        "another resource",
     )
 
 

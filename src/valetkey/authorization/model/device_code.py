@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
@@ -32,7 +33,8 @@ class DeviceCode:
     """One device authorization.
 
     `user_code` is the fingerprint of the user code, `address` where the device asked from.
-    `payload` is what the user allowed, encoded as for an authorization code; "" until then.
+    `payload` is what the user allowed, encoded as for an authorization code; "" until then. `scope`
+    and `apis` are those of the request, as a code has them.
     """
 
     fingerprint: Fingerprint
@@ -48,6 +50,7 @@ class DeviceCode:
     polled_at: Instant = Instant(0)
     state: DeviceCodeState = DeviceCodeState.PENDING
     payload: str = ""
+    apis: tuple[ApiGeneration, ...] = ()
 
     def is_pending(self, now: Instant) -> bool:
         """Whether the user can still decide."""

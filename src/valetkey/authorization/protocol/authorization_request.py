@@ -6,7 +6,7 @@ never redirected. `parse` checks the rest; its refusals are returned to the clie
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -85,6 +85,7 @@ LONGEST_HINT = 6_000
 
 _OFFLINE = Scope.of(OFFLINE_ACCESS)
 _OPENID = Scope.of(OPENID)
+_NOTHING = Scope()
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CLIENT_ID = re.compile(r"[\x20-\x7e]+")
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -291,24 +292,21 @@ def _nonce(text: str, response_type: ResponseType) -> str:
     return text
 
 
-def _default_scope(client: Client, allowed: Scope, *, is_named: bool) -> Scope:
-    default = (client.default_scope & allowed) or allowed
-    # A client registers no default for the APIs that it names.
-    default |= Scope(tuple([name for name in allowed if "#" in name]))
-    # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
-    return default if is_named else default - _OPENID
-
-
-def _scope(
-    text: str,
-    client: Client,
-    apis: tuple[Api, ...],
-    response_type: ResponseType,
-    returns: ReturnAddress,
+def requested_scope(
+    text: str, client: Client, apis: Sequence[Api], not_by_default: Scope = _NOTHING
 ) -> Scope:
+    """Return what a request with this `scope` asks a user for, in the form that grants store.
+
+    Without `scope`, the client's default and everything at the APIs that it names. Refused with
+    `invalid_scope` if a user cannot allow it to the client.
+    """
     allowed = grantable(client, apis)
-    asked = Scope.parse(text)
-    wanted = wanted_at(asked, apis) or _default_scope(client, allowed, is_named=returns.given)
+    wanted = wanted_at(Scope.parse(text), apis)
+    if not wanted:
+        # A client registers no default for the APIs that it names.
+        default = (client.default_scope & allowed) or allowed
+        default |= Scope(tuple([name for name in allowed if "#" in name]))
+        wanted = default - not_by_default
     wanted = with_access(wanted, apis)
     if OPENID in wanted and not wanted <= allowed:
         # Core section 3.1.2.1: names that no scope has are ignored; the response's `scope` tells.
@@ -321,6 +319,18 @@ def _scope(
             expected=str(plain(allowed)),
             received=str(wanted - allowed)[:_SHOWN],
         )
+    return wanted
+
+
+def _scope(
+    text: str,
+    client: Client,
+    apis: tuple[Api, ...],
+    response_type: ResponseType,
+    returns: ReturnAddress,
+) -> Scope:
+    # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
+    wanted = requested_scope(text, client, apis, _NOTHING if returns.given else _OPENID)
     if response_type.has_id_token and OPENID not in wanted:
         # Without `openid` this is not a request for an ID token (Core section 3.1.2.1).
         _refuse("an ID token needs the scope openid", "scope.openid", expected=OPENID)

@@ -1,6 +1,6 @@
 """Issue access tokens and record them where required."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,12 @@ from msgspec import Struct
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import NO_CLAIMS, Claims
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
+from valetkey.authorization.model.register.client import (
+    CLIENT_SCOPE,
+    AccessTokenFormat,
+    Client,
+    GrantTypeName,
+)
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims, encoded
@@ -46,6 +51,12 @@ class TokenPolicy:
         if api is None or api.access_token_lifetime is None:
             return own or self.access_token_lifetime
         return min(own or api.access_token_lifetime, api.access_token_lifetime)
+
+    def grant_lifetime(self, client: Client, apis: Sequence[Api]) -> Lifetime:
+        """Return how long a client that a user allows these APIs has access at most."""
+        if client.may_use(GrantTypeName.REFRESH_TOKEN):
+            return self.refresh_token_lifetime
+        return max(self.lifetime_of(client, api) for api in apis)
 
 
 class Granted(Struct, frozen=True):

@@ -6,13 +6,11 @@ from functools import partial
 from valetkey.authorization.client_authentication.method import not_proven
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, NOT_STORED, ClientRefusal
 from valetkey.authorization.endpoints.client.request import (
-    ClientRequest,
     ClientRequestAuthentication,
     require_query_allowed,
     require_registered,
 )
 from valetkey.authorization.grant_types.device_code import DEVICE_CODE
-from valetkey.authorization.grant_types.grant_type import outside_scope, unknown_target
 from valetkey.authorization.layout.addresses import DEVICE
 from valetkey.authorization.model.device_code import (
     DeviceCode,
@@ -21,14 +19,14 @@ from valetkey.authorization.model.device_code import (
 )
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.event.grants import DeviceCodeIssued
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.protocol.authorization_request import requested_scope
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
-from valetkey.authorization.protocol.resource import grantable
+from valetkey.authorization.protocol.resource import RESOURCE, joined
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.issue import TokenPolicy
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.config.sections.device import DeviceSettings
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -47,13 +45,12 @@ _DRAWS = 3
 
 @dataclass(frozen=True, slots=True)
 class DeviceAuthorizationEndpoint:
-    """Issues device codes to clients that have the grant type, for the default API `api`."""
+    """Issues device codes to clients that have the grant type, for the APIs they name."""
 
     issuer: str
     store: Store
     door: ClientRequestAuthentication
-    policy: TokenPolicy
-    api: Api
+    apis: ApiDirectory
     settings: DeviceSettings
     fingerprints: FingerprintKey
     runtime: Runtime
@@ -68,10 +65,12 @@ class DeviceAuthorizationEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, GrantTypeName.DEVICE_CODE)
-            scope = self._scope(asked, proven.client)
-            if problem := unknown_target(asked.parameters, self.policy):
-                raise Refused(problem)
-            device_code, user_code = await self._issue(request, proven.client, scope)
+            named = joined(asked.parameters.all(RESOURCE))
+            apis = await self.apis.requested(named, proven.client)
+            if isinstance(apis, Refusal):
+                raise Refused(apis)
+            scope = requested_scope(asked.parameters.get("scope") or "", proven.client, apis)
+            device_code, user_code = await self._issue(request, proven.client, apis, scope)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         shown = shown_user_code(user_code)
@@ -85,18 +84,9 @@ class DeviceAuthorizationEndpoint:
         }
         return json_response(body, 200, (*NOT_STORED, *ANY_ORIGIN))
 
-    def _scope(self, asked: ClientRequest, client: Client) -> Scope:
-        allowed = grantable(client, (self.api,)) - self.policy.own_scope
-        wanted = Scope.parse(asked.parameters.get("scope") or "")
-        if OPENID in wanted:
-            # OpenID Connect Core section 3.1.2.1: unknown names are ignored.
-            wanted = wanted & allowed
-        scope = wanted or (client.default_scope & allowed) or allowed
-        if not scope or not scope <= allowed:
-            raise Refused(outside_scope(allowed))
-        return scope
-
-    async def _issue(self, request: Request, client: Client, scope: Scope) -> tuple[Secret, str]:
+    async def _issue(
+        self, request: Request, client: Client, apis: tuple[Api, ...], scope: Scope
+    ) -> tuple[Secret, str]:
         random, now, key = self.runtime.random, request.at, self.fingerprints
         for _ in range(_DRAWS):
             device_code = fresh_secret(Prefix.DEVICE_CODE, random)
@@ -107,6 +97,7 @@ class DeviceAuthorizationEndpoint:
                 client_id=client.id,
                 client_generation=client.generation,
                 scope=scope,
+                apis=generations(apis),
                 address=request.address,
                 grant_id=fresh_id("gr", random),
                 created_at=now,

@@ -24,7 +24,7 @@ from valetkey.authorization.layout.addresses import (
 )
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places, digest
 from valetkey.authorization.protocol.resource import ScopeText, described
@@ -117,6 +117,14 @@ class ConsentPage:
     nothing_chosen: bool = False
 
 
+NO_DECISION = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "the form was sent without a decision; go back and press Allow or Deny",
+    "consent.decision",
+    "allow or deny",
+    "something else",
+)
+
 PURPOSE = "consent"
 """The purpose of the form's token."""
 
@@ -163,15 +171,7 @@ class ConsentPages:
             denied = replace(pending.interaction, denied=True)
             return SeeOther(decides_again(self.server, denied))
         if decision != "allow":
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    "the form was sent without a decision; go back and press Allow or Deny",
-                    "consent.decision",
-                    "allow or deny",
-                    "something else",
-                )
-            )
+            raise Refused(NO_DECISION)
         ticked = Scope((*form.all("scope"), *form.all("required")))
         if not required_of(pending.client) & pending.asked.scope <= ticked:
             # Declared as required since the page was shown: the user must see it first.
@@ -239,12 +239,10 @@ class ConsentPages:
 
     def _lasts(self, pending: Pending) -> int:
         policy, client = self.server.policy, pending.client
+        if pending.asked.response_type.has_code:
+            return policy.grant_lifetime(client, pending.asked.apis)
         once = max(policy.lifetime_of(client, api) for api in pending.asked.apis)
-        if not pending.asked.response_type.has_code:
-            return min(once, policy.implicit_token_lifetime)
-        if client.may_use(GrantTypeName.REFRESH_TOKEN):
-            return policy.refresh_token_lifetime
-        return once
+        return min(once, policy.implicit_token_lifetime)
 
 
 def required_of(client: Client) -> Scope:

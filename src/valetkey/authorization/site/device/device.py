@@ -20,10 +20,12 @@ from valetkey.authorization.model.device_code import (
     shown_user_code,
 )
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.resource import described, grantable
 from valetkey.authorization.site.consent.consent import (
+    NO_DECISION,
     Change,
     ScopeLine,
     changes_since,
@@ -44,6 +46,7 @@ from valetkey.authorization.site.presentation import shown_app, shown_person
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.device import DeviceSettings
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import fresh_id
@@ -122,6 +125,7 @@ class _Entered:
 
     code: DeviceCode
     client: Client
+    apis: Sequence[Api]
     scope: Scope
 
 
@@ -172,16 +176,12 @@ class DevicePages:
             return found
         form = request.form
         name = found.client.name or found.client.id
-        match form.get("decision"):
-            case "deny":
-                await self.server.store.write(
-                    partial(self._deny, found, request), done_by=request.actor
-                )
-                return Show(DeviceDecidedPage(name, allowed=False))
-            case "allow":
-                pass
-            case _:
-                raise Refused(_NO_DECISION)
+        decision, deny = form.get("decision"), partial(self._deny, found, request)
+        if decision == "deny":
+            await self.server.store.write(deny, done_by=request.actor)
+            return Show(DeviceDecidedPage(name, allowed=False))
+        if decision != "allow":
+            raise Refused(NO_DECISION)
         if form.get("shown") != "yes":
             return await self._ask(request, found, not_compared=True)
         chosen = Scope((*form.all("scope"), *form.all("required")))
@@ -226,25 +226,24 @@ class DevicePages:
         nothing_chosen: bool = False,
         not_compared: bool = False,
     ) -> Show:
-        client, uid, policy = found.client, request.user.uid, self.server.policy
+        client, uid = found.client, request.user.uid
         before = await self.server.store.read(lambda tx: tx.consents.find(uid, client.id))
-        refreshes = client.may_use(GrantTypeName.REFRESH_TOKEN)
         place = client.redirect_uris[0] if client.redirect_uris else ""
         page = ConfirmDevicePage(
             action=request.request.path,
             csrf=request.csrf,
-            code=_shown(request),
+            code=shown_user_code(read_user_code(request.arguments["user_code"]) or ""),
             app=shown_app(client, place, signed_in=True),
             person=shown_person(request.signed_in),
             scopes=scope_lines(
-                described(found.scope, (), self.server.scopes),
+                described(found.scope, found.apis, self.server.scopes),
                 required_of(client),
                 chosen=not nothing_chosen,
             ),
             changes=changes_since(before, client),
             asked=When(found.code.created_at, request.now),
             asked_from=found.code.address,
-            lasts=policy.refresh_token_lifetime if refreshes else policy.lifetime_of(client),
+            lasts=self.server.policy.grant_lifetime(client, found.apis),
             account_url=APPS,
             nothing_chosen=nothing_chosen,
             not_compared=not_compared,
@@ -291,12 +290,10 @@ class DevicePages:
                 return wait
             taken.append(bucket)
         found = tx.device_codes.find_by_user_code(key.of(USER_CODE, code))
-        client = None if found is None else tx.clients.find(found.client_id)
-        if found is None or client is None or not _waits(found, client, request):
-            return None
-        _give_back(tx, taken)
-        # The client's registered scope may have shrunk since.
-        return _Entered(found, client, found.scope & grantable(client, (self.server.apis.default,)))
+        waiting = _waiting(tx, self.server, found, now)
+        if waiting is not None:
+            _give_back(tx, taken)
+        return waiting
 
     def _deny(self, found: _Entered, request: SignedInRequest, tx: Transaction) -> None:
         if not tx.device_codes.deny(found.code.fingerprint, request.now):
@@ -313,9 +310,10 @@ class DevicePages:
     ) -> None:
         uid, now = request.user.uid, request.now
         tx.users.hold(uid)
-        client = tx.clients.find(found.client.id)
-        if client is None or not _waits(found.code, client, request) or not scope <= client.scope:
+        waiting = _waiting(tx, self.server, found.code, now)
+        if waiting is None or not scope <= waiting.scope:
             raise Refused(_TOO_LATE)
+        client = waiting.client
         if not tx.groups.admits(uid, client.openid.required_groups):
             raise Refused(_NOT_ADMITTED)
         present = find_still_present(tx, request.session.id, client.id, self.server.sessions, now)
@@ -334,7 +332,8 @@ class DevicePages:
             methods=present.signed_in.session.methods,
             client_generation=client.generation,
             user_generation=present.signed_in.user.generation,
-            consent_id=remember_consent(tx, present.consent, given, found.code.scope),
+            consent_id=remember_consent(tx, present.consent, given, found.scope),
+            apis=found.code.apis,
         )
         if not tx.device_codes.allow(found.code.fingerprint, payload.encode(), now):
             raise Refused(_TOO_LATE)
@@ -343,15 +342,24 @@ class DevicePages:
         tx.events.add(DeviceCodeAllowed(uid, client.id, found.code.grant_id, str(scope)), now)
 
 
-def _waits(code: DeviceCode, client: Client, request: SignedInRequest) -> bool:
-    """Return whether the client may still be granted what it requested with this code."""
-    return (
-        code.is_pending(request.now)
-        and client.disabled_at is None
-        and client.generation == code.client_generation
-        and client.may_use(GrantTypeName.DEVICE_CODE)
-        and bool(code.scope & client.scope)
-    )
+def _waiting(
+    tx: Transaction, server: Server, code: DeviceCode | None, now: Instant
+) -> _Entered | None:
+    """Return what the user can still allow of what the client requested with this code."""
+    client = None if code is None else tx.clients.find(code.client_id)
+    if (
+        code is None
+        or client is None
+        or not code.is_pending(now)
+        or client.disabled_at is not None
+        or client.generation != code.client_generation
+        or not client.may_use(GrantTypeName.DEVICE_CODE)
+    ):
+        return None
+    apis = server.apis.granted(tx, code.apis, client)
+    # The client's registered scope, or an API's, may have shrunk since.
+    scope = code.scope & grantable(client, apis)
+    return _Entered(code, client, apis, scope) if apis and scope else None
 
 
 def _told(
@@ -361,10 +369,6 @@ def _told(
     if OPENID not in scope or present.told:
         return True
     return tx.participants.add(present.signed_in.session.id, client.id, request.now)
-
-
-def _shown(request: SignedInRequest) -> str:
-    return shown_user_code(read_user_code(request.arguments["user_code"]) or "")
 
 
 def _give_back(tx: Transaction, buckets: Sequence[str]) -> None:
@@ -378,13 +382,6 @@ _NOT_VALID = Refusal(
     "device.user_code",
     "a code that a device shows",
     "another code",
-)
-_NO_DECISION = Refusal(
-    ErrorCode.INVALID_REQUEST,
-    "the form was sent without a decision; go back and press Allow or Deny",
-    "device.decision",
-    "allow or deny",
-    "something else",
 )
 _TOO_LATE = Refusal(
     ErrorCode.CONFLICT,

@@ -1,10 +1,12 @@
 """Store of device codes: who may decide, poll and redeem them, and who comes too late."""
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.model.device_code import DeviceCode
+from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.database.engine import Connection
-from valetkey.database.record import Record
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
@@ -13,6 +15,8 @@ _STEP = 5
 
 _LONGEST = 60
 """Seconds between polls that a client never has to exceed."""
+
+_DEFAULT_API = "[]"
 
 _TOLERANCE = 1
 """Seconds that a poll may be early: times are whole seconds, and requests overtake each other."""
@@ -115,4 +119,12 @@ class DeviceCodes(Struct, frozen=True):
         )
 
 
-_DEVICE_CODES = Record(DeviceCode, "device_codes")
+def _apis(text: str) -> tuple[ApiGeneration, ...]:
+    return () if text == _DEFAULT_API else msgspec.json.decode(text, type=tuple[ApiGeneration, ...])
+
+
+_DEVICE_CODES = Record(
+    DeviceCode,
+    "device_codes",
+    apis=Column(read=_apis, write=lambda apis: msgspec.json.encode(apis).decode()),
+)
