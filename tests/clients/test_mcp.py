@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 from urllib.request import Request, urlopen
 
 import httpx2
@@ -27,10 +27,13 @@ from mcp.shared.auth import (
 from tests.clients.node.library import Script
 from tests.clients.world import PASSWORD, UID
 from tests.documents.pages import blocks
+from tests.fetch.canary import LOOPBACK, certificate
+from tests.support.pages import Page, pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import lay_foundation
 from valetkey.authorization.model.register.api import Api
+from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
@@ -39,15 +42,20 @@ from valetkey.web.connection.bind import bind
 PAGE = "docs/how-to/apis/protect-an-mcp-server.md"
 CALLBACK = "http://127.0.0.1:33418/callback"
 SCOPE = "calendar:read"
+_GRANTS = {"grant_types": ["authorization_code", "refresh_token"]}
 FRAMEWORKS = ("calendar_server.py", "calendar_fastmcp.py")
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """The issuer, and the MCP server of each framework by the file that the page shows."""
+    """The issuer, and the MCP server of each framework by the file that the page shows.
+
+    `document` is the URL of the metadata of a client that did not register.
+    """
 
     servers: Servers
     urls: dict[str, str]
+    document: str
 
     def sign_in(self, url: str) -> dict[str, str]:
         """Ada opens `url`, signs in and allows: what the client is told."""
@@ -60,13 +68,21 @@ class Hosted:
 @pytest.fixture(scope="module")
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
     """An issuer at which anyone may register, with both servers of the page."""
-    settings = Settings(registration=RegistrationSettings(mode=RegistrationMode.OPEN))
+    directory = tmp_path_factory.mktemp("mcp")
+    shown = certificate(directory, "localhost")
+    settings = Settings(
+        registration=RegistrationSettings(mode=RegistrationMode.OPEN, metadata_documents=True),
+        fetch=FetchSettings(allow=LOOPBACK, ca_file=str(shown.ca_file)),
+    )
     with ExitStack() as stack:
-        directory = tmp_path_factory.mktemp("mcp")
+        host = stack.enter_context(pages(shown.context))
+        document = f"{host.url}/client.json"
+        said = {"client_id": document, "client_name": "Editor", "redirect_uris": [CALLBACK]}
+        host.at["/client.json"] = Page(json.dumps({**said, **_GRANTS}).encode())
         servers = stack.enter_context(Servers(directory, settings=settings, with_resource=False))
         servers.register_user("ada", PASSWORD, uid=UID)
         urls = {each: stack.enter_context(_framework(servers, each)) for each in FRAMEWORKS}
-        yield Hosted(servers, urls)
+        yield Hosted(servers, urls, document)
 
 
 @contextmanager
@@ -120,7 +136,9 @@ class Storage:
         self.client = client_info
 
 
-async def _whoami(url: str, hosted: Hosted | None, storage: Storage) -> str:
+async def _whoami(
+    url: str, hosted: Hosted | None, storage: Storage, document: str | None = None
+) -> str:
     told: dict[str, str] = {}
 
     async def redirect(address: str) -> None:
@@ -133,7 +151,9 @@ async def _whoami(url: str, hosted: Hosted | None, storage: Storage) -> str:
     metadata = OAuthClientMetadata.model_validate(
         {"client_name": "Assistant", "redirect_uris": [CALLBACK]}
     )
-    provider = OAuthClientProvider(url, metadata, storage, redirect, callback)
+    provider = OAuthClientProvider(
+        url, metadata, storage, redirect, callback, client_metadata_url=document
+    )
     async with (
         httpx2.AsyncClient(auth=provider, timeout=CEILING) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
@@ -160,6 +180,24 @@ def test_typescript_client_signs_in_by_url_alone(hosted: Hosted, framework: str,
     with Script(node, "mcp.mjs") as script:
         begun = script.ask({"step": "begin", "url": url, "callback": CALLBACK})
         told = hosted.sign_in(str(begun["url"]))
+        said = script.ask({"step": "finish", "url": url, "code": told["code"], "tool": "whoami"})
+    assert said == {"text": str(UID), "scope": SCOPE}
+
+
+def test_python_client_is_known_by_the_url_of_its_metadata(hosted: Hosted) -> None:
+    url, storage = hosted.urls[FRAMEWORKS[0]], Storage()
+    assert asyncio.run(_whoami(url, hosted, storage, hosted.document)) == str(UID)
+    assert storage.client is not None
+    assert storage.client.client_id == hosted.document
+
+
+def test_typescript_client_is_known_by_the_url_of_its_metadata(hosted: Hosted, node: str) -> None:
+    url, document = hosted.urls[FRAMEWORKS[0]], hosted.document
+    with Script(node, "mcp.mjs") as script:
+        begun = script.ask({"step": "begin", "url": url, "callback": CALLBACK, "id": document})
+        address = str(begun["url"])
+        assert parse_qs(urlsplit(address).query)["client_id"] == [document]
+        told = hosted.sign_in(address)
         said = script.ask({"step": "finish", "url": url, "code": told["code"], "tool": "whoami"})
     assert said == {"text": str(UID), "scope": SCOPE}
 

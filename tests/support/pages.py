@@ -18,7 +18,7 @@ class Page:
     kind: str = "application/json"
     status: int = 200
     slow: float = 0.0
-    location: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
     release: Event | None = None
 
 
@@ -59,8 +59,8 @@ def pages(tls: ssl.SSLContext | None = None) -> Generator[Pages]:
             if page.release is not None:
                 page.release.wait(60)
             self.send_response(page.status)
-            if page.location:
-                self.send_header("location", page.location)
+            for name, value in page.headers:
+                self.send_header(name, value)
             self.send_header("content-type", page.kind)
             self.send_header("content-length", str(len(page.body)))
             self.end_headers()

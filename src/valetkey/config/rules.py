@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.url import parse_url
 
 Network = IPv4Network | IPv6Network
 
@@ -282,6 +283,13 @@ def _origins(value: object) -> tuple[str, ...]:
     return origins
 
 
+def _host(value: str) -> str:
+    web = parse_url(f"https://{value}/")
+    if web is None or web.origin() != f"https://{value}":
+        raise InvalidValue(f"{quoted(value)} is not a host in lower case, with a port if unusual")
+    return value
+
+
 def _scope_name(value: object) -> object:
     name = _string(value)
     if not _SCOPE.fullmatch(name):
@@ -358,6 +366,7 @@ ORIGINS = Rule(
     _listed,
     lambda value: list(cast("Sequence[str]", value)),
 )
+HOSTS = texts('a list of hosts, such as ["app.example.com"]', _host)
 GRANT_TYPES = Rule(
     'a list of grant types, such as ["authorization_code", "refresh_token"]',
     lambda value: _distinct(value, _string),

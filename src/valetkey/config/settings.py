@@ -240,6 +240,16 @@ class RegistrationSettings:
     scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
     """Scopes of your API that such an app may request, beyond the identity scopes."""
 
+    metadata_documents: Annotated[bool, rules.FLAG] = False
+    """Whether an app may use the https URL of its metadata as `client_id` (Client ID Metadata
+    Documents) without being registered. `mode` does not matter; the rules are the same."""
+
+    metadata_document_hosts: Annotated[tuple[str, ...], rules.HOSTS] = ()
+    """Hosts of such URLs. Empty: any."""
+
+    most_metadata_documents: Annotated[int, whole(10, 1_000_000, "apps")] = 10_000
+    """Apps known by such a URL. The oldest unused one makes room for another."""
+
     unused_lifetime: Annotated[Lifetime, rules.lifetime("1h", "3650d")] = days(30)
     """An app that was unused for this long is deleted."""
 

@@ -73,6 +73,10 @@ class Fetched:
     body: bytes
     retry_after: str = ""
     """The Retry-After header as received."""
+    cache_control: str = ""
+    """The Cache-Control headers as received, joined."""
+    age: str = ""
+    """The Age header as received."""
 
 
 class OutboundHttp:
@@ -293,8 +297,10 @@ async def _answer(response: "httpx2.Response") -> Fetched:
     finally:
         await response.aclose()
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    retry_after = response.headers.get("retry-after", "").strip()
-    return Fetched(response.status_code, kind, bytes(body), retry_after)
+    retry_after, cache_control, age = (
+        response.headers.get(name, "").strip() for name in ("retry-after", "cache-control", "age")
+    )
+    return Fetched(response.status_code, kind, bytes(body), retry_after, cache_control, age)
 
 
 def _authorized(authorization: str) -> dict[str, str]:

@@ -84,8 +84,8 @@ def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(
         Page(b" " * 10 * 2**20),
         Page(b'{"keys":"none"}'),
         Page(b"<!doctype html><title>keys</title>", kind="text/html"),
-        Page(status=302, location="/right"),
-        Page(status=308, location="/right"),
+        Page(status=302, headers=(("location", "/right"),)),
+        Page(status=308, headers=(("location", "/right"),)),
     ],
     ids=["gone", "broken", "slow", "large", "odd", "html", "moved", "moved-for-good"],
 )

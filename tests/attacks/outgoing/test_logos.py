@@ -219,7 +219,7 @@ def test_logo_of_an_address_that_changed_meanwhile_is_dropped(world: World) -> N
         ("/script.svg", Page(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/png"), "type"),
         ("/page.png", Page(b"<!doctype html><script>alert(1)</script>", "image/png"), "type"),
         ("/large.png", Page(png(RED) + b"\0" * 300_000, "image/png"), "fetch.large"),
-        ("/moved.png", Page(status=302, location="/red.png"), "fetch.status"),
+        ("/moved.png", Page(status=302, headers=(("location", "/red.png"),)), "fetch.status"),
     ],
 )
 def test_what_is_no_image_leaves_the_initial_and_the_portal_says_so(

@@ -260,7 +260,7 @@ def test_an_address_with_a_hash_may_be_registered_so(it: Apps, there: Pages, nam
         Page(status=404, kind=_TYPE),
         Page(b"x" * 300_000, _TYPE),
         Page(b"<html>", "text/html"),
-        Page(status=302, location="/right", kind=_TYPE),
+        Page(status=302, headers=(("location", "/right"),), kind=_TYPE),
         Page(b"\xff\xfe", _TYPE),
     ],
     ids=["gone", "large", "html", "moved", "not ascii"],

@@ -6,8 +6,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
 class Provider {
-  constructor(callback) {
+  constructor(callback, id) {
     this.redirectUrl = callback;
+    this.clientMetadataUrl = id;
     this.clientMetadata = {
       client_name: 'Editor',
       redirect_uris: [callback],
@@ -36,8 +37,8 @@ async function connected(url) {
 }
 
 const steps = {
-  async begin({ url, callback }) {
-    provider = new Provider(callback);
+  async begin({ url, callback, id }) {
+    provider = new Provider(callback, id);
     try {
       await connected(url);
     } catch (error) {

@@ -39,7 +39,10 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
-OWN_DOORS = frozenset({"registration", "api"})
+DOCUMENT = "document"
+"""The door of clients whose id is the URL of their metadata."""
+
+OWN_DOORS = frozenset({"registration", "api", DOCUMENT})
 """The doors at which clients change themselves."""
 
 UNSEEN_DOORS = OWN_DOORS | {"portal"}
@@ -88,7 +91,9 @@ class Registrar:
         A client that authenticates by secret needs one. Its fingerprint is all that is kept, and
         the secret itself, sealed, for a client that signs with it or wants answers signed so.
         """
-        faults = [*self._rules(tx, metadata).faults(metadata), *_id_faults(client_id)]
+        faults = [*self._rules(tx, metadata).faults(metadata)]
+        if self.door != DOCUMENT:
+            faults += _id_faults(client_id)
         needs = metadata.proof in BY_SECRET
         if needs and secret is None:
             faults.append(MetadataError("client_secret", "this client authenticates by a secret"))

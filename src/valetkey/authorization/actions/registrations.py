@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import msgspec
 
-from valetkey.authorization.actions.clients import Registrar, metadata_of
+from valetkey.authorization.actions.clients import DOCUMENT, Registrar, metadata_of
 from valetkey.authorization.actions.endings import delete_clients
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.event.clients import (
@@ -22,6 +22,7 @@ from valetkey.authorization.protocol.register.self_registration import (
     refuse_registration,
 )
 from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.registrations import DocumentRead
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -116,15 +117,60 @@ class SelfRegistrar:
         if isinstance(client, tuple):
             refuse_registration(client)
         looks = self._looks(metadata)
+        self._make_room(tx, looks, now)
+        token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
+        tx.registrations.add(client.id, token, looks, now)
+        return Registered(replace(client, self_registered=True), secret)
+
+    def keep_document(
+        self,
+        tx: Transaction,
+        url: str,
+        metadata: ClientMetadata,
+        read: DocumentRead,
+        *,
+        host: str,
+        most: int,
+        now: Instant,
+    ) -> None:
+        """Make the client at `url` what its document says; the first time registers it.
+
+        Of `most` such clients the oldest unused one makes room, and so it is with ten unused ones
+        of a host. Refused by the rules of registration, and where there is no room.
+        """
+        registrar = replace(self.registrar, door=DOCUMENT)
+        tx.clients.hold_all()
+        stored = tx.clients.find_to_change(url)
+        if stored is not None:
+            changed = registrar.change(tx, stored, metadata, now)
+            if isinstance(changed, tuple):
+                refuse_registration(changed)
+            tx.registrations.replace_document(url, read)
+            return
+        looks = self.fingerprints.of("client documents", host)
+        self._make_room(tx, looks, now)
+        if tx.registrations.has_documents(most):
+            before = Instant(now - LEFT_ALONE)
+            oldest = tx.registrations.unused_documents(before, 1)
+            if not any(tx.registrations.end_unused(each, now) for each in oldest):
+                raise Refused(_FULL)
+            self._remove(tx, oldest[0], now, "replaced")
+        tx.clients.readmit(url)
+        client = registrar.register(tx, metadata, now, client_id=url, secret=None)
+        if isinstance(client, tuple):
+            refuse_registration(client)
+        tx.clients.start_generation(url, now)
+        # No token manages it: the fingerprint of none is empty.
+        tx.registrations.add(url, Fingerprint(""), looks, now, read)
+
+    def _make_room(self, tx: Transaction, looks: Fingerprint, now: Instant) -> None:
+        """Remove the oldest unused clients of this appearance if there are too many."""
         alike = tx.registrations.unused_alike(looks)
         too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
         for client_id, since in alike[:too_many]:
             # Metadata are no secret: whoever knows them could have others' made and unmade.
             if later(since, LEFT_ALONE) <= now and tx.registrations.end_unused(client_id, now):
                 self._remove(tx, client_id, now, "replaced")
-        token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
-        tx.registrations.add(client.id, token, looks, now)
-        return Registered(replace(client, self_registered=True), secret)
 
     def prove(self, tx: Transaction, client_id: str, token: str, *, to_change: bool) -> Client:
         """The client that this token manages. Refused with `invalid_token` if it manages none."""
@@ -304,6 +350,13 @@ def refuse_token(check: str, expected: str) -> NoReturn:
             "none, or another",
         )
     )
+
+
+_FULL = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "this server knows too many apps by their URL; try again later",
+    "client_document.full",
+)
 
 
 def _purpose(client_id: str) -> str:

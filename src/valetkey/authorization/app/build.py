@@ -22,6 +22,7 @@ from valetkey.authorization.app.pages import Site, page_routes
 from valetkey.authorization.app.parts import (
     make_apis,
     make_audit_exports,
+    make_documents,
     make_door,
     make_logo_fetcher,
     make_logout_delivery,
@@ -79,6 +80,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     # A thread of its own, so that no sign-in waits for an image.
     images = Offload(1, LOGOS_AT_ONCE, "logos")
     uses = SecretUses()
+    documents = make_documents(foundation, directory)
     apis = make_apis(foundation, directory)
     claims = foundation.token_claims()
     door = make_door(foundation, directory, uses)
@@ -123,13 +125,14 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         limits=settings.limits,
         random=runtime.random,
     )
-    server = make_server(foundation, directory, apis, claims, decisions)
+    server = make_server(foundation, directory, documents, apis, claims, decisions)
     sign_out = SignOut(foundation.issuer, store, server.subjects, logout_delivery.at_once)
     reader = make_reader(foundation)
     refuse_with_page = RefuseWithPage(decisions, server.brands, foundation.issuer)
     clients = client_routes(
         foundation,
         door,
+        documents,
         apis,
         claims,
         reader,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.records import Records
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.app.foundation import Foundation
@@ -63,6 +64,7 @@ from valetkey.web.router import Body, Route
 def client_routes(
     foundation: Foundation,
     door: ClientRequestAuthentication,
+    documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
     reader: AccessTokenReader,
@@ -77,6 +79,7 @@ def client_routes(
         return TokenEndpoint(
             store=foundation.store,
             door=door,
+            documents=documents,
             grant_types=kinds,
             authenticate=authenticate,
             policy=policy_of(foundation.settings, foundation.own_scope),
@@ -106,6 +109,7 @@ def client_routes(
         issuer=foundation.issuer,
         store=foundation.store,
         door=door,
+        documents=documents,
         apis=apis,
         settings=foundation.settings.device,
         fingerprints=key,
@@ -165,6 +169,7 @@ def metadata_routes(
         tos_uri=brand.terms_url,
         languages=tuple(language.tag for language in languages),
         registration=registration.mode != RegistrationMode.OFF,
+        metadata_documents=registration.metadata_documents,
         implicit=registration.mode != RegistrationMode.OFF
         and implicit.NAME in registration.grant_types,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from ipaddress import ip_network
 from time import monotonic
 
+from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.background.audit_destinations import destination
 from valetkey.authorization.background.audit_export import AuditExport
@@ -104,6 +105,17 @@ def make_webhook_delivery(foundation: Foundation) -> WebhookDelivery:
         monotonic,
         Subjects(foundation.keyring.fingerprint_key),
         foundation.notices,
+    )
+
+
+def make_documents(foundation: Foundation, directory: ClientDirectory) -> ClientDocuments:
+    """Build what knows clients by the URL of their metadata."""
+    return ClientDocuments(
+        foundation.store,
+        directory,
+        foundation.self_registrar(),
+        foundation.outgoing,
+        foundation.settings.registration,
     )
 
 

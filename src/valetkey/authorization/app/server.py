@@ -1,5 +1,6 @@
 """The authorization server as its browsers see it, in its brand."""
 
+from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -21,6 +22,7 @@ from valetkey.web import log
 def make_server(
     foundation: Foundation,
     directory: ClientDirectory,
+    documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
     decisions: DecisionQueue,
@@ -53,6 +55,7 @@ def make_server(
             foundation.shared_secrets,
             foundation.outgoing,
         ),
+        documents=documents,
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
         administration=settings.administration,
     )

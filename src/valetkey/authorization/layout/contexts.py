@@ -71,6 +71,8 @@ class AskingApp:
     terms_url: str = ""
     #: It registered itself, and nobody who runs this server has looked at it.
     self_registered: bool = False
+    #: The host of the document that describes it; "" if it is known otherwise.
+    document_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class ServerFacts:
     policy_uri: str = ""
     tos_uri: str = ""
     registration: bool = False
+    metadata_documents: bool = False
     implicit: bool = False
     password: bool = False
     unsigned_requests: bool = False
@@ -145,6 +146,7 @@ def _about_clients(facts: ServerFacts) -> dict[str, object]:
         "introspection_endpoint_auth_methods_supported": proofs,
         "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
         "introspection_signing_alg_values_supported": list(facts.introspection_algorithms),
+        **({"client_id_metadata_document_supported": True} if facts.metadata_documents else {}),
     }
 
 

@@ -18,6 +18,7 @@ from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken,
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
+from valetkey.authorization.protocol.register.documents import SCHEME, host_of_document
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response
@@ -84,7 +85,14 @@ def shown_app(client: Client, redirect_uri: str, *, signed_in: bool) -> AskingAp
         terms_url=client.tos_uri if is_shown else "",
         verified=client.verified_at is not None,
         self_registered=client.self_registered,
+        document_host=document_host(client),
     )
+
+
+def document_host(client: Client) -> str:
+    """The host that says what an unreviewed client is; "" for one that registered otherwise."""
+    is_document = client.self_registered and client.id.startswith(SCHEME)
+    return host_of_document(client.id) if is_document else ""
 
 
 def shown_person(signed_in: SignedIn) -> SignedInPerson:

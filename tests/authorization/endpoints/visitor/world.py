@@ -14,6 +14,7 @@ from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import browser_routes
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.pages import Site, page_routes
+from valetkey.authorization.app.parts import make_documents
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.password import hash_password
@@ -200,10 +201,22 @@ async def world(
     door = OutboundHttp((), runtime.now, resolve=_nowhere)
     shared, client_keys = SharedSecrets(keyring.sealer), ClientKeys(door)
     default = default_api(API, "API", SCOPES, CLIENT_SCOPE)
+    usual = Settings()
+    known = replace(
+        usual,
+        authorization=replace(usual.authorization, url=ISSUER),
+        resource=replace(usual.resource, url=API),
+        mail=mail or MailSettings(),
+        portal=portal or PortalSettings(who=Registrants.EVERYONE),
+        factors=factors or FactorSettings(),
+    )
+    foundation = Foundation(known, runtime, keyring, store, keys, SCOPES, door, client_keys)
+    directory = ClientDirectory(store)
     server = Server(
         issuer=issuer,
         store=store,
-        directory=ClientDirectory(store),
+        directory=directory,
+        documents=make_documents(foundation, directory),
         apis=ApiDirectory(store, lambda: -1, default),
         claims=TokenClaims(store, default),
         keyring=keyring,
@@ -230,16 +243,6 @@ async def world(
     logout_delivery = LogoutDelivery(store, tokens, door.post_form, runtime)
     deed = SignOut(issuer, store, subjects, logout_delivery.at_once)
     outbox = MailOutbox(mail or MailSettings(), keyring, runtime.random)
-    usual = Settings()
-    known = replace(
-        usual,
-        authorization=replace(usual.authorization, url=ISSUER),
-        resource=replace(usual.resource, url=API),
-        mail=mail or MailSettings(),
-        portal=portal or PortalSettings(who=Registrants.EVERYONE),
-        factors=factors or FactorSettings(),
-    )
-    foundation = Foundation(known, runtime, keyring, store, keys, SCOPES, door, client_keys)
     rules = ClientRules((ISSUER, API), tuple(SCOPES), RULES, ProfileName.CLASSIC)
     doorkeeper = Portal(
         Registrar(rules, keyring.fingerprint_key, keyring.sealer, runtime.random, "portal"),

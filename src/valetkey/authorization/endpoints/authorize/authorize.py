@@ -96,6 +96,7 @@ class Authorize:
 
     async def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
         said = understood(parameters)
+        await self.server.documents.learn(said.get("client_id"), request.address, request.at)
         if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
             # Here and never again: what lies at an address may be another thing by then.
             client = await find_client(self.server, said.get("client_id"))

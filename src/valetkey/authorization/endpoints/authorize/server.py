@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -50,6 +51,7 @@ class Server(Browsers):
     decisions: DecisionQueue
     scopes: Mapping[str, str]
     requests: RequestObjects
+    documents: ClientDocuments
     hints: IdTokenHints
 
     @property

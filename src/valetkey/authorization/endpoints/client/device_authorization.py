@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
+from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.client_authentication.method import not_proven
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, NOT_STORED, ClientRefusal
 from valetkey.authorization.endpoints.client.request import (
@@ -50,6 +51,7 @@ class DeviceAuthorizationEndpoint:
     issuer: str
     store: Store
     door: ClientRequestAuthentication
+    documents: ClientDocuments
     apis: ApiDirectory
     settings: DeviceSettings
     fingerprints: FingerprintKey
@@ -61,6 +63,8 @@ class DeviceAuthorizationEndpoint:
         client_id = None
         try:
             asked = self.door.read(request)
+            named = asked.parameters.get("client_id")
+            await self.documents.learn(named, request.address, request.at)
             proven = await self.door.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)

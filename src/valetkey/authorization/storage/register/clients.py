@@ -159,6 +159,18 @@ class Clients:
         )
         return unverified == 1
 
+    def readmit(self, client_id: str) -> None:
+        """Let an id be registered again after its client was removed.
+
+        Only for an id that nobody but the removed client can have: its URL.
+        """
+        self.touch()
+        self.db.send("DELETE FROM removed_clients WHERE id = :id", id=client_id)
+
+    def start_generation(self, client_id: str, now: Instant) -> None:
+        """Begin with a generation that no earlier client of this id can have reached."""
+        self.db.send("UPDATE clients SET generation = :now WHERE id = :id", id=client_id, now=now)
+
     def was_removed(self, client_id: str) -> bool:
         """Return whether a client of this id was removed."""
         row = self.db.row("SELECT id FROM removed_clients WHERE id = :id", id=client_id)

@@ -11,21 +11,95 @@ _NOTED_EVERY = days(1)
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentRead:
+    """The fingerprint of a client's metadata document, and until when it need not be fetched."""
+
+    print: Fingerprint
+    fresh_until: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class Registrations:
     """One row for each client that registered itself, until the client is deleted."""
 
     db: Connection
 
-    def add(self, client_id: str, token: Fingerprint, metadata: Fingerprint, now: Instant) -> None:
-        """Record that the client registered itself, with the appearance `metadata`."""
+    def add(
+        self,
+        client_id: str,
+        token: Fingerprint,
+        metadata: Fingerprint,
+        now: Instant,
+        document: DocumentRead | None = None,
+    ) -> None:
+        """Record that the client registered itself, with the appearance `metadata`.
+
+        `document` is that of a client whose id is the URL of it.
+        """
         self.db.send(
             "INSERT INTO registrations (client_id, token_print, metadata_print, created_at,"
-            " active_at, used) VALUES (:client_id, :token, :metadata, :now, :now, 0)",
+            " active_at, used, document_print, fresh_until) VALUES (:client_id, :token,"
+            " :metadata, :now, :now, 0, :document, :fresh_until)",
             client_id=client_id,
             token=token,
             metadata=metadata,
             now=now,
+            document=None if document is None else document.print,
+            fresh_until=None if document is None else document.fresh_until,
         )
+
+    def document_of(self, client_id: str) -> DocumentRead | None:
+        """Return what was last read at the URL that is the client's id; None for other clients."""
+        row = self.db.row(
+            "SELECT document_print, fresh_until FROM registrations"
+            " WHERE client_id = :client_id AND fresh_until IS NOT NULL AND removed_at IS NULL",
+            client_id=client_id,
+        )
+        return None if row is None else DocumentRead(Fingerprint(row[0]), Instant(row[1]))
+
+    def renew_document(self, client_id: str, read: DocumentRead) -> bool:
+        """Record that the document was read again; False unless it is the one that was."""
+        renewed = self.db.run(
+            "UPDATE registrations SET fresh_until = :fresh_until"
+            " WHERE client_id = :client_id AND document_print = :document",
+            client_id=client_id,
+            document=read.print,
+            fresh_until=read.fresh_until,
+        )
+        return renewed == 1
+
+    def replace_document(self, client_id: str, read: DocumentRead) -> None:
+        """Record that another document was read."""
+        self.db.send(
+            "UPDATE registrations SET document_print = :document, fresh_until = :fresh_until"
+            " WHERE client_id = :client_id AND fresh_until IS NOT NULL",
+            client_id=client_id,
+            document=read.print,
+            fresh_until=read.fresh_until,
+        )
+
+    def has_documents(self, most: int) -> bool:
+        """Return whether there are at least `most` clients whose id is the URL of a document."""
+        row = self.db.row(
+            "SELECT client_id FROM registrations"
+            " WHERE fresh_until IS NOT NULL AND removed_at IS NULL"
+            " ORDER BY created_at LIMIT 1 OFFSET :others",
+            others=most - 1,
+        )
+        return row is not None
+
+    def unused_documents(self, before: Instant, limit: int) -> Sequence[str]:
+        """Return the ids of the oldest such clients that were not used, known since `before`."""
+        rows = self.db.rows(
+            "SELECT client_id FROM registrations"
+            " WHERE fresh_until IS NOT NULL AND removed_at IS NULL AND used = 0"
+            " AND created_at <= :before AND NOT EXISTS (SELECT 1 FROM clients"
+            " WHERE clients.id = client_id AND disabled_at IS NOT NULL)"
+            " ORDER BY created_at LIMIT :limit",
+            before=before,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
 
     def token_of(self, client_id: str) -> Fingerprint | None:
         """Return the fingerprint of the client's registration access token; None without one."""
@@ -65,10 +139,15 @@ class Registrations:
         return [(client_id, created_at) for client_id, created_at in rows]
 
     def idle(self, before: Instant, limit: int) -> Sequence[str]:
-        """Return the ids of at most `limit` clients not used since `before`."""
+        """Return the ids of at most `limit` clients not used since `before`.
+
+        A disabled client whose id is a URL is none of them: it would come back by itself.
+        """
         rows = self.db.rows(
             "SELECT client_id FROM registrations"
-            " WHERE active_at <= :before AND removed_at IS NULL LIMIT :limit",
+            " WHERE active_at <= :before AND removed_at IS NULL"
+            " AND (fresh_until IS NULL OR NOT EXISTS (SELECT 1 FROM clients"
+            " WHERE clients.id = client_id AND disabled_at IS NOT NULL)) LIMIT :limit",
             before=before,
             limit=limit,
         )

@@ -1,0 +1,305 @@
+"""Clients whose id is the URL of their metadata: bad documents, and changing ones (DC)."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.outgoing.apps import TYPE, fresh_key, jwks
+from tests.attacks.registration.documents import CALLBACK, Documents, documents
+from tests.support.pages import Page, pages
+from valetkey.authorization.actions.registrations import SelfRegistrar
+from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import RegistrationSettings, Settings
+from valetkey.kernel.jose.jwt import sign
+from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.testing.person import Person
+from valetkey.testing.server import Servers
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
+    """A server that knows clients by their URL."""
+    with documents(tmp_path_factory.mktemp("documents"), registrations_per_hour=100_000) as found:
+        yield found
+
+
+def test_app_known_by_its_url_signs_in_and_is_revoked_like_any_other(world: Documents) -> None:
+    url = world.put("/app")
+    person, page = world.consent(url)
+    assert f"comes from {world.host.url.removeprefix('https://')} ; nobody" in page.text
+    told = person.allow(page).told
+    assert told["state"] == "s"
+    tokens = world.connect(url)
+    assert _claims(tokens["id_token"])["aud"] == url
+    assert _claims(tokens["access_token"])["client_id"] == url
+    more = world.token(url, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert more.status_code == 200
+    apps = person.open(f"{world.servers.auth_url}/account/apps")
+    assert "Assistant" in apps.text
+    # One request for all of it.
+    assert world.host.asked.count("/app") == 1
+    assert _disable(world.servers, url)
+    again = world.token(url, grant_type="refresh_token", refresh_token=more.json()["refresh_token"])
+    assert again.json()["error"] in {"invalid_client", "invalid_grant"}
+    world.servers.clock.forward(days(2))
+    assert world.ask(url).status_code == 400
+    assert world.host.asked.count("/app") == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", "/app#x", "/app?x", "/app?", "/a/../app", "/./app", "/%2e%2e/app", "/a/%2E", "/a\\b",
+        "/a b", "/" + "x" * 200, "/*",
+    ],
+)  # fmt: skip
+def test_url_that_parsers_read_differently_is_not_fetched(world: Documents, path: str) -> None:
+    before = world.host.connections
+    refused = world.ask(world.host.url + path)
+    assert refused.status_code == 400
+    assert "location" not in refused.headers
+    assert world.host.connections == before
+
+
+@pytest.mark.parametrize("form", ["http://{}/app", "https://x@{}/app", "HTTPS://{}/app"])
+def test_other_scheme_or_user_name_is_not_fetched(world: Documents, form: str) -> None:
+    before = world.host.connections
+    assert world.ask(form.format(world.host.url.removeprefix("https://"))).status_code == 400
+    assert world.host.connections == before
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"client_id": "https://localhost/bad"},
+        {"client_id": None},
+        {"client_secret": "x" * 40},
+        {"client_secret_expires_at": 0},
+        {"token_endpoint_auth_method": "client_secret_basic"},
+        {"token_endpoint_auth_method": "client_secret_jwt"},
+        {"token_endpoint_auth_method": "private_key_jwt"},
+        {"token_endpoint_auth_method": ["none"]},
+        {"redirect_uris": []},
+        {"redirect_uris": ["http://app.example/cb"]},
+        {"redirect_uris": ["javascript:alert(1)"]},
+        {"grant_types": ["password"]},
+        {"grant_types": ["client_credentials"]},
+        {"id_token_signed_response_alg": "HS256"},
+        {"client_name": "Valetkey"},
+        {"software_statement": "a.b.c"},
+        {"padding": "x" * 40_000},
+    ],
+)
+def test_document_that_breaks_a_rule_registers_nothing(
+    world: Documents, said: dict[str, object]
+) -> None:
+    before = world.rows()
+    refused = world.ask(world.put("/bad", said))
+    assert (refused.status_code, world.rows()) == (400, before)
+    # Asked again at once, the host is left alone.
+    asked = len(world.host.asked)
+    assert world.ask(world.host.url + "/bad").status_code == 400
+    assert len(world.host.asked) == asked
+    world.servers.clock.forward(minutes(1))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(status=404),
+        Page(b"{}", status=201),
+        Page(b"{}", "text/html"),
+        Page(b"[]"),
+        Page(b'{"client_id": 1, "client_id": 2}'),
+        Page(b"x" * 300_000),
+        Page(b"{}", status=302, headers=(("location", "/app"),)),
+    ],
+    ids=["404", "201", "html", "array", "twice", "huge", "redirect"],
+)
+def test_response_that_is_no_document_registers_nothing(world: Documents, page: Page) -> None:
+    before = world.rows()
+    world.host.at["/none"] = page
+    refused = world.ask(f"{world.host.url}/none")
+    assert (refused.status_code, world.rows()) == (400, before)
+    assert "/app" not in world.host.asked[-1:]
+    world.servers.clock.forward(minutes(1))
+
+
+def test_64_first_uses_at_once_are_one_request_and_one_client(world: Documents) -> None:
+    url = world.put("/crowd")
+    with ThreadPoolExecutor(64) as crowd:
+        answers = list(crowd.map(lambda _: world.ask(url).status_code, range(64)))
+    assert answers == [303] * 64
+    assert world.host.asked.count("/crowd") == 1
+    assert world.rows().count(url) == 1
+
+
+def test_changed_document_counts_when_the_last_is_stale(world: Documents) -> None:
+    url = world.put("/change", cache="max-age=600")
+    tokens = world.connect(url)
+    changed = {"client_name": "Other", "redirect_uris": [CALLBACK, "http://localhost/elsewhere"]}
+    world.put("/change", changed)
+    assert world.ask(url, redirect_uri="http://localhost:1/elsewhere").status_code == 400
+    world.servers.clock.forward(minutes(11))
+    person, page = world.consent(url)
+    # Whoever allowed the app as it was is asked again, and told what changed.
+    assert "its name, which was Assistant" in page.text
+    assert person.allow(page).told["state"] == "s"
+    world.put("/change", {"redirect_uris": ["https://app.example/cb"]})
+    world.servers.clock.forward(hours(2))
+    assert world.ask(url).status_code == 400
+    more = world.token(url, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert more.status_code == 200
+
+
+def test_document_that_disappears_ends_new_sign_ins_and_no_grant(world: Documents) -> None:
+    url = world.put("/gone")
+    tokens = world.connect(url)
+    world.host.at["/gone"] = Page(status=404)
+    world.servers.clock.forward(hours(2))
+    more = world.token(url, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert more.status_code == 200
+    assert world.ask(url).status_code == 400
+    world.put("/gone")
+    world.servers.clock.forward(minutes(1))
+    assert world.ask(url).status_code == 303
+
+
+def test_withdrawn_key_of_a_document_no_longer_signs(world: Documents) -> None:
+    first, second = fresh_key(), fresh_key()
+    keys = {"token_endpoint_auth_method": "private_key_jwt", "application_type": "native"}
+    url = world.put("/keys", {**keys, "jwks": json.loads(jwks(first))})
+
+    def proof(key: object, jti: str) -> dict[str, str]:
+        now = world.servers.clock.now()
+        claims = {"iss": url, "sub": url, "aud": world.servers.auth_url, "exp": now + 60}
+        signed = sign({**claims, "iat": now, "jti": jti}, key, typ="JWT")  # type: ignore[arg-type]
+        return {"client_assertion_type": TYPE, "client_assertion": signed}
+
+    tokens = world.connect(url, **proof(first, "1"))
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    assert world.token(url, **refresh).json()["error"] == "invalid_client"
+    world.put("/keys", {**keys, "jwks": json.loads(jwks(second))})
+    world.servers.clock.forward(hours(2))
+    assert world.token(url, **refresh, **proof(first, "2")).json()["error"] == "invalid_client"
+    assert world.token(url, **refresh, **proof(second, "3")).status_code == 200
+
+
+def test_unused_client_is_removed_and_comes_back_as_another_one(world: Documents) -> None:
+    url = world.put("/idle")
+    tokens = world.connect(url)
+    servers = world.servers
+    servers.clock.forward(days(31))
+    _sweep(servers)
+    servers.clock.forward(minutes(2))
+    while url in world.rows():
+        # Other rows go first, a batch at a time; a sweep that does nothing ends this.
+        assert _sweep(servers)
+    assert world.ask(url).status_code == 303
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    assert world.token(url, **refresh).json()["error"] == "invalid_grant"
+
+
+def test_server_away_leaves_its_apps_for_a_day(tmp_path: Path) -> None:
+    with documents(tmp_path) as world:
+        # The host of another test may have the port of this one later: nothing listens there now.
+        with pages() as other:
+            port = other.url.rpartition(":")[2]
+        url = world.put("/away")
+        assert world.ask(url).status_code == 303
+        away = f"https://localhost:{port}/away"
+        world.servers.write(lambda tx: _move(tx, url, away))
+        world.servers.clock.forward(hours(2))
+        assert world.ask(away).status_code == 303
+        world.servers.clock.forward(days(1))
+        assert world.ask(away).status_code == 400
+
+
+def test_number_of_such_clients_and_of_first_uses_is_bounded(tmp_path: Path) -> None:
+    said = {"most_metadata_documents": 10, "registrations_per_hour": 12}
+    with documents(tmp_path, **said) as world:
+        urls = [world.put(f"/{number}") for number in range(14)]
+        answers = [world.ask(url).status_code for url in urls[:13]]
+        # Ten are kept, two find no room, and one more is too many from this address.
+        assert answers == [303] * 10 + [503, 503, 429]
+        world.servers.clock.forward(hours(2))
+        assert world.ask(urls[13]).status_code == 303
+        has = world.servers.write(lambda tx: [tx.registrations.has_documents(n) for n in (10, 11)])
+        assert has == [True, False]
+
+
+def test_operator_says_which_hosts(tmp_path: Path) -> None:
+    with documents(tmp_path, metadata_document_hosts=("claude.ai",)) as world:
+        refused = world.ask(world.put("/app"))
+        assert refused.status_code == 400
+        assert "cannot be used here" in refused.text
+        assert world.host.connections == 0
+
+
+def test_off_by_default_and_never_inside(tmp_path: Path) -> None:
+    with pages() as canary:
+        port = canary.url.rpartition(":")[2]
+        inside = [f"https://{host}:{port}/a" for host in ("127.0.0.1", "localhost", "[::1]")]
+        inside += ["https://10.0.0.1/a", "https://169.254.169.254/a", "https://127.0.0.1/a"]
+        for on in (False, True):
+            registration = RegistrationSettings(metadata_documents=on)
+            folder = tmp_path / str(on)
+            folder.mkdir()
+            settings = Settings(registration=registration)
+            with Servers(folder, settings=settings, with_resource=False) as servers:
+                world = Documents(servers, canary)
+                for url in inside:
+                    assert world.ask(url).status_code == 400
+                metadata = Person(servers.auth_url).open(
+                    f"{servers.auth_url}/.well-known/oauth-authorization-server"
+                )
+                said = json.loads(metadata.body)
+                assert said.get("client_id_metadata_document_supported", False) is on
+        assert canary.connections == 0
+
+
+def _claims(token: str) -> dict[str, object]:
+    payload = token.split(".")[1]
+    return dict(json.loads(base64.urlsafe_b64decode(payload + "==")))
+
+
+def _disable(servers: Servers, url: str) -> bool:
+    registrar, now = _self_registrar(servers).registrar, servers.clock.now()
+
+    def work(tx: Transaction) -> bool:
+        client = tx.clients.find_to_change(url)
+        return client is not None and registrar.disable(tx, client, now)
+
+    return servers.write(work)
+
+
+def _self_registrar(servers: Servers) -> SelfRegistrar:
+    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+    asyncio.run(foundation.store.engine.close())
+    return foundation.self_registrar()
+
+
+def _sweep(servers: Servers) -> int:
+    registrar, now = _self_registrar(servers), servers.clock.now()
+    return sum(servers.write(partial(_at, each, now)) for each in registrar.sweeps)
+
+
+def _at(sweep: Callable[[Transaction, Instant], int], now: Instant, tx: Transaction) -> int:
+    return sweep(tx, now)
+
+
+def _move(tx: Transaction, url: str, to: str) -> None:
+    client = tx.clients.find(url)
+    assert client is not None
+    read = tx.registrations.document_of(url)
+    assert read is not None
+    tx.clients.register(replace(client, id=to))
+    tx.registrations.add(to, client.id, client.id, client.created_at, read)  # type: ignore[arg-type]
