@@ -72,12 +72,11 @@ class Node:
         assert self.process.stdout.readline().startswith("ready "), (self.here / "log").read_text()
 
     def refusal(self) -> str:
-        """What it says when it does not start, at a port to which no proxy leads."""
-        apart = {"VALETKEY__AUTHORIZATION__LISTEN": "127.0.0.1:0"}
+        """What it says when it does not start."""
         done = subprocess.run(
             (str(PROGRAM), "serve", "authorization"),
             cwd=self.here,
-            env={**self._environment(), **apart},
+            env=self._environment(),
             capture_output=True,
             text=True,
             timeout=CEILING,

@@ -35,7 +35,7 @@ from tests.web import (
 )
 from tests.web.virtual import connected
 from valetkey.kernel.refusal import Mistake
-from valetkey.web.connection.bind import bind
+from valetkey.web.connection.bind import bind, listen
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer, run, serve, tls_context
@@ -87,16 +87,24 @@ def heard_by_tls(port: int, context: ssl.SSLContext, request: bytes = GET_LAST) 
         return read_all(connection)
 
 
-def test_a_socket_listens_where_it_is_told() -> None:
+def test_bound_socket_refuses_connections_until_it_listens() -> None:
     with bind("127.0.0.1", 0) as sock:
-        host, port = sock.getsockname()
-        assert host == "127.0.0.1"
-        socket.create_connection((host, port)).close()
+        address = sock.getsockname()
+        assert address[0] == "127.0.0.1"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        listen(sock)
+        socket.create_connection(address).close()
 
 
-def test_an_address_in_use_is_the_operators_mistake() -> None:
-    with bind("127.0.0.1", 0) as sock, pytest.raises(Mistake, match="in use"):
-        bind("127.0.0.1", sock.getsockname()[1])
+def test_address_in_use_is_a_mistake() -> None:
+    """Whether the other program listened before this one was bound, or since."""
+    with bind("127.0.0.1", 0) as sock, bind("127.0.0.1", sock.getsockname()[1]) as later:
+        listen(sock)
+        with pytest.raises(Mistake, match="in use"):
+            bind("127.0.0.1", sock.getsockname()[1])
+        with pytest.raises(Mistake, match="in use"):
+            listen(later)
 
 
 def test_tls_is_spoken_and_seen(pair: tuple[Path, Path]) -> None:

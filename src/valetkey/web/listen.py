@@ -17,7 +17,7 @@ import uvloop
 
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
-from valetkey.web.connection.bind import BACKLOG, bind
+from valetkey.web.connection.bind import BACKLOG, bind, listen
 from valetkey.web.connection.gate import Gate, Limits
 from valetkey.web.connection.tls_listener import ACME, Challenge, TlsListener
 from valetkey.web.protocol import HttpProtocol
@@ -225,6 +225,7 @@ class _Server(uvicorn.Server):
 
         self.servers = []
         for sock in sockets or []:
+            listen(sock)
             if self._tls is None:
                 self.servers.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
             else:

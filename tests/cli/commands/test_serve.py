@@ -6,18 +6,23 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from errno import ECONNREFUSED
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import begin, configure, serving
+from tests.deploy.nginx import free_port
 from tests.support.wait import wait_until
 from valetkey.cli.serving.worker import NAME
 
@@ -128,6 +133,34 @@ def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:
     assert "authorization.listen" in ran.err
     assert str(port) in ran.err
     assert not (tmp_path / "valetkey").exists()
+
+
+def test_refused_start_accepts_no_connection(tmp_path: Path) -> None:
+    """A proxy that were let in would answer 502; refused, it takes another node."""
+    port = free_port()
+    (tmp_path / "valetkey.toml").write_text(
+        f'[authorization]\nurl = "http://127.0.0.1:{port}"\nlisten = "127.0.0.1:{port}"\n'
+    )
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
+    with closing(sqlite3.connect(tmp_path / "valetkey/authorization.db")) as raw, raw:
+        newer = "SELECT 9999, package, '9999_newer.sql', hash FROM migrations LIMIT 1"
+        raw.execute(f"INSERT INTO migrations {newer}")
+    answers: Counter[int] = Counter()
+    over = threading.Event()
+
+    def connect() -> None:
+        while not over.wait(0.01):
+            with socket.socket() as client:
+                answers[client.connect_ex(("127.0.0.1", port))] += 1
+
+    client = threading.Thread(target=connect)
+    client.start()
+    ran = valetkey("serve", "authorization", here=tmp_path)
+    over.set()
+    client.join()
+    assert ran.code == 2, ran.err
+    assert "newer software" in ran.err
+    assert set(answers) == {ECONNREFUSED}
 
 
 def test_refused_metrics_listener_leaves_no_directory(tmp_path: Path) -> None:

@@ -110,6 +110,11 @@ def test_one_scrape_tells_of_all_workers(database_url: str, tmp_path: Path) -> N
             assert set(series.values()) == {1}, family.name
 
 
+def _is_stopped(pid: int) -> bool:
+    tasks = Path(f"/proc/{pid}/task").glob("*/status")
+    return all("\nState:\tT" in each.read_text() for each in tasks)
+
+
 def test_scrape_survives_workers_that_hang_and_die(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +132,8 @@ def test_scrape_survives_workers_that_hang_and_die(
             assert set(_up(servers).values()) == {1}
             os.kill(hung, signal.SIGSTOP)
             try:
+                # Until then a thread of it may still accept the connection, and never answer.
+                wait_until(lambda: _is_stopped(hung))
                 assert sorted(_up(servers).values()) == [0, 1, 1]
             finally:
                 os.kill(hung, signal.SIGCONT)

@@ -24,7 +24,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
-from valetkey.web.connection.bind import bind, bind_named
+from valetkey.web.connection.bind import bind, bind_named, listen
 
 _ANEW = "valetkey.cli.register.anew"
 _LEDGER = "ledger"
@@ -134,7 +134,9 @@ def _scraped(settings: Settings) -> socket.socket | None:
     monitoring_token(settings)
     host, _, port = settings.metrics.listen.rpartition(":")
     try:
-        return bind(host.strip("[]"), int(port))
+        listening = bind(host.strip("[]"), int(port))
+        listen(listening)
+        return listening
     except Mistake as mistake:
         advice = "stop what listens there, or choose another"
         raise Mistake(f"{mistake.message}; {advice}", "metrics.listen") from None

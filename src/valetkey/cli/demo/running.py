@@ -24,7 +24,7 @@ from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
-from valetkey.web.connection.bind import bind_named
+from valetkey.web.connection.bind import bind_named, listen
 
 _HOST = "127.0.0.1"
 # Passkeys belong to a name, and a number has none. The app is on another host then, as in life.
@@ -170,9 +170,17 @@ def _answering(app: NotesPrinter) -> Generator[None]:
 
 def _bound(name: str, port: int) -> tuple[socket.socket, ...]:
     try:
-        return bind_named(name, _HOST, port)
+        return _listening(name, port)
     except Mistake:
-        return bind_named(name, _HOST, 0)
+        return _listening(name, 0)
+
+
+def _listening(name: str, port: int) -> tuple[socket.socket, ...]:
+    sockets = bind_named(name, _HOST, port)
+    # At once, so that a demo that starts at the same time chooses other ports.
+    for each in sockets:
+        listen(each)
+    return sockets
 
 
 def _app(auth_url: str, api_url: str, client_id: str, secret: str) -> NotesPrinter:

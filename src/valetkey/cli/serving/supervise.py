@@ -28,7 +28,7 @@ _TOO_SHORT = 0.2  # seconds: a worker that ends so soon after it was ready may d
 _TOO_OFTEN = 5  # such ends in a row, after which a worker has to wait before it starts again
 _LAST_WORD = 1.0  # seconds for what a worker reported before it ended
 _UNAVAILABLE_AFTER = 1.0  # seconds without a worker during which connections wait for the next one
-_UNAVAILABLE_AT_START = 10.0  # seconds that connections wait for the first worker
+_UNAVAILABLE_AT_START = 10.0  # the same for the first worker, where the socket listens already
 _SWEEP = 0.2  # seconds between two rounds of answering 503
 _FAILED = 1
 STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -357,7 +357,7 @@ class Supervisor:
             elif monotonic() >= self._unavailable_at(server):
                 module = import_module("valetkey.cli.serving.unavailable")
                 server.unavailable = module.Unavailable(server.listening, tls=server.tls)
-                for number in server.listening:
+                for number in server.unavailable.listening:
                     self._selector.register(number, EVENT_READ, server)
 
     def _unavailable_at(self, server: Server) -> float:
@@ -366,7 +366,7 @@ class Supervisor:
 
     def _take_back(self, server: Server) -> None:
         if server.unavailable is not None:
-            for number in server.listening:
+            for number in server.unavailable.listening:
                 self._selector.unregister(number)
             server.unavailable.close()
             server.unavailable = None

@@ -1,6 +1,7 @@
 """Answer 503 to connections in the supervisor while a server has no worker that is ready."""
 
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 
@@ -11,24 +12,29 @@ _ANSWER = (
 )
 _LONGEST = 1.0  # seconds in which the client can read the response
 _MOST = 100
-_BACKLOG = 2_048  # equals the one of `web.connection.bind`, whose import would load far more
 
 
 class Unavailable:
-    """Answers 503 to every connection that waits on a server's listening sockets.
+    """Answers 503 to every connection that waits on a server's sockets, if they listen.
 
-    A TLS server cannot respond before a handshake: its connections are closed.
+    They do not before the first worker is ready, unless a service manager opened them: a proxy is
+    refused the connection and takes another node. A TLS server cannot respond before a handshake:
+    its connections are closed.
     """
 
-    __slots__ = ("_open", "_sockets", "_tls")
+    __slots__ = ("_open", "_sockets", "_tls", "listening")
 
-    def __init__(self, listening: tuple[int, ...], *, tls: bool) -> None:
-        """Use the sockets with descriptors `listening`; they stay open."""
-        self._sockets = [socket.socket(fileno=number) for number in listening]
-        for sock in self._sockets:
-            sock.setblocking(False)
-            # No worker may have called listen() yet.
-            sock.listen(_BACKLOG)
+    def __init__(self, sockets: Sequence[int], *, tls: bool) -> None:
+        """Use the sockets with these descriptors; they stay open. `listening` are those in use."""
+        self._sockets: list[socket.socket] = []
+        for number in sockets:
+            sock = socket.socket(fileno=number)
+            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                sock.setblocking(False)
+                self._sockets.append(sock)
+            else:
+                sock.detach()
+        self.listening = [each.fileno() for each in self._sockets]
         self._tls = tls
         self._open: list[tuple[float, socket.socket]] = []
 

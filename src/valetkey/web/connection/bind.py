@@ -1,4 +1,4 @@
-"""Bind the listening sockets, in the process that starts the servers' processes."""
+"""Bind sockets in the process that starts the servers; listen on them once a server is ready."""
 
 import socket
 from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
@@ -13,10 +13,11 @@ BACKLOG = 2_048
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at `host` and `port`; port 0 means any free port.
+    """Return a socket bound to `host` and `port`, for `listen`; port 0 means any free port.
 
-    SO_REUSEADDR is set, so that a restarted server need not wait for old connections to time out.
-    Raises Mistake if the address cannot be bound.
+    Connections are refused until `listen`, so that a proxy tries another node. SO_REUSEADDR is set,
+    so that a restarted server need not wait for old connections to time out. Raises Mistake if the
+    address cannot be bound, for example because another program listens there.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = None
@@ -24,21 +25,36 @@ def bind(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         if sock is not None:
             sock.close()
-        address = f"[{host}]" if ":" in host else host
-        raise Mistake(f"cannot listen on {address}:{port}: {error.strerror}", "listen") from error
+        raise _mistake(host, port, error) from error
     return sock
 
 
-def bind_named(name: str, host: str, port: int) -> tuple[socket.socket, ...]:
-    """Return the sockets that listen at `host` for a server that clients reach under `name`.
+def listen(sock: socket.socket) -> None:
+    """Let connections in; a socket that listens already goes on.
 
-    Programs resolve `localhost` to 127.0.0.1 or to ::1. A server of that name that listens at one
-    of them also listens at the other, at the same port, unless the system has no such address.
+    Raises Mistake if another program has begun to listen at this address since `bind`.
+    """
+    try:
+        sock.listen(BACKLOG)
+    except OSError as error:
+        host, port = sock.getsockname()[:2]
+        raise _mistake(host, port, error) from error
+
+
+def _mistake(host: str, port: int, error: OSError) -> Mistake:
+    address = f"[{host}]" if ":" in host else host
+    return Mistake(f"cannot listen on {address}:{port}: {error.strerror}", "listen")
+
+
+def bind_named(name: str, host: str, port: int) -> tuple[socket.socket, ...]:
+    """Return the sockets, bound to `host`, of a server that clients reach under `name`.
+
+    Programs resolve `localhost` to 127.0.0.1 or to ::1. A server of that name that is bound to one
+    of them is also bound to the other, at the same port, unless the system has no such address.
     Raises Mistake if an address is in use: `localhost` must not lead to another program.
     """
     other = _OTHER_LOOPBACK.get(host) if name == "localhost" else None
