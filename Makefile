@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs translations screenshots lock release
+KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site translations screenshots lock release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -36,7 +36,8 @@ words:
 	@echo 'make fuzz         a million random connections against h11, in about a quarter of an hour'
 	@echo 'make bench        how fast it is here, side by side with others; KEEP=1 keeps the results'
 	@echo 'make bench-quick  whether it has become slower, against what our stack can do at all'
-	@echo 'make docs         write the generated reference pages again'
+	@echo 'make docs         write the generated reference pages again, then build the site'
+	@echo 'make site         build the documentation site that the server shows under /docs/'
 	@echo 'make translations write the catalogues of texts again; says what has no translation'
 	@echo 'make screenshots  photograph every page again, for docs/screenshots; needs Chromium'
 	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
@@ -85,9 +86,14 @@ translations: .venv/.dev
 
 screenshots: .venv/.dev
 	@$(BIN)/python -m docs.screenshots
+	@$(BIN)/python -m docs.recording
 
 docs: .venv/.dev
 	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m docs.site
+
+site: .venv/.dev
+	@$(BIN)/python -m docs.site
 
 COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11 $(if $(NEWER),--upgrade)

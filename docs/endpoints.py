@@ -124,6 +124,8 @@ SENTENCES = {
     "/": "Who runs this; for who is signed in, the front page of their account.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",
+    "/docs/": "The documentation of this version, unless `docs.url` names another copy.",
+    "/docs/{+file}": "A page or a file of it.",
     "/logos/{name}": "A copy of an app's logo.",
     "/notices/query-string": "Why a secret in an address should be replaced, and how.",
     "/.well-known/oauth-protected-resource": "Whom this API trusts, and its scopes (RFC 9728).",

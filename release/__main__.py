@@ -79,6 +79,7 @@ def build(root: Path, out: Path) -> list[Path]:
             ["git", "archive", "HEAD"], cwd=root, check=True, capture_output=True
         )
         subprocess.run(["tar", "--extract", "-C", folder], input=archive.stdout, check=True)
+        _run(sys.executable, "-m", "docs.site", folder)
         made = Path(folder) / "made"
         uv = (sys.executable, "-m", "uv", "build", "--quiet", "--offline", "--no-build-isolation")
         _run(*uv, "--sdist", "--wheel", "--out-dir", str(made), folder, **clock)

@@ -16,6 +16,7 @@ from valetkey.config.sections.administration import AdministrationSettings
 from valetkey.config.sections.brand import BrandSettings
 from valetkey.config.sections.database import DatabaseSettings
 from valetkey.config.sections.device import DeviceSettings
+from valetkey.config.sections.documentation import DocumentationSettings
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.fetch import FetchSettings
@@ -365,6 +366,7 @@ class Settings:
     mail: MailSettings = MailSettings()
     federation: FederationSettings = FederationSettings()
     brand: BrandSettings = BrandSettings()
+    docs: DocumentationSettings = DocumentationSettings()
     log: LogSettings = LogSettings()
     audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -1,5 +1,6 @@
 """The pages for people: every feature, built with what it uses."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.actions.account.email_change import EmailChange
@@ -73,6 +74,9 @@ from valetkey.authorization.site.developer.team import Team
 from valetkey.authorization.site.developer.try_it.start import Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
 from valetkey.authorization.site.device.device import DevicePages
+from valetkey.authorization.site.documentation import FILES as DOCS_FILES
+from valetkey.authorization.site.documentation import START as DOCS
+from valetkey.authorization.site.documentation import documentation
 from valetkey.authorization.site.errors.explanation import ErrorPages
 from valetkey.authorization.site.federation.arrived import Newcomer
 from valetkey.authorization.site.federation.begin import ProviderRedirect
@@ -186,8 +190,18 @@ def page_routes(site: Site, token: Route, userinfo: Route) -> tuple[Route, ...]:
         # The page that says that the host is wrong has to look like a page.
         Route(ASSETS, {"GET": asset, "HEAD": asset}, refuse, any_host=True),
         Route(LOGOS, {"GET": logo, "HEAD": logo}, refuse),
+        *documentation_routes(site),
         *site.device.routes(refuse),
     )
+
+
+def documentation_routes(site: Site) -> tuple[Route, ...]:
+    """Return the routes of our copy of the documentation; none if `docs.url` names another."""
+    if site.foundation.settings.docs.url:
+        return ()
+    get = documentation().get
+    methods: Mapping[str, Endpoint] = {"GET": get, "HEAD": get}
+    return tuple(Route(path, methods, site.refuse) for path in (DOCS, DOCS_FILES))
 
 
 def visitor_pages(site: Site) -> tuple[AnyPage, ...]:

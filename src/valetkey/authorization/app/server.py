@@ -11,6 +11,7 @@ from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
+from valetkey.authorization.site.documentation import start_of
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
@@ -65,6 +66,9 @@ def brand_of(settings: Settings) -> Brand:
     """Return the configured brand. Raises Mistake for an invalid theme."""
     said = settings.brand
     theme = read_theme(settings.source.directory / said.theme) if said.theme else None
-    brand = Brand(said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme)
+    docs = start_of(settings.docs.url)
+    brand = Brand(
+        said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme, docs
+    )
     check_theme(brand)
     return brand

@@ -66,3 +66,29 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "metadata": "/.well-known/oauth-authorization-server",
     }
 )
+
+DOCUMENTATION: Mapping[str, str] = MappingProxyType(
+    {
+        "/developer": "how-to/apps/let-developers-register.html",
+        "/developer/new": "how-to/apps/register-a-client.html",
+        "/developer/apps/{client_id}/failures": "how-to/apps/find-out-why-a-request-failed.html",
+        "/admin": "how-to/operate/run-it-with-a-team.html",
+        "/admin/apis": "how-to/apis/several-apis.html",
+        "/admin/clients": "how-to/apps/register-a-client.html",
+        "/admin/events": "how-to/operate/audit-log.html",
+        "/admin/groups": "how-to/people/groups.html",
+        "/admin/keys": "how-to/operate/rotate-keys.html",
+        "/admin/mail": "how-to/operate/send-mail.html",
+        "/admin/registration": "how-to/apps/let-apps-register-themselves.html",
+        "/admin/settings": "reference/settings.html",
+        "/admin/tokens": "how-to/operate/automate-administration.html",
+    }
+)
+"""The page of the documentation that helps, by the path of a page of the navigation."""
+
+
+def documentation_of(path: str) -> str:
+    """Return the page of the documentation for the page at `path`, or for the nearest above."""
+    while path and path not in DOCUMENTATION:
+        path = path.rpartition("/")[0]
+    return DOCUMENTATION.get(path, "")

@@ -23,6 +23,8 @@ class Brand:
     terms_url: str = ""
     privacy_url: str = ""
     theme: Theme | None = None
+    docs_url: str = ""
+    """Where the documentation begins, with a slash at the end."""
 
     @property
     def languages(self) -> tuple[Language, ...]:

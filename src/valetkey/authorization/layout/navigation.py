@@ -22,6 +22,11 @@ class Navigation:
     title: str = ""
     menu: tuple[MenuItem, ...] = ()
 
+    @property
+    def current(self) -> str:
+        """The path of the current page; "" if it is on no menu."""
+        return next((item.path for item in self.menu if item.current), "")
+
 
 NOWHERE = Navigation()
 """For pages that are in no area."""

@@ -17,7 +17,7 @@ from jinja2 import (
 )
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.addresses import ADDRESSES, documentation_of
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import Language, day, number
@@ -90,6 +90,7 @@ def render(
             address=ADDRESSES,
             page_title=navigation.title,
             menu=navigation.menu,
+            docs_page=documentation_of(navigation.current),
         )
     )
     return html.encode()

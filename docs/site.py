@@ -1,0 +1,321 @@
+"""The documentation site: these pages built by Zensical into one archive. `make site`.
+
+The archive belongs to the wheel, and the authorization server serves it under `/docs/`. Building
+needs no network, except that the first build fetches Redoc. See docs/decisions/0036.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
+
+from docs.generate import NOTICE
+from valetkey.authorization.endpoints.admin_api import openapi as admin_api
+from valetkey.authorization.site.documentation import ARCHIVE
+from valetkey.kernel.shapes.shape import Document
+from valetkey.resource.documentation import openapi as resource_api
+from valetkey.resource.objects import OBJECTS
+
+ROOT = Path(__file__).parents[1]
+START = "docs/README.md"
+SECTIONS = {
+    "Start": "docs/tutorials/",
+    "Operate": "docs/how-to/operate/",
+    "Apps": "docs/how-to/apps/",
+    "Users": "docs/how-to/people/",
+    "APIs": "docs/how-to/apis/",
+    "Reference": "docs/reference/",
+    "Explanation": "",
+}
+"""The entries of the navigation, and the folder each shows; the last has everything else."""
+
+_GALLERY = "docs/screenshots/"
+_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+_IMAGE = re.compile(r'\b(?P<name>src|srcset)="(?P<target>[^"]+)"')
+_FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`\n]*`")
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+_REDOC = "redoc@2.5.4"
+_REDOC_HASH = "3K92YSvEo/vMkjqJZt7i9hRqXzLlzhtvAt1gy7+JUAs="
+_APIS = {"admin": "Admin API", "v2": "Resource API"}
+_REDOC_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title} - Valetkey</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="../assets/images/favicon.png"></head>
+<body style="margin:0"><p style="margin:12px 16px;font-family:sans-serif">
+<a href="../{back}">Valetkey documentation</a></p>
+<redoc spec-url="{name}.json" disable-search="true" hide-download-button="false"></redoc>
+<script src="redoc.js"></script></body></html>
+"""
+_CONFIGURATION = """
+[project]
+site_name = "Valetkey"
+site_description = "OAuth 2 and OpenID Connect, self-hosted"
+use_directory_urls = false
+nav = {nav}
+[project.theme]
+font = false
+features = ["content.code.copy", "content.tabs.link", "navigation.footer", "navigation.indexes",
+  "navigation.path", "navigation.tabs", "navigation.top", "search.highlight", "toc.follow"]
+[[project.theme.palette]]
+media = "(prefers-color-scheme)"
+toggle = {{ icon = "lucide/sun-moon", name = "Use light mode" }}
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+toggle = {{ icon = "lucide/sun", name = "Use dark mode" }}
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+toggle = {{ icon = "lucide/moon", name = "Use the system's mode" }}
+[project.extra]
+generator = false
+[project.markdown_extensions]
+admonition = {{}}
+attr_list = {{}}
+md_in_html = {{}}
+tables = {{}}
+pymdownx.highlight.pygments_lang_class = true
+pymdownx.superfences = {{}}
+pymdownx.tabbed.alternate_style = true
+[project.markdown_extensions.toc]
+permalink = true
+slugify = {{ object = "pymdownx.slugs.slugify", kwds = {{ case = "lower" }} }}
+"""
+
+
+class Broken(Exception):
+    """The pages have errors; the message is what Zensical says of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A Markdown file: its path from the root of the repository, and what it says."""
+
+    path: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        return next(line[2:] for line in self.text.splitlines() if line.startswith("# "))
+
+    @property
+    def summary(self) -> str:
+        """Its first paragraph in one line, without links."""
+        body = _FENCE.sub("", self.text)
+        paragraphs = (part.strip() for part in body.partition("\n")[2].split("\n\n"))
+        prose = next((part for part in paragraphs if part[:1].isalnum()), "")
+        return " ".join(_LINK.sub(r"\g<text>", prose).split())
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the site."""
+        path = self.path.removeprefix("docs/")
+        path = path if path != self.path else f"project/{path}"
+        return path.replace("README.md", "index.md")
+
+
+def build(out: Path) -> int:
+    """Write the archive; return its size in bytes. Raises Broken for any warning."""
+    pages = _pages()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for page in pages.values():
+            _write(folder / "docs" / page.place, _staged(page, pages).encode())
+        for image in sorted({image for page in pages.values() for image in _images(page)}):
+            place = folder / "docs" / image.removeprefix("docs/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / image, place)
+        nav = json.dumps(list(_navigation(pages))).replace('": ', '" = ')
+        (folder / "zensical.toml").write_text(_CONFIGURATION.format(nav=nav), encoding="utf-8")
+        _zensical(folder)
+        site = folder / "site"
+        for unused in ("404.html", "sitemap.xml"):
+            (site / unused).unlink(missing_ok=True)
+        for html in sorted(site.rglob("*.html")):
+            _without_inline_scripts(site, html)
+        for page in pages.values():
+            _write(site / page.place, (folder / "docs" / page.place).read_bytes())
+        _write(site / "llms.txt", "\n".join(_llms(pages)).encode())
+        _api_reference(site / "api")
+        return _pack(site, out)
+
+
+def _pages() -> Mapping[str, Page]:
+    """Every page that the start page leads to, in the order of its links; no screenshots."""
+    found: dict[str, Page] = {}
+    waiting = [START]
+    while waiting:
+        path = waiting.pop(0)
+        if path not in found and not path.startswith(_GALLERY) and (ROOT / path).is_file():
+            page = Page(
+                path, (ROOT / path).read_text(encoding="utf-8").replace(NOTICE, "").lstrip()
+            )
+            found[path] = page
+            targets = (_resolved(path, target) for _, target in _links(page))
+            waiting += [target for target in targets if target.endswith(".md")]
+    return found
+
+
+def _links(page: Page) -> Iterator[tuple[bool, str]]:
+    prose = _CODE.sub("", _FENCE.sub("", page.text))
+    for link in _LINK.finditer(prose):
+        yield bool(link["image"]), link["target"]
+    for image in _IMAGE.finditer(prose):
+        yield True, image["target"]
+
+
+def _images(page: Page) -> Iterator[str]:
+    for image, target in _links(page):
+        if image and "://" not in target:
+            yield _resolved(page.path, target)
+
+
+def _resolved(path: str, target: str) -> str:
+    file = target.partition("#")[0]
+    return normpath(str(PurePosixPath(path).parent / file)) if file else path
+
+
+def _staged(page: Page, pages: Mapping[str, Page]) -> str:
+    """The page with links as the site has them; links to source files become their text."""
+    here = str(PurePosixPath(page.place).parent)
+
+    def moved(link: re.Match[str]) -> str:
+        text, target = link["text"], link["target"]
+        if "://" in target or target.startswith("#"):
+            return link[0]
+        path, fragment = _resolved(page.path, target), target.partition("#")[2]
+        if link["image"]:
+            return f"![{text}]({relpath(path.removeprefix('docs/'), here)})"
+        if path not in pages:
+            return text
+        place = relpath(pages[path].place, here)
+        return f"[{text}]({place}{'#' + fragment if fragment else ''})"
+
+    # The text of a link may be code, so only fenced blocks are left as they are.
+    parts = _FENCE.split(page.text)
+    return "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)
+
+
+def _navigation(pages: Mapping[str, Page]) -> Iterator[Mapping[str, object]]:
+    left = dict(pages)
+    for title, folder in SECTIONS.items():
+        own = [left.pop(path) for path in list(left) if path == START or path.startswith(folder)]
+        if title == "Start":
+            own.sort(key=lambda page: page.path != START)
+        entries: list[object] = []
+        groups: dict[str, list[object]] = {}
+        for page in own:
+            group = PurePosixPath(page.path.removeprefix(folder or "docs/")).parent.name
+            if page.path == START:
+                entries.append(page.place)
+            elif folder and group:
+                groups.setdefault(group.capitalize(), []).append(page.place)
+            elif not folder and group != "explanation":
+                kind = "Decisions" if group == "decisions" else "Project"
+                groups.setdefault(kind, []).append(page.place)
+            else:
+                entries.append(page.place)
+        entries += [{name: places} for name, places in groups.items()]
+        if title == "Reference":
+            entries += [{name: f"api/{file}.html"} for file, name in _APIS.items()]
+        yield {title: entries}
+
+
+def _llms(pages: Mapping[str, Page]) -> Iterator[str]:
+    """The index for language models (llmstxt.org): every page as Markdown, with its summary."""
+    yield "# Valetkey\n"
+    yield f"> {pages[START].summary}\n"
+    left = dict(pages)
+    for title, folder in SECTIONS.items():
+        yield f"## {title}\n"
+        for path in [path for path in left if path == START or path.startswith(folder)]:
+            page = left.pop(path)
+            yield f"- [{page.title}]({page.place}){': ' if page.summary else ''}{page.summary}"
+        yield ""
+
+
+def _zensical(folder: Path) -> None:
+    command = (str(Path(sys.executable).parent / "zensical"), "build", "--strict")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Broken(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr))
+
+
+def _without_inline_scripts(site: Path, html: Path) -> None:
+    """Move inline scripts to files, so that the policy can forbid inline scripts."""
+
+    def outside(script: re.Match[str]) -> str:
+        code = script[1].encode()
+        name = f"assets/javascripts/{hashlib.sha256(code).hexdigest()[:8]}.min.js"
+        _write(site / name, code)
+        return f'<script src="{relpath(site / name, html.parent)}"></script>'
+
+    html.write_text(_SCRIPT.sub(outside, html.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _api_reference(folder: Path) -> None:
+    site = resource_api.Site("Valetkey", "https://api.example.com", "https://auth.example.com")
+    documents: dict[str, Document] = {
+        "admin": admin_api.document("https://auth.example.com", "Valetkey"),
+        "v2": resource_api.document(site, OBJECTS),
+    }
+    for name, title in _APIS.items():
+        _write(folder / f"{name}.json", json.dumps(documents[name]).encode())
+        html = _REDOC_PAGE.format(title=title, name=name, back="index.html")
+        _write(folder / f"{name}.html", html.encode())
+    _write(folder / "redoc.js", redoc().read_bytes())
+
+
+def redoc() -> Path:
+    """Return Redoc's script, fetched once by npm and checked against its hash."""
+    kept = ROOT / "build" / f"{_REDOC}.js"
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as name:
+            npm = str(ROOT / ".venv/bin/npm")
+            subprocess.run((npm, "pack", _REDOC, "--silent"), cwd=name, check=True)
+            package = next(Path(name).glob("*.tgz"))
+            shutil.unpack_archive(package, name)
+            (Path(name) / "package/bundles/redoc.standalone.js").replace(kept)
+    digest = b64encode(hashlib.sha256(kept.read_bytes()).digest()).decode()
+    if digest != _REDOC_HASH:
+        kept.unlink()
+        raise Broken(f"{_REDOC} has another hash than expected: {digest}")
+    return kept
+
+
+def _pack(site: Path, out: Path) -> int:
+    """Pack the folder, the same bytes for the same content."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(out, "w") as archive:
+        for path in sorted(path for path in site.rglob("*") if path.is_file()):
+            entry = zipfile.ZipInfo(path.relative_to(site).as_posix(), _LONG_AGO)
+            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+    return out.stat().st_size
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def main(arguments: list[str]) -> None:
+    """Build the archive of this checkout, or of the copy of it in the folder that is named."""
+    build(Path(arguments[0], ARCHIVE.relative_to(ROOT)) if arguments else ARCHIVE)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

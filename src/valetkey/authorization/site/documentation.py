@@ -1,0 +1,120 @@
+"""GET /docs/…: the documentation site that this package ships, and the links to its pages."""
+
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from valetkey.kernel.preconditions import etag_of, preconditions
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Pairs, Request, Response
+
+ARCHIVE = Path(__file__).with_suffix(".zip")
+"""Built by `make site`; a checkout does without until then."""
+
+START = "/docs/"
+FILES = "/docs/{+file}"
+
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webp": "image/webp",
+}
+# The theme and Redoc set style attributes; neither runs inline scripts.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self';"
+    " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HASHED = re.compile(r"\.[0-9a-f]{8}\.min\.|(?:^|/)[0-9a-f]{8}\.min\.")
+_IMMUTABLE = "public, max-age=31536000, immutable"
+_REVALIDATED = "public, no-cache"
+# A gzip file is a ZIP entry's compressed bytes between this and its CRC and size (RFC 1952).
+_GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_LOCAL_HEADER = struct.Struct("<26xHH")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentationEndpoint:
+    """The files of the archive, kept compressed in memory; nothing is read from disk later."""
+
+    files: Mapping[str, "File"]
+
+    async def get(self, request: Request) -> Response:
+        """Return the file of that path; 404 unless the archive has it."""
+        name = request.arguments.get("file", "") or "index.html"
+        if name.endswith("/"):
+            name += "index.html"
+        file = self.files.get(name)
+        if file is None:
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such page", "docs.file"))
+        headers: Pairs = (
+            ("cache-control", file.cached),
+            # Weak, because the same tag stands for both encodings.
+            ("etag", f"W/{file.etag}"),
+            ("vary", "accept-encoding"),
+        )
+        if preconditions((), request.headers.all("if-none-match")).has(file.etag):
+            return Response(304, b"", headers)
+        headers = (
+            *headers,
+            ("content-type", file.content_type),
+            ("content-security-policy", _POLICY),
+        )
+        if "gzip" in (request.headers.get("accept-encoding") or ""):
+            return Response(200, file.gzip, (*headers, ("content-encoding", "gzip")))
+        return Response(200, zlib.decompress(file.gzip, _ANY_HEADER), headers)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file, compressed as HTTP sends it."""
+
+    gzip: bytes
+    etag: str
+    content_type: str
+    cached: str
+
+
+_ANY_HEADER = zlib.MAX_WBITS | 32
+
+
+def documentation() -> DocumentationEndpoint:
+    """Return what serves the shipped site: nothing in a checkout where it was not built."""
+    return DocumentationEndpoint(read(ARCHIVE) if ARCHIVE.is_file() else {})
+
+
+def start_of(url: str) -> str:
+    """Return where links begin, with a slash at the end, for a `docs.url`; "" if nowhere."""
+    return f"{url.rstrip('/')}/" if url else START if ARCHIVE.is_file() else ""
+
+
+@cache
+def read(archive: Path) -> Mapping[str, File]:
+    """Read all files of an archive, without decompressing them."""
+    content = archive.read_bytes()
+    with zipfile.ZipFile(archive) as entries:
+        return {entry.filename: _file(content, entry) for entry in entries.infolist()}
+
+
+def _file(content: bytes, entry: zipfile.ZipInfo) -> File:
+    name, extra = _LOCAL_HEADER.unpack_from(content, entry.header_offset)
+    start = entry.header_offset + _LOCAL_HEADER.size + name + extra
+    compressed = content[start : start + entry.compress_size]
+    ending = struct.pack("<II", entry.CRC, entry.file_size)
+    return File(
+        b"".join((_GZIP_HEAD, compressed, ending)),
+        etag_of(compressed),
+        _TYPES.get(PurePosixPath(entry.filename).suffix, _TYPES[".txt"]),
+        _IMMUTABLE if _HASHED.search(entry.filename) else _REVALIDATED,
+    )

@@ -1,0 +1,76 @@
+"""The documentation site: built without warnings, complete in itself, served from its archive."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from posixpath import dirname, join, normpath
+
+import pytest
+
+from docs import site
+from tests.authorization.endpoints.visitor.world import World, run
+from valetkey.authorization.layout.addresses import DOCUMENTATION
+from valetkey.authorization.site import documentation
+from valetkey.authorization.site.documentation import File, read
+
+_REFERENCE = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
+_LOADED = re.compile(r'<(?:script|img|link rel="(?:stylesheet|icon)")[^>]*(?:src|href)="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("site") / "documentation.zip"
+    assert 500_000 < site.build(path) < 3_000_000
+    return path
+
+
+def _texts(files: dict[str, File]) -> Iterator[tuple[str, str]]:
+    for name, file in files.items():
+        if name.endswith(".html"):
+            yield name, gzip.decompress(file.gzip).decode()
+
+
+def test_site_is_complete_and_loads_nothing_from_elsewhere(archive: Path) -> None:
+    files = dict(read(archive))
+    for name, text in _texts(files):
+        assert "<script>" not in text
+        assert not [each for each in _LOADED.findall(text) if "://" in each]
+        local = (each.partition("#")[0] for each in _REFERENCE.findall(text) if ":" not in each)
+        named = {normpath(join(dirname(name), each)) for each in local if each}
+        assert not [each for each in named - files.keys() if each != "."], name
+    tabs = re.findall(r"md-tabs__link", gzip.decompress(files["index.html"].gzip).decode())
+    assert len(tabs) == len(site.SECTIONS) <= 7
+    index = gzip.decompress(files["llms.txt"].gzip).decode()
+    named = set(re.findall(r"\]\(([^)]+\.md)\)", index))
+    assert named == {name for name in files if name.endswith(".md")}
+    assert set(DOCUMENTATION.values()) < files.keys()
+
+
+def test_dead_link_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/README.md").write_text("# Start\n\n[There](#nowhere)\n")
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    with pytest.raises(site.Broken, match="nowhere"):
+        site.build(tmp_path / "documentation.zip")
+
+
+def test_server_shows_its_copy_and_nothing_else(
+    archive: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(it: World) -> None:
+        browser = it.browser()
+        start = await browser.get("/docs/")
+        assert '<h1 id="valetkey">' in start.body
+        assert start.header("content-type") == "text/html; charset=utf-8"
+        assert "script-src 'self';" in start.header("content-security-policy")
+        assert start.header("cache-control") == "public, no-cache"
+        script = re.search(r"assets/javascripts/bundle\.[0-9a-f]+\.min\.js", start.body)
+        assert script
+        assert "immutable" in (await browser.get(f"/docs/{script[0]}")).header("cache-control")
+        assert (await browser.get("/docs/reference/settings.md")).body.startswith("# Settings")
+        for name in ("../pyproject.toml", "..%2f..%2fpages.py", "/etc/passwd", "%00", "reference"):
+            assert (await browser.get(f"/docs/{name}")).status == 404, name
+
+    monkeypatch.setattr(documentation, "ARCHIVE", archive)
+    run(sqlite_url, story)
