@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from valetkey.authorization.grant_types.grant_type import TokenRequest
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later
@@ -60,6 +60,14 @@ def begin(
         client_generation=client.generation,
         user_generation=user.generation,
     )
+
+
+def apis_of(tx: Transaction, request: TokenRequest, grant: Grant) -> Sequence[ApiGeneration]:
+    """Return the APIs for which a grant was given; empty for the default API alone."""
+    # Most grants are for the default API alone, and have no rows to read.
+    if grant.audience == request.apis.default.identifier:
+        return ()
+    return tx.apis.granted(grant.id)
 
 
 def not_admitted(tx: Transaction, client: Client, uid: Uid) -> Refusal | None:

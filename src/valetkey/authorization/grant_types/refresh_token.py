@@ -1,11 +1,10 @@
 """Refresh tokens: new access tokens without the user (RFC 6749 section 6, RFC 9700 4.14)."""
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from valetkey.authorization.grant_types.family import (
+    apis_of,
     fingerprint_of,
     format_refresh_token,
     not_admitted,
@@ -27,7 +26,7 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.register.api import Api, ApiGeneration
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
@@ -96,7 +95,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _switched_off(grant)
     # The client's registered scope may have shrunk since.
     granted_scope = still(grant.scope, request.client)
-    api = target_among(tx, request, _apis(tx, request, grant), granted_scope)
+    api = target_among(tx, request, apis_of(tx, request, grant), granted_scope)
     if isinstance(api, Refusal):
         return api
     allowed = at(api, granted_scope)
@@ -110,13 +109,6 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if grant.refresh_expires_at is None or grant.refresh_expires_at <= request.now:
         return _idle(grant)
     return _use(tx, request, presented, wanted)
-
-
-def _apis(tx: Transaction, request: TokenRequest, grant: Grant) -> Sequence[ApiGeneration]:
-    # Most grants are for the default API alone, and have no rows to read.
-    if grant.audience == request.apis.default.identifier:
-        return ()
-    return tx.apis.granted(grant.id)
 
 
 def _use(

@@ -2,13 +2,14 @@
 
 A client exchanges its own access tokens, and those of the clients that its registration lists. The
 new token belongs to the grant of the token presented, ends with it, and never has more scope or a
-later expiry. With an actor token the new token names the actor (delegation); without one it does
-not (impersonation).
+later expiry. It is for the same API, or for another one for which the user allowed the app too.
+With an actor token the new token names the actor (delegation); without one it does not
+(impersonation).
 """
 
 from dataclasses import replace
 
-from valetkey.authorization.grant_types.family import not_admitted
+from valetkey.authorization.grant_types.family import apis_of, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
     GrantType,
@@ -19,13 +20,21 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
-from valetkey.authorization.protocol.resource import canonical, wrong_target
+from valetkey.authorization.protocol.resource import (
+    at,
+    canonical,
+    choose,
+    issuable,
+    several_targets,
+    still,
+    wrong_target,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.authorization.tokens.read import Found
+from valetkey.authorization.tokens.read import Found, Read
 from valetkey.kernel.jose.access_token import MOST_ACTORS
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
@@ -34,6 +43,7 @@ ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"
 
 SUBJECT, ACTOR = "subject_token", "actor_token"
 
+_IDENTITY = Scope(tuple(IDENTITY_SCOPES))
 _NEVER = Scope.of(OPENID, OFFLINE_ACCESS)
 """Scopes of a sign-in: an exchange is none."""
 
@@ -75,13 +85,15 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     actors = _actors(tx, request, read.actors)
     if isinstance(actors, Refusal):
         return actors
-    api = _target(tx, request, read.audience)
-    if isinstance(api, Refusal):
-        return api
+    target = _target(tx, request, read)
+    if isinstance(target, Refusal):
+        return target
+    api, granted_scope = target
     declared = client.scope if api.is_default else Scope(tuple(api.scopes))
-    allowed = (read.scope & declared) - request.policy.own_scope - _NEVER
+    allowed = (granted_scope & declared) - request.policy.own_scope - _NEVER
     scope = request.wanted_scope() or allowed
-    if not scope or not scope <= allowed:
+    # At a declared API a token may have no scope; at the default API it would be good for nothing.
+    if not scope <= allowed or (api.is_default and not scope):
         return outside_scope(allowed)
     refused = not_admitted(tx, client, Uid(read.uid))
     if refused is not None:
@@ -138,17 +150,48 @@ def _actors(
     return actors
 
 
-def _target(tx: Transaction, request: TokenRequest, audience: str) -> Api | Refusal:
-    """Return the API of the token presented: `resource` and `audience` may name no other.
+def _target(tx: Transaction, request: TokenRequest, read: Read) -> tuple[Api, Scope] | Refusal:
+    """Return the API of the new token, and what the user allowed there.
 
-    Scopes of one API mean nothing to another. Refused if the client may not ask for it.
+    The API of the token presented, unless `resource` or `audience` names another.
     """
-    named = [*request.resources, request.parameters.get("audience") or audience]
-    if any(canonical(each) != canonical(audience) for each in named):
-        return wrong_target(named[0], [audience])
-    other = [] if audience == request.policy.audience else [audience]
-    found = request.apis.requested_in(tx, other, request.client)
-    return found if isinstance(found, Refusal) else found[0]
+    named = [*request.resources, *filter(None, [request.parameters.get("audience")])]
+    if len({canonical(each) for each in named}) > 1:
+        return several_targets(1)
+    identifier = named[0] if named else read.audience
+    found = request.apis.requested_in(tx, [identifier], request.client)
+    if isinstance(found, Refusal):
+        return found
+    if canonical(identifier) == canonical(read.audience):
+        return found[0], read.scope
+    return _other_api(tx, request, read, found[0])
+
+
+def _other_api(
+    tx: Transaction, request: TokenRequest, read: Read, api: Api
+) -> tuple[Api, Scope] | Refusal:
+    """Return another API than that of the token presented, and what the user allowed there.
+
+    A scope of one API says nothing about another: only what the user allowed the app at `api`
+    itself counts, and of what is about the user, only what the token presented has. The client's
+    registration must name the API. A token that was exchanged is refused: an exchange there and
+    back would undo its narrower scope.
+    """
+    mine = [canonical(each) for each in request.client.exchanges_for]
+    if canonical(api.identifier) not in mine:
+        return wrong_target(api.identifier, [read.audience, *mine])
+    found = tx.grants.find(read.grant_id or "")
+    app = None if found is None else tx.clients.find(found.grant.client_id)
+    if found is None or app is None or app.id != read.client_id:
+        return _invalid(
+            f"{SUBJECT}.exchanged", "a token that the app itself got", "an exchanged one"
+        )
+    granted_scope = still(found.grant.scope, app)
+    live = request.apis.granted(tx, apis_of(tx, request, found.grant), app)
+    chosen = choose([api.identifier], issuable(live, granted_scope, request.apis.default))
+    if isinstance(chosen, Refusal):
+        return chosen
+    return api, at(api, granted_scope) - (_IDENTITY - read.scope)
 
 
 def _invalid(check: str, expected: str, received: str) -> Refusal:

@@ -128,6 +128,8 @@ class Client:
     generation: int = 0
     #: The clients whose access tokens it may exchange, beside its own.
     exchanges_tokens_of: tuple[str, ...] = ()
+    #: The identifiers of the APIs for which it may exchange tokens of other APIs.
+    exchanges_for: tuple[str, ...] = ()
 
     @property
     def is_public(self) -> bool:

@@ -141,6 +141,8 @@ class ClientMetadata:
     """Whether its authorizations end with the user's session."""
     exchanges_tokens_of: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
     """Ids of the clients whose access tokens it may exchange, beside its own (RFC 8693)."""
+    exchanges_for: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
+    """Identifiers of the APIs for which it may exchange tokens of other APIs (RFC 8693)."""
     logo_uri: Annotated[str, _LOGO] = ""
     """Its logo."""
     policy_uri: Annotated[str, _link(label=translatable("Privacy policy"))] = ""

@@ -21,6 +21,7 @@ from valetkey.authorization.protocol.register.grant_types import GrantTypes
 from valetkey.authorization.protocol.register.keys import NO_KEYS
 from valetkey.authorization.protocol.register.links import Network, is_link
 from valetkey.authorization.protocol.register.openid_rules import OpenIdRules, Registrant
+from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
@@ -137,9 +138,7 @@ class ClientRules:
                 yield MetadataError(
                     f"scopes/{number}", "a client's own: it needs client_credentials"
                 )
-        for number, client_id in enumerate(metadata.exchanges_tokens_of):
-            if not client_id or " " in client_id or not _is_plain(client_id):
-                yield MetadataError(f"exchanges_tokens_of/{number}", "the id of a client")
+        yield from _exchange_faults(metadata)
         if len(set(metadata.scopes)) != len(metadata.scopes):
             yield MetadataError("scopes", "each only once")
         for field in ("default_scopes", "required_scopes"):
@@ -152,6 +151,15 @@ class ClientRules:
 
 _OWN_GRANTS = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.JWT_BEARER})
 """Grant types that give a client tokens of its own."""
+
+
+def _exchange_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
+    for number, client_id in enumerate(metadata.exchanges_tokens_of):
+        if not client_id or " " in client_id or not _is_plain(client_id):
+            yield MetadataError(f"exchanges_tokens_of/{number}", "the id of a client")
+    for number, identifier in enumerate(metadata.exchanges_for):
+        if identifier_fault(identifier):
+            yield MetadataError(f"exchanges_for/{number}", "the identifier of an API")
 
 
 def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:

@@ -1,0 +1,136 @@
+"""RS, TX: a token of one API is exchanged for another: by whom, for which, and how wide."""
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.attacks.grants.several_apis import CALENDAR, FILES, SIGNS_RSA, TOOL, Apis, claims
+from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, Answer
+from tests.attacks.world import world as begin
+from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.testing.person import Person
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+
+
+@pytest.fixture(scope="module")
+def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
+    """app1 calls Calendar; its service calendar1 calls others, and tool1 is Tool's."""
+    with begin(tmp_path_factory.mktemp("switch"), algorithms=tuple(Algorithm)[:2]) as world:
+        found = Apis(world)
+        own = (EXCHANGE, "client_credentials")
+        world.client("app1", scopes=("openid", "email", "notes:read"), grant_types=CODE_GRANT)
+        world.client(
+            "calendar1",
+            grant_types=own,
+            redirect_uris=(),
+            scopes=("notes:read",),
+            exchanges_tokens_of=("app1", "tool1"),
+            exchanges_for=(f"{TOOL.identifier}", SIGNS_RSA.identifier, f"{world.api}/"),
+        )
+        world.client(
+            "tool1",
+            grant_types=own,
+            redirect_uris=(),
+            scopes=("email",),
+            exchanges_tokens_of=("app1", "calendar1"),
+            exchanges_for=(CALENDAR.identifier, FILES.identifier, "https://x.example"),
+        )
+        yield found
+
+
+def _tokens(apis: Apis, scope: str, *named: ApiMetadata | str, **said: str) -> dict[str, str]:
+    """What app1 gets for these APIs, all of which alice allows."""
+    query = [
+        ("response_type", "code"),
+        ("client_id", "app1"),
+        ("redirect_uri", CALLBACK),
+        ("scope", scope),
+        *(("resource", each if isinstance(each, str) else each.identifier) for each in named),
+    ]
+    person = Person(apis.world.auth)
+    page = person.open(f"{apis.world.auth}/oauth/authorize?{urlencode(query)}")
+    page = person.sign_in(page, "alice", PASSWORD)
+    code = (page if page.location else person.allow(page)).told["code"]
+    answer = apis.world.exchange(code, "app1", **said)
+    answer.ok()
+    return answer.json
+
+
+def _exchange(apis: Apis, token: str, client_id: str = "calendar1", **said: str) -> Answer:
+    asked = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **said}
+    return apis.world.token(client_id, grant_type=EXCHANGE, **asked)
+
+
+def test_service_of_one_api_calls_another_that_the_user_allowed(apis: Apis) -> None:
+    first = _tokens(apis, "openid email calendar:read rsa:read", CALENDAR, TOOL, SIGNS_RSA)
+    token, before = first["access_token"], claims(first["access_token"])
+    own = apis.world.token("calendar1", grant_type="client_credentials").json["access_token"]
+    actor = {"actor_token": own, "actor_token_type": ACCESS_TOKEN}
+    answer = _exchange(apis, token, resource=SIGNS_RSA.identifier, **actor)
+    answer.ok()
+    said = claims(answer.json["access_token"])
+    assert (said["aud"], said["scope"]) == (SIGNS_RSA.identifier, "rsa:read")
+    assert (said["client_id"], said["sub"]) == ("calendar1", before["sub"])
+    assert said["act"] == {"sub": "calendar1"}
+    assert int(str(said["exp"])) <= int(str(before["exp"]))
+    assert apis.inspect(answer.json["access_token"], SIGNS_RSA.identifier)["active"]
+    assert apis.inspect(answer.json["access_token"], CALENDAR.identifier) == {"active": False}
+    # By the name of RFC 8693; an API without scopes has none in its tokens.
+    other = _exchange(apis, token, audience=TOOL.identifier)
+    assert "scope" not in other.json
+    assert claims(other.json["access_token"])["aud"] == TOOL.identifier
+    apis.world.token("app1", path="/oauth/revoke", token=first["refresh_token"]).ok()
+    for each in (answer, other):
+        assert not apis.world.introspect(each.json["access_token"], "calendar1")["active"]
+
+
+def test_no_api_that_the_user_the_client_or_the_api_did_not_allow(apis: Apis) -> None:
+    person_saw = _tokens(apis, "openid calendar:read", CALENDAR, SIGNS_RSA)["access_token"]
+    saw_one = _tokens(apis, "openid calendar:read", CALENDAR)["access_token"]
+    with apis.world.nothing_changes():
+        for token, client_id, resource in (
+            (saw_one, "calendar1", SIGNS_RSA.identifier),  # its user did not
+            (saw_one, "calendar1", TOOL.identifier),
+            (saw_one, "calendar1", apis.world.api),
+            (person_saw, "tool1", SIGNS_RSA.identifier),  # its registration does not
+            (saw_one, "calendar1", FILES.identifier),  # the API does not
+            (saw_one, "tool1", FILES.identifier),
+            (saw_one, "tool1", "https://x.example"),
+        ):
+            answer = _exchange(apis, token, client_id, resource=resource)
+            answer.refused(400, "invalid_target")
+        two = _exchange(apis, person_saw, resource=TOOL.identifier, audience=CALENDAR.identifier)
+        two.refused(400, "invalid_target")
+        for scope in ("calendar:read", "rsa:sync", "openid", "email", "notes:read"):
+            answer = _exchange(apis, person_saw, resource=SIGNS_RSA.identifier, scope=scope)
+            answer.refused(400, "invalid_scope")
+
+
+def test_exchange_there_and_back_is_not_wider(apis: Apis) -> None:
+    scope = "openid email notes:read calendar:read shared"
+    first = _tokens(apis, scope, CALENDAR, TOOL, apis.world.api)
+    narrow = apis.world.refresh(
+        first["refresh_token"], "app1", scope="calendar:read", resource=CALENDAR.identifier
+    ).json["access_token"]
+    assert _exchange(apis, narrow, "tool1").json["scope"] == "calendar:read"
+    there = _exchange(apis, narrow, resource=TOOL.identifier).json["access_token"]
+    back = _exchange(apis, there, "tool1", resource=CALENDAR.identifier)
+    back.refused(400, "invalid_request")
+    # What is about the user stays as narrow as in the token presented.
+    default = _exchange(apis, narrow, resource=apis.world.api)
+    assert default.json["scope"] == "notes:read"
+
+
+def test_api_or_app_that_ended_ends_the_exchange(apis: Apis) -> None:
+    first = _tokens(apis, "openid calendar:read", CALENDAR, TOOL)["access_token"]
+    switched = _exchange(apis, first, resource=TOOL.identifier).json["access_token"]
+    for on in (False, True):
+        apis.switch(TOOL.identifier, on=on)
+        _exchange(apis, first, resource=TOOL.identifier).refused(400, "invalid_target")
+        assert not apis.world.introspect(switched, "calendar1")["active"]
+    apis.change(TOOL.identifier, clients=("calendar1",))
+    _exchange(apis, first, resource=TOOL.identifier).refused(400, "invalid_target")
