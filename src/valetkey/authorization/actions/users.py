@@ -181,26 +181,33 @@ class Accounts:
             self.notices.password_changed(tx, user, now)
         end_everything(tx, user, now, "password_changed", keep=keep)
 
-    def disable(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Switch it off; sessions, grants and what it issued to others end. False if it was off.
+    def disable(self, tx: Transaction, user: User, now: Instant, directory: str = "") -> bool:
+        """Disable an account; its sessions, grants and what it issued to others end.
 
+        `directory` is the SCIM credential that asks, which may enable the account again; "" for an
+        administrator, who also takes over what a directory disabled. False if nothing changed.
         Raises Refused (conflict) for the last owner.
         """
         tx.users.hold_alone(user.uid)
-        if user.disabled_at is not None:
+        if user.disabled_at is not None and (directory or not user.disabled_by):
             return False
         leave_an_owner(tx, user)
-        tx.users.change(replace(user, disabled_at=now, changed_at=now))
+        tx.users.change(replace(user, disabled_at=now, disabled_by=directory, changed_at=now))
         tx.events.add(UserDisabled(user.uid), now)
         end_everything(tx, user, now, "user_disabled")
         end_issued(tx, user.uid, now)
         return True
 
-    def enable(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Switch it on again; nothing that ended comes back. False if it was on, or gone."""
+    def enable(self, tx: Transaction, user: User, now: Instant, directory: str = "") -> bool:
+        """Enable an account; nothing that ended comes back. False if it was enabled, or removed.
+
+        Also False if a `directory`, the SCIM credential that asks, did not itself disable it.
+        """
         if user.disabled_at is None or tx.account_removals.is_done(user.uid):
             return False
-        tx.users.change(replace(user, disabled_at=None, changed_at=now))
+        if directory not in {"", user.disabled_by}:
+            return False
+        tx.users.change(replace(user, disabled_at=None, disabled_by="", changed_at=now))
         tx.events.add(UserEnabled(user.uid), now)
         return True
 

@@ -119,7 +119,7 @@ class Users:
             "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
             " email_key = :email_key, email_verified_at = :email_verified_at, name = :name,"
             " changed_at = :changed_at, disabled_at = :disabled_at,"
-            " claims = :claims WHERE uid = :uid",
+            " disabled_by = :disabled_by, claims = :claims WHERE uid = :uid",
             uid=user.uid,
             username=user.username,
             username_key=fold(user.username),
@@ -129,6 +129,7 @@ class Users:
             name=user.name,
             changed_at=user.changed_at,
             disabled_at=user.disabled_at,
+            disabled_by=user.disabled_by,
             claims=user.claims.encode(),
         )
         if changed:

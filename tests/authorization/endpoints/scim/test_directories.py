@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.authorization.endpoints.scim.directory import Directory, directory, tell
@@ -18,6 +19,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialMade,
     ScimRotation,
 )
+from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Fingerprint
@@ -30,6 +32,7 @@ def test_directories_provision_users_and_groups(tmp_path: Path, database_url: st
     stories = (
         _okta,
         _entra,
+        _disabled,
         _attributes,
         _members,
         _bulk,
@@ -112,6 +115,36 @@ async def _entra(it: Directory) -> None:
     (await it.call("DELETE", path)).refused(404)
     assert await it.find("Users", 'externalId eq "ada-at-entra"') == []
     assert "user.removed" in await it.it.events()
+
+
+async def _disabled(it: Directory) -> None:
+    """A directory enables only what it disabled itself; an administrator's word counts more."""
+    made = await it.user("tim@example.com")
+    path, arguments = f"/Users/{made['id']}", {"uid": made["id"]}
+    off, on = ({"op": "replace", "path": "active", "value": each} for each in (False, True))
+
+    async def active(*operations: Mapping[str, object]) -> bool:
+        answer = await it.patch(path, *operations)
+        assert answer.status == 200, answer.json
+        whole = (await it.call("GET", path)).json
+        again = (await it.call("PUT", path, {**whole, "active": answer.json["active"]})).json
+        assert again["active"] is answer.json["active"]
+        return bool(again["active"])
+
+    await it.it.perform(DISABLE_USER, arguments)
+    assert not await active(on)
+    assert not (await it.call("PUT", path, {**made, "active": True})).json["active"]
+    assert not await active(off)
+    assert not await active(on)
+    await it.it.perform(ENABLE_USER, arguments)
+    # What the directory disabled is disabled by the administrator as well.
+    assert not await active(off)
+    await it.it.perform(DISABLE_USER, arguments)
+    assert not await active(on)
+    await it.it.perform(ENABLE_USER, arguments)
+    assert not await active(off)
+    assert await active(on)
+    assert (await it.call("DELETE", path)).status == 204
 
 
 async def _attributes(it: Directory) -> None:

@@ -132,7 +132,7 @@ class Users:
         self._name(tx, caller, user, wanted)
         user = self._extend(tx, caller, user, wanted)
         if wanted.get("active") is False:
-            caller.services.accounts.disable(tx, user, caller.now)
+            caller.services.accounts.disable(tx, user, caller.now, caller.actor.credential_id)
         return str(user.uid)
 
     def replace(self, tx: Transaction, asked: Asked, id: str) -> None:
@@ -189,9 +189,10 @@ class Users:
         if body is None or EXTENSION in wanted:
             changed = self._extend(tx, caller, changed, wanted)
         if wanted.get("active") is False:
-            accounts.disable(tx, changed, caller.now)
+            accounts.disable(tx, changed, caller.now, caller.actor.credential_id)
         elif wanted.get("active") is True:
-            accounts.enable(tx, changed, caller.now)
+            # An account that an administrator disabled stays so; the response says it.
+            accounts.enable(tx, changed, caller.now, caller.actor.credential_id)
 
     def _extend(self, tx: Transaction, caller: Caller, user: User, wanted: Resource) -> User:
         said = cast("Resource", wanted.get(EXTENSION, {}))

@@ -34,6 +34,8 @@ class User:
     generation: int = 0
     """What was issued in an earlier generation has ended."""
     attributes: UserAttributes = UserAttributes.NOTHING
+    disabled_by: str = ""
+    """The SCIM credential whose directory disabled the account; "" for an administrator."""
 
     @property
     def subject(self) -> str:
