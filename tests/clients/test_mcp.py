@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
@@ -67,8 +68,14 @@ class Hosted:
 
 @pytest.fixture(scope="module")
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    """An issuer at which anyone may register, with both servers of the page."""
-    directory = tmp_path_factory.mktemp("mcp")
+    """What `hosting` runs."""
+    with hosting(tmp_path_factory.mktemp("mcp")) as found:
+        yield found
+
+
+@contextmanager
+def hosting(directory: Path) -> Generator[Hosted]:
+    """Run an issuer at which anyone may register, with both servers of the page."""
     shown = certificate(directory, "localhost")
     settings = Settings(
         registration=RegistrationSettings(mode=RegistrationMode.OPEN, metadata_documents=True),

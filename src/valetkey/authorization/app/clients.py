@@ -175,7 +175,7 @@ def metadata_routes(
     )
     metadata = MetadataEndpoint(foundation.store, facts)
     return tuple(
-        Route(f"/.well-known/{name}", {"GET": metadata}, refuse)
+        Route(f"/.well-known/{name}", {"GET": metadata, "OPTIONS": preflight(("GET",))}, refuse)
         for name in ("openid-configuration", "oauth-authorization-server")
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMap
 from typing import Any
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import Denial, Gate
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate
 from valetkey.sdk.adapters.running import Running
 from valetkey.sdk.caller import Caller
 
@@ -115,8 +115,13 @@ async def deny(denial: Denial, scope: Scope, send: Send) -> None:
 
 
 async def _serve(gate: Gate, scope: Scope, send: Send) -> None:
-    if scope["method"] not in {"GET", "HEAD"}:
-        await deny(Denial(405, (("allow", "GET, HEAD"),), b""), scope, send)
+    if scope["method"] == "OPTIONS":
+        # MCP clients send a header that browsers ask about first.
+        allowed = ("access-control-allow-headers", "mcp-protocol-version")
+        await deny(Denial(204, (allowed, *METADATA_HEADERS.items()), b""), scope, send)
         return
-    content = (("content-type", "application/json"),)
+    if scope["method"] not in {"GET", "HEAD"}:
+        await deny(Denial(405, (("allow", "GET, HEAD, OPTIONS"),), b""), scope, send)
+        return
+    content = (("content-type", "application/json"), *METADATA_HEADERS.items())
     await deny(Denial(200, content, gate.metadata()), scope, send)

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import Denial, Gate
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate
 from valetkey.sdk.adapters.running import Background
 from valetkey.sdk.caller import Caller
 
@@ -69,7 +69,9 @@ class Require:
             return []
 
         def metadata(_: HttpRequest) -> HttpResponse:
-            return HttpResponse(self.gate.metadata(), content_type="application/json")
+            return HttpResponse(
+                self.gate.metadata(), content_type="application/json", headers=METADATA_HEADERS
+            )
 
         return [path(self.gate.metadata_path.removeprefix("/"), metadata)]
 

@@ -10,7 +10,7 @@ from fastapi.requests import HTTPConnection
 from fastapi.security.base import SecurityBase
 
 from valetkey.kernel.refusal import Refusal, Refused
-from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Gate
 from valetkey.sdk.adapters.running import Running
 from valetkey.sdk.caller import Caller
 
@@ -114,7 +114,9 @@ def protect(app: FastAPI, gate: Gate) -> Require:
     if gate.metadata_path:
 
         async def metadata() -> Response:
-            return Response(gate.metadata(), media_type="application/json")
+            return Response(
+                gate.metadata(), media_type="application/json", headers=METADATA_HEADERS
+            )
 
         app.add_api_route(gate.metadata_path, metadata, include_in_schema=False)
     return Require(gate, running)

@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from flask import Flask, Response, current_app, request
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Gate
 from valetkey.sdk.adapters.running import Background
 from valetkey.sdk.caller import Caller
 
@@ -58,7 +58,7 @@ def protect(app: Flask, gate: Gate) -> Require:
     if gate.metadata_path:
 
         def metadata() -> Response:
-            return Response(gate.metadata(), mimetype="application/json")
+            return Response(gate.metadata(), mimetype="application/json", headers=METADATA_HEADERS)
 
         app.add_url_rule(gate.metadata_path, "valetkey_metadata", metadata)
     return Require(gate)

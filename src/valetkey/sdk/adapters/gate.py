@@ -21,6 +21,10 @@ Make = Callable[["Gate"], Protection]
 """Creates the protection of a gate."""
 
 
+METADATA_HEADERS = {"access-control-allow-origin": "*"}
+"""Headers of the metadata document: clients in browsers of any origin may read it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Denial:
     """An error response, ready to be sent: a problem (RFC 9457) and a challenge (RFC 6750)."""
@@ -67,7 +71,10 @@ class Gate:
         self.changes = 0
 
     def metadata(self) -> bytes:
-        """Return the API's metadata document (RFC 9728), to be served at `metadata_path`."""
+        """Return the API's metadata document (RFC 9728), to be served at `metadata_path`.
+
+        With `METADATA_HEADERS`, as `application/json`.
+        """
         return metadata_document(
             self.audience,
             [self.issuer.url],

@@ -7,7 +7,7 @@ from types import TracebackType
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import Denial, Gate
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate
 from valetkey.sdk.adapters.running import Background
 from valetkey.sdk.caller import Caller
 
@@ -42,7 +42,7 @@ class Protected:
         """Admit one request or answer with the error."""
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if path == self._gate.metadata_path and environ["REQUEST_METHOD"] in {"GET", "HEAD"}:
-            content = (("content-type", "application/json"),)
+            content = (("content-type", "application/json"), *METADATA_HEADERS.items())
             return _answer(Denial(200, content, self._gate.metadata()), environ, start_response)
         if path in self._open:
             return self._app(environ, start_response)

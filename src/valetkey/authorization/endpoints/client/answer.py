@@ -21,7 +21,8 @@ def preflight(methods: Iterable[str]) -> Endpoint:
     headers = (
         ("allow", allowed),
         ("access-control-allow-methods", allowed),
-        ("access-control-allow-headers", "authorization, content-type"),
+        # The last one is sent by MCP clients, with requests for metadata too.
+        ("access-control-allow-headers", "authorization, content-type, mcp-protocol-version"),
         ("access-control-max-age", "600"),
         *ANY_ORIGIN,
     )
