@@ -99,7 +99,7 @@ COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --genera
 	--no-emit-index-url --no-header --python-version 3.11 $(if $(NEWER),--upgrade)
 lock: .venv/.dev
 	@$(COMPILE) --group build --output-file requirements.lock
-	@$(COMPILE) --extra acme --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE) --extra acme --extra otel --group dev --constraints requirements.lock --output-file requirements-dev.lock
 	@cd tests/clients && npm install --package-lock-only --loglevel=error
 	@git --no-pager diff --stat -- '*.lock' '*-lock.json'
 

@@ -6,11 +6,13 @@ environment on top. What our own connections add is missing there: deadlines, li
 the bound on requests at work. A proxy has to keep them.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
 from valetkey.cli.serving import authorization as _authorization
 from valetkey.cli.serving import resource as _resource
+from valetkey.cli.serving import trace_export
 from valetkey.config.environment import environment
 from valetkey.config.load import find_file, load
 from valetkey.config.settings import Settings
@@ -32,8 +34,11 @@ class Application:
         self,
         prepare: Callable[[Settings], Coroutine[object, object, None]],
         build: Callable[[Settings], Awaitable[App]],
+        name: str,
     ) -> None:
         """Read nothing yet: a module that is imported must not open a database."""
+        self._name = name
+        self._stop_traces: Callable[[], None] | None = None
         self._prepare = prepare
         self._build = build
         self._app: App | None = None
@@ -59,6 +64,8 @@ class Application:
             return begun.pop() if begun else await receive()
 
         await self._app(scope, again, send)
+        if self._stop_traces is not None:
+            await asyncio.to_thread(self._stop_traces)
 
     async def _start(self) -> App:
         given = environment()
@@ -66,9 +73,12 @@ class Application:
         settings = load(find_file(Path(named) if named else None), given)
         log.set_up(settings.log.level, settings.log.format)
         NOTICES.begin(log.seldom, settings.log.slow_statement / 1000)
+        self._stop_traces = trace_export.begin(settings, self._name)
         await self._prepare(settings)
         return await self._build(settings)
 
 
-authorization = Application(_authorization.ready_database, _authorization.application)
-resource = Application(_resource.ready_database, _resource.application)
+authorization = Application(
+    _authorization.ready_database, _authorization.application, "authorization"
+)
+resource = Application(_resource.ready_database, _resource.application, "resource")

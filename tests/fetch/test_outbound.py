@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.fetch.canary import Clock, answer, certificate, door, listening
+from tests.support.otlp import recording
 from tests.support.wait import CEILING, until
 from valetkey.fetch.outbound import LARGEST, REMEMBERED, Fetched, OutboundHttp, Unfetchable
 from valetkey.fetch.slots import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.tracing import TRACES
 
 
 def _run(story: Callable[[], Awaitable[None]]) -> None:
@@ -267,3 +269,27 @@ def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
 
 def test_older_tls_is_not_spoken() -> None:
     assert ssl.create_default_context().minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_requests_carry_trace_context_and_no_span_holds_their_path() -> None:
+    async def story() -> None:
+        async with listening(answer(b"{}", "application/json")) as canary:
+            fetch, _ = door()
+            with recording():
+                await fetch.get(canary.url)
+                (span,) = TRACES.drain(10)
+            sent = canary.heard[0].decode().lower()
+            assert f"\r\ntraceparent: {span.headers()['traceparent']}\r\n" in sent
+            assert span.name == "GET"
+            assert span.attributes == {
+                "http.request.method": "GET",
+                "server.address": "127.0.0.1",
+                "server.port": canary.port,
+                "http.response.status_code": 200,
+            }
+        with recording():
+            check = await _refused(fetch.get(f"http://127.0.0.1:{canary.port}/gone"))
+            (span,) = TRACES.drain(10)
+            assert span.failure == check
+
+    _run(story)

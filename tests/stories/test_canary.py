@@ -1,7 +1,7 @@
 """No secret is written anywhere: all that go in, rightly or wrongly, then a search (security 35).
 
-QS-05 and LK-01 of the attacks: logs at debug level, both databases, the metrics, the answers that
-are errors, what the operating system shows of the processes. `test_canary_teeth.py` tests the
+QS-05 and LK-01 of the attacks: logs at debug level, both databases, metrics, traces, the answers
+that are errors, what the operating system shows of the processes. `test_canary_teeth.py` tests the
 search itself.
 """
 
@@ -24,6 +24,7 @@ from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
 from tests.stories.canary import REGISTER, Canaries, files, processes, tables
 from tests.stories.processes.serving import CALLBACK, Serving, free_addresses, serving
+from tests.support.otlp import otlp_receiver
 from tests.support.wait import CEILING
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -105,13 +106,16 @@ def _challenge(verifier: str) -> str:
 
 
 @contextmanager
-def _story(here: Path, database: str, *, planted: str = "") -> Generator[Story]:
+def _story(
+    here: Path, database: str, *, planted: str = "", collector: str = ""
+) -> Generator[Story]:
     story = Story()
     auth, api = free_addresses()
     (here / "valetkey.toml").write_text(
         f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\ndatabase = "{database}"\n'
         f'workers = 2\n[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
-        '[metrics]\nlisten = "127.0.0.1:0"\n[log]\nlevel = "debug"\n[limits]\n'
+        '[metrics]\nlisten = "127.0.0.1:0"\n[log]\nlevel = "debug"\n'
+        f'[traces]\nendpoint = "{collector}"\nsampling = 1.0\n[limits]\n'
         "client_failures = 10000\nsign_in_failures = 1000\n"
         "sign_in_failures_per_address = 1000\n"
     )
@@ -333,7 +337,10 @@ def test_no_secret_is_written_anywhere(
             with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"))) as file:
                 file.execute(statement)
 
-    with _story(tmp_path, database_url, planted="a planted canary") as story:
+    with (
+        otlp_receiver() as traces,
+        _story(tmp_path, database_url, planted="a planted canary", collector=traces.url) as story,
+    ):
         _right_ways(story)
         _wrong_ways(story)
         _faults(story, change)
@@ -347,6 +354,7 @@ def test_no_secret_is_written_anywhere(
         places["standard output"] = story.servers.process.stdout.read().encode()
         # A server that stops has written down everything it was about to.
         places |= _left(tmp_path, database_url) | story.answers
+        places["traces"] = b"\n".join(traces.bodies)
     told = capfd.readouterr()
     places["standard error"] = told.err.encode()
 
@@ -364,5 +372,13 @@ def test_no_secret_is_written_anywhere(
         assert counted in places["metrics"]
     assert b"ada" not in places["metrics"]
     assert b"printer" not in places["metrics"]
+
+    # So are the spans of every request, transaction, password hash and outgoing call.
+    assert len(traces.spans) > 2_000
+    assert {span.name for span in traces.spans} >= {
+        "POST /oauth/token", "transaction write", "statements", "offload passwords", "POST",
+    }  # fmt: skip
+    for personal in (b"ada", b"printer", b"example", b"127.0.0.1:"):
+        assert personal not in places["traces"]
 
     assert story.canaries.in_places(places) == {}

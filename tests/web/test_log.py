@@ -117,7 +117,9 @@ def test_a_request_is_one_line_and_many_are_one_write() -> None:
 
     async def main() -> None:
         for number in range(3):
-            access.add((NOW, "GET", "/v2/{object}", 200 + number, 0.0012, "192.0.2.7", "id-1", ""))
+            access.add(
+                (NOW, "GET", "/v2/{object}", 200 + number, 0.0012, "192.0.2.7", "id-1", "", "", "")
+            )
         assert told.getvalue() == ""
         access.flush()
 
@@ -141,7 +143,7 @@ def test_lines_are_written_soon_without_being_asked(monkeypatch: pytest.MonkeyPa
     told = told_at("info")
 
     async def main() -> None:
-        log.AccessLog().add((NOW, "GET", "/", 200, 0.0, "", "id-1", ""))
+        log.AccessLog().add((NOW, "GET", "/", 200, 0.0, "", "id-1", "", "", ""))
         for _ in range(500):
             await asyncio.sleep(0.01)
             if told.getvalue():
@@ -158,7 +160,7 @@ def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def main() -> None:
         for _ in range(5):
-            access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", ""))
+            access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", "", "", ""))
         access.flush()
 
     asyncio.run(main())
@@ -169,7 +171,7 @@ def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_no_request_is_told_above_info() -> None:
     told = told_at("warning")
     access = log.AccessLog()
-    access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", ""))
+    access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", "", "", ""))
     access.flush()
     assert told.getvalue() == ""
 

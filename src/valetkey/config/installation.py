@@ -6,6 +6,7 @@ from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.database.identity import LAG, is_missing, last_seen, recognise
 from valetkey.database.migrate import migrate
+from valetkey.database.traced import traced
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 
@@ -17,13 +18,14 @@ def connect_to(
 
     Raises Mistake and DatabaseUnavailable: see `connect`.
     """
-    return connect(
+    engine = connect(
         server.database,
         directory=settings.source.directory,
         pool_size=pool_size or settings.database.connections,
         begins=begins,
         timeouts=settings.database.timeouts,
     )
+    return traced(engine, server.database) if settings.traces.endpoint else engine
 
 
 def require_file(settings: Settings, server: ServerSettings, *, begins: bool) -> None:

@@ -15,6 +15,7 @@ from valetkey.kernel.url import parse_url
 
 Network = IPv4Network | IPv6Network
 
+_RATIO = re.compile(r"[01](\.[0-9]{1,6})?", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _COLOUR = re.compile(r"#[0-9a-f]{6}", re.ASCII | re.IGNORECASE)
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
@@ -99,6 +100,16 @@ def whole(low: int, high: int, unit: str) -> Rule:
         return int(value) if _DIGITS.fullmatch(value) else value
 
     return Rule(f"a whole number from {low} to {high}", read, from_text, lambda value: value, unit)
+
+
+def _ratio(value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise InvalidValue(f"{quoted(value)} is not a number from 0 to 1")
+    return float(value)
+
+
+def _ratio_from_text(value: str) -> object:
+    return float(value) if _RATIO.fullmatch(value) else value
 
 
 def choice(names: type[StrEnum]) -> Rule:
@@ -333,6 +344,7 @@ def _show_texts(value: object) -> list[str]:
     return [str(item) for item in cast("Sequence[str]", value)]
 
 
+RATIO = Rule("a number from 0 to 1", _ratio, _ratio_from_text, lambda value: value)
 FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
 FOLDER = text(4_096, 'the path of a directory, or "" for none')
 PATH = text(4_096, 'a path, or "" for none, or for the usual one')

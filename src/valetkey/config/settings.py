@@ -21,7 +21,12 @@ from valetkey.config.sections.factors import FactorSettings
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.sections.monitoring import AuditSettings, LogSettings, MetricsSettings
+from valetkey.config.sections.monitoring import (
+    AuditSettings,
+    LogSettings,
+    MetricsSettings,
+    TraceSettings,
+)
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.sections.scim import ScimSettings
 from valetkey.config.sections.serving import ServingSettings
@@ -370,6 +375,7 @@ class Settings:
     log: LogSettings = LogSettings()
     audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = MetricsSettings()
+    traces: TraceSettings = TraceSettings()
     source: Source = Source()
 
 

@@ -16,7 +16,9 @@ from valetkey.fetch.slots import RequestSlots
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import lazily
+from valetkey.kernel.tracing import TRACES
 from valetkey.kernel.url import Web, parse_url
+from valetkey.kernel.waiting import current_span
 
 if TYPE_CHECKING:
     import httpx2
@@ -193,13 +195,21 @@ class OutboundHttp:
         web = parse_url(url)
         if web is None:
             _refuse("url")
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN), self._turns.take(web):
-                addresses = await self._vetted(web)
-                headers = {**more, "host": _host_field(web), "accept": ", ".join(accept)}
-                return await self._ask(method, web, addresses, headers, body)
-        except TimeoutError:
-            _refuse("slow")
+        own = {"host": _host_field(web), "accept": ", ".join(accept)}
+        with TRACES.call(current_span(), method, web.host, web.port) as span:
+            try:
+                async with asyncio.timeout(ANSWER_WITHIN), self._turns.take(web):
+                    addresses = await self._vetted(web)
+                    headers = {**more, **own, **span.headers()}
+                    fetched = await self._ask(method, web, addresses, headers, body)
+            except TimeoutError:
+                span.fail("fetch.slow")
+                _refuse("slow")
+            except Unfetchable as failure:
+                span.fail(failure.check)
+                raise
+            span.set("http.response.status_code", fetched.status)
+            return fetched
 
     async def _vetted(self, web: Web) -> list[Address]:
         host = web.host.strip("[]")

@@ -18,7 +18,9 @@ Sample = tuple[tuple[str, ...], Sequence[float]]
 """Label values, then one number; for a histogram the count of each bucket and the sum."""
 
 Snapshot = Mapping[str, Sequence[Sample]]
-"""The samples of one process by metric name."""
+"""The samples of one process by metric name, and under `EXEMPLARS` those of requests."""
+
+EXEMPLARS = "exemplars"
 
 PREFIX = "valetkey_"
 MOST_SERIES = 2_000
@@ -144,7 +146,25 @@ class Histogram(Metric):
 
 
 class RequestSeconds(Histogram):
-    """Request durations, counted by route, method and status, reported by route."""
+    """Request durations, counted by route, method and status, reported by route.
+
+    Each bucket of a route keeps the trace of its latest sampled request as its exemplar.
+    """
+
+    def __init__(self, name: str, help_: str, *labels: str, bounds: Sequence[float]) -> None:
+        """Start without exemplars."""
+        super().__init__(name, help_, *labels, bounds=bounds)
+        self._exemplars: dict[tuple[str, int], tuple[str, float, int]] = {}
+
+    def show(self, value: float, trace_id: str, at: int, route: str) -> None:
+        """Keep this request as the exemplar of its bucket."""
+        # Bounded by the routes; the trace id has 32 characters of the 128 that OpenMetrics permits.
+        self._exemplars[route, bisect_left(self.bounds, value)] = trace_id, value, at
+
+    def exemplars(self) -> Iterator[Sample]:
+        """Return route, number of the bucket and trace id; then duration and time."""
+        for (route, bucket), (trace_id, value, at) in self._exemplars.copy().items():
+            yield (route, str(bucket), trace_id), (value, at)
 
     def samples(self) -> Iterator[Sample]:
         """Return the buckets and the sum of each route."""
@@ -178,7 +198,10 @@ def _shown(labels: Labels) -> tuple[str, ...]:
 
 def snapshot() -> Snapshot:
     """Return everything that this process has counted."""
-    return {name: list(metric.samples()) for name, metric in _catalogue.items()}
+    told = {name: list(metric.samples()) for name, metric in _catalogue.items()}
+    if exemplars := list(HTTP_SECONDS.exemplars()):
+        told[EXEMPLARS] = exemplars
+    return told
 
 
 _catalogue: dict[str, Metric] = {}
@@ -300,6 +323,12 @@ SIGNING_KEY_AGE = Gauge(
 )
 SIGNING_KEY_LIFETIME = Gauge(
     "signing_key_lifetime_seconds", "How long a key signs: tokens.signing_key_lifetime."
+)
+SPANS_EXPORTED = Counter("trace_spans_exported", "Spans that the collector of traces took.")
+SPANS_DROPPED = Counter(
+    "trace_spans_dropped",
+    "Spans that were not exported: queue (full), rejected by the collector, failed.",
+    "reason",
 )
 JOB_FAILURES = Counter("job_failures", "Background jobs that failed and were run again.", "task")
 LOG_LINES = Counter("log_messages", "Messages of the log, by level, requests aside.", "level")

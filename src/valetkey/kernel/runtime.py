@@ -26,6 +26,11 @@ SYSTEM = Runtime(now=_now, random=secrets.token_bytes)
 """The system clock and the kernel's random bytes."""
 
 
+def nanoseconds() -> int:
+    """Return the time of the system clock since 1970, in nanoseconds."""
+    return time.time_ns()
+
+
 def lazily(name: str) -> ModuleType:
     """Return the module of this name, imported on first use; safe to call from any thread.
 

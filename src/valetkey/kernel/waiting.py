@@ -3,6 +3,8 @@
 from contextvars import ContextVar
 from typing import Protocol
 
+from valetkey.kernel.tracing import OFF, Span
+
 HALF_CLOSED = 1.0
 """Seconds for which a half-closed client that sends nothing more is assumed to still read."""
 
@@ -28,6 +30,9 @@ class Caller(Protocol):
     reference: str
     """The reference of the decision record of the request's refusal; "" without one."""
 
+    span: Span
+    """The span of the request; OFF without tracing, and for requests that are not traced."""
+
     patience: float
     """Seconds that the request's work may queue before it is no longer worth starting."""
 
@@ -37,3 +42,9 @@ CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 A task that outlives the request that started it sets it to None first.
 """
+
+
+def current_span() -> Span:
+    """Return the span of the current request; OFF for the server's own work."""
+    caller = CALLER.get()
+    return OFF if caller is None else caller.span

@@ -160,6 +160,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
         hosts=_hosts(settings),
         unavailable=UNAVAILABLE,
         trusted_proxies=settings.resource.trusted_proxies,
+        traced_peers=settings.traces.continue_from,
         tls_proxy=settings.resource.tls_proxy,
         hsts=url.startswith("https://"),
         background=(

@@ -13,6 +13,9 @@ from urllib.parse import quote_plus, urlencode
 
 from valetkey.kernel.runtime import lazily
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.tracing import TRACES
+from valetkey.kernel.url import parse_url
+from valetkey.kernel.waiting import current_span
 
 if TYPE_CHECKING:
     import httpx2
@@ -188,6 +191,18 @@ class Fetcher:
             headers["authorization"] = credential.basic()
         if content_type:
             headers["content-type"] = content_type
+        if not TRACES.on:
+            return await self._send(method, url, body, headers)
+        web = parse_url(url)
+        host, port = ("", 0) if web is None else (web.host, web.port)
+        with TRACES.call(current_span(), method, host, port) as span:
+            answer = await self._send(method, url, body, {**headers, **span.headers()})
+            span.set("http.response.status_code", answer.status)
+            return answer
+
+    async def _send(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
         try:
             # httpx times each read alone; only this limits the whole exchange.
             async with (

@@ -42,9 +42,9 @@ _PAUSE = 0.25
 _PENDING = 10_000
 _MINUTE = 60.0
 _CAUSES = 200  # remembered at a time
-Line = tuple[Instant, str, str, int, float, str, str, str]
+Line = tuple[Instant, str, str, int, float, str, str, str, str, str]
 """Time, method, path template of the route, status, duration in seconds, client address, request
-id, and the reference of the decision record or ""."""
+id, the reference of the decision record or "", trace id and span id or ""."""
 _Fields = MutableMapping[str, Field]
 _Render = Callable[[object, str, _Fields], str]
 
@@ -205,6 +205,9 @@ def _tell(level: str, event: str, fields: _Fields, failure: BaseException | None
     caller = CALLER.get()
     if caller is not None and caller.request_id:
         told["request_id"] = caller.request_id
+        if caller.span.trace_id:
+            told["trace_id"] = caller.span.trace_id.hex()
+            told["span_id"] = caller.span.span_id.hex()
     if failure is not None:
         told.update({"failure": type(failure).__qualname__, "where": _where(failure)})
     now = datetime.now(UTC)  # noqa: TID251 - it only says when this line was written
@@ -225,9 +228,12 @@ class _Row(msgspec.Struct, omit_defaults=True):
     address: str
     request_id: str
     reference: str = ""
+    trace_id: str = ""
+    span_id: str = ""
 
 
 _FIELDS = _Row.__struct_fields__
+_OPTIONAL = ("reference", "trace_id", "span_id")
 
 
 _ECS = {
@@ -239,6 +245,8 @@ _ECS = {
     "status": "http.response.status_code",
     "address": "client.address",
     "request_id": "http.request.id",
+    "trace_id": "trace.id",
+    "span_id": "span.id",
     "failure": "error.type",
     "cause": "error.message",
     "where": "error.stack_trace",
@@ -257,14 +265,28 @@ def _in_ecs(fields: _Fields) -> _Fields:
 
 
 def _fields(row: _Row) -> _Fields:
-    return {name: getattr(row, name) for name in _FIELDS if name != "reference" or row.reference}
+    told = {name: getattr(row, name) for name in _FIELDS}
+    return {name: value for name, value in told.items() if value or name not in _OPTIONAL}
 
 
 def _row(line: Line) -> _Row:
     # Every field by name: a starred one doubles the time of this function.
-    at, method, path, status, duration, address, request, reference = line
+    at, method, path, status, duration, address, request, reference, trace, span = line
     took, written = int(100_000 * duration + 0.5) / 100, _written(at)
-    return _Row("info", written, "request", method, path, status, took, address, request, reference)
+    return _Row(
+        "info",
+        written,
+        "request",
+        method,
+        path,
+        status,
+        took,
+        address,
+        request,
+        reference,
+        trace,
+        span,
+    )
 
 
 @lru_cache(maxsize=8)

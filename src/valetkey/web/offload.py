@@ -5,6 +5,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
+from valetkey.kernel.waiting import current_span
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -18,8 +19,9 @@ class Offload:
     """Runs functions on `workers` threads; at most `queue` more may wait for one."""
 
     def __init__(self, workers: int, queue: int, name: str = "offload") -> None:
-        """Start no thread yet; threads start with the first work. `name` labels the metric."""
+        """Start no thread yet; they start with the first work. `name` is for metrics and spans."""
         self._threads = BoundedThreads(workers, queue, name)
+        self._name = f"offload {name}"
 
     @property
     def is_full(self) -> bool:
@@ -28,10 +30,11 @@ class Offload:
 
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call `function` on a thread; return or raise its outcome. Raises Busy if it is full."""
-        try:
-            return await self._threads.run(partial(function, *args, **kwargs))
-        except Full:
-            raise Busy("too much slow work is waiting") from None
+        with current_span().child(self._name):
+            try:
+                return await self._threads.run(partial(function, *args, **kwargs))
+            except Full:
+                raise Busy("too much slow work is waiting") from None
 
     def close(self) -> None:
         """Finish the work in progress and drop the queue."""

@@ -11,7 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from time import perf_counter
@@ -21,6 +21,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
+from valetkey.kernel.tracing import OFF, TRACES, Span
 from valetkey.web import log
 from valetkey.web.background import keep_running
 from valetkey.web.client_address import Network, Proxies
@@ -31,11 +32,13 @@ from valetkey.web.connection.incoming_request import (
     Message,
     Receive,
     Send,
+    pour_stream,
 )
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.paths import Paths
 from valetkey.web.request_id import RequestIds
+from valetkey.web.request_trace import RequestTraces
 from valetkey.web.security_headers import harden
 
 TARGET_BYTES = 8 * 1024
@@ -112,6 +115,7 @@ class App:
         hosts: Collection[str],
         unavailable: tuple[type[Exception], ...] = (),
         trusted_proxies: Collection[Network] = (),
+        traced_peers: Collection[Network] = (),
         tls_proxy: bool = False,
         hsts: bool = False,
         background: Sequence[Callable[[], Coroutine[object, object, object]]] = (),
@@ -121,7 +125,8 @@ class App:
     ) -> None:
         """Answer requests for `hosts`; unknown paths are refused by `refuse` or redirected.
 
-        Exceptions in `unavailable` become 503. `hsts` means that the server may be reached by https
+        Exceptions in `unavailable` become 503. The trace context of `traced_peers`, besides that of
+        trusted proxies, is continued. `hsts` means that the server may be reached by https
         only; `tls_proxy` means that a proxy which terminates TLS is the only way in. `background`
         work runs as long as the App and is restarted when it fails; `on_close` runs last. `observe`
         is called for each response with the time of the request, the status, and the seconds the
@@ -146,6 +151,7 @@ class App:
         self.vital = frozenset(path for path, r in exact.items() if r.quiet)
         self.paths = frozenset(path.encode("ascii") for path in exact)
         self._access_log = log.AccessLog()
+        self._traces = RequestTraces(Proxies((*trusted_proxies, *traced_peers)))
         self._ids = RequestIds(self.proxies, runtime.random)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -188,6 +194,8 @@ class App:
         asked.request_id = self._ids.of(asked)
         method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
         route, arguments = self._paths.find(path)
+        if TRACES.on and not (route is not None and route.quiet):
+            asked.span = self._traces.begin(asked)
         body, refusal = b"", None
         try:
             found = self._judge(route, method, headers, asked.peer, len(path) + len(query))
@@ -219,7 +227,7 @@ class App:
         )
         moved = self._elsewhere.redirect(asked, self._is_read if route is None else None)
         response = moved or await self._answer(route, request, refusal)
-        self._count(route, request, response, perf_counter() - admitted)
+        self._count(asked.span, route, request, response, perf_counter() - admitted)
         hsts, bare = self._hsts and secure, method == "HEAD"
         try:
             if response.stream is None:
@@ -231,20 +239,19 @@ class App:
             asked.say(response, hsts=hsts, bare=bare)
         try:
             if response.stream is not None:
-                await _pour(asked, response, response.stream, hsts=hsts, bare=bare)
+                await pour_stream(asked, response, response.stream, hsts=hsts, bare=bare)
         finally:
             self._tell(asked, route, request, response.status, perf_counter() - started)
 
     def _count(
-        self, route: Route | None, request: Request, response: Response, took: float
+        self, span: Span, route: Route | None, request: Request, response: Response, took: float
     ) -> None:
-        if route is None:
-            metrics.HTTP_SECONDS.observe(took, log.UNKNOWN, metrics.OTHER, response.status)
-            return
-        # A method that the route does not have is arbitrary text from the client.
-        method = request.method if request.method in route.methods else metrics.OTHER
-        metrics.HTTP_SECONDS.observe(took, route.path, method, response.status)
-        if self._observe is not None and not route.quiet and response.stream is None:
+        path = log.UNKNOWN if route is None else route.path
+        if span.sampled:
+            metrics.HTTP_SECONDS.show(took, span.trace_id.hex(), request.at, path)
+        metrics.HTTP_SECONDS.observe(took, path, _known(route, request), response.status)
+        quiet = route is None or route.quiet or response.stream is not None
+        if self._observe is not None and not quiet:
             self._observe(request.at, response.status, took)
 
     def _tell(
@@ -255,11 +262,17 @@ class App:
         status: int,
         duration: float,
     ) -> None:
+        span = asked.span
+        path = log.UNKNOWN if route is None else route.path
+        if span is not OFF:
+            self._traces.end(asked, _known(route, request), path, status)
         # Requests to quiet routes are logged only when they fail.
         if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
-            path = log.UNKNOWN if route is None else route.path
             whose = request.address, asked.request_id, asked.reference
-            self._access_log.add((request.at, request.method, path, status, duration, *whose))
+            trace = ("", "") if span is OFF else (span.trace_id.hex(), span.span_id.hex())
+            self._access_log.add(
+                (request.at, request.method, path, status, duration, *whose, *trace)
+            )
 
     def _is_read(self, path: str) -> bool:
         route, _ = self._paths.find(path)
@@ -343,6 +356,12 @@ class App:
         return response
 
 
+def _known(route: Route | None, request: Request) -> str:
+    # A method that the route does not have is arbitrary text from the client.
+    known = route is not None and request.method in route.methods
+    return request.method if known else metrics.OTHER
+
+
 def _bad(description: str, check: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, description, check)
 
@@ -357,22 +376,6 @@ def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:
     if given != _USUAL_TYPE.get(wanted):
         _check_type(wanted, given.decode("latin-1"))
     return body
-
-
-async def _pour(
-    asked: IncomingRequest,
-    response: Response,
-    stream: AsyncGenerator[bytes],
-    *,
-    hsts: bool,
-    bare: bool,
-) -> None:
-    # Always closed, so that a generator waiting for events stops.
-    async with aclosing(stream) as pieces:
-        if bare:
-            asked.say(response, hsts=hsts, bare=True)
-        else:
-            await asked.pour(response, pieces, hsts=hsts)
 
 
 def _check_type(body: Body, given: str) -> None:

@@ -17,6 +17,7 @@ LARGE = {
     "aiosmtplib",
     "fido2",
     "jsonschema_rs",
+    "opentelemetry",
     "prometheus_client",
     "psycopg",
     "segno",

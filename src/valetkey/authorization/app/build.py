@@ -162,6 +162,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
         unavailable=_UNAVAILABLE,
         trusted_proxies=settings.authorization.trusted_proxies,
+        traced_peers=settings.traces.continue_from,
         tls_proxy=settings.authorization.tls_proxy,
         hsts=foundation.issuer.startswith("https://"),
         background=(

@@ -4,18 +4,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
-from valetkey.kernel.metrics import CATALOGUE, PREFIX, Histogram, Metric, Sample, Snapshot
+from valetkey.kernel.metrics import (
+    CATALOGUE,
+    EXEMPLARS,
+    HTTP_SECONDS,
+    PREFIX,
+    Histogram,
+    Metric,
+    Sample,
+    Snapshot,
+)
 from valetkey.kernel.runtime import lazily
 
 if TYPE_CHECKING:
     from prometheus_client import exposition as prometheus
     from prometheus_client import metrics_core as families
     from prometheus_client import registry as registries
+    from prometheus_client import samples
 else:
     # Loaded by the first scrape: most servers are never scraped.
     prometheus = lazily("prometheus_client.exposition")
     families = lazily("prometheus_client.metrics_core")
     registries = lazily("prometheus_client.registry")
+    samples = lazily("prometheus_client.samples")
 
 Worker = tuple[str, int]
 """The name of a server and the number of its worker."""
@@ -60,21 +71,36 @@ class _Collected:
 
 def _family(metric: Metric, found: Found) -> "families.Metric":
     name, labels = PREFIX + metric.name, _OF_SERVER if metric.shared else _OF_WORKER
-    samples = _samples(metric, found)
+    told = _samples(metric, found)
     if isinstance(metric, Histogram):
         histogram = families.HistogramMetricFamily(
             name, metric.help, labels=[*labels, *metric.labels]
         )
         ends = (*map(str, map(float, metric.bounds)), "+Inf")
-        for values, (*counts, total) in samples:
-            buckets = list(zip(ends, accumulate(counts), strict=True))
+        shown = _exemplars(found) if metric is HTTP_SECONDS else {}
+        for values, (*counts, total) in told:
+            marks = shown.get(tuple(values), {})
+            buckets = [
+                (end, count, marks[n]) if n in marks else (end, count)
+                for n, (end, count) in enumerate(zip(ends, accumulate(counts), strict=True))
+            ]
             histogram.add_metric(values, buckets, total)
         return histogram
     kind = families.CounterMetricFamily if metric.kind == "counter" else families.GaugeMetricFamily
     family = kind(name, metric.help, labels=[*labels, *metric.labels])
-    for values, (value,) in samples:
+    for values, (value,) in told:
         family.add_metric(values, value)
     return family
+
+
+def _exemplars(found: Found) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
+    """Return the exemplars of request durations by labels and number of the bucket."""
+    told: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
+    for (server, worker), said in found.items():
+        for (route, bucket, trace_id), (value, at) in (said or {}).get(EXEMPLARS, ()):
+            exemplar = samples.Exemplar({"trace_id": trace_id}, value, at)
+            told.setdefault((server, str(worker), route), {})[int(bucket)] = exemplar
+    return told
 
 
 def _samples(metric: Metric, found: Found) -> Iterator[Sample]:
@@ -83,8 +109,8 @@ def _samples(metric: Metric, found: Found) -> Iterator[Sample]:
         if metric.name == "worker_up":
             yield (server, str(worker)), (float(said is not None),)
             continue
-        samples: Sequence[Sample] = said.get(metric.name, ()) if said is not None else ()
-        for values, numbers in samples:
+        counted: Sequence[Sample] = said.get(metric.name, ()) if said is not None else ()
+        for values, numbers in counted:
             whole = (server, *values) if metric.shared else (server, str(worker), *values)
             if whole not in told:
                 told.add(whole)

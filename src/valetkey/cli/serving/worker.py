@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
-from valetkey.cli.serving import scrape
+from valetkey.cli.serving import scrape, trace_export
 from valetkey.cli.serving.fork_server import await_fork
 from valetkey.cli.serving.plan import METRICS, Scraping
 from valetkey.cli.serving.renewal import challenge_file
@@ -83,6 +83,7 @@ def work(
         log.set_up(settings.log.level, settings.log.format)
         NOTICES.begin(log.seldom, settings.log.slow_statement / 1000)
         worker, prepares = channel.wait_to_go()
+        stop_traces = trace_export.begin(settings, name)
         if prepares:
             listen.run(_patiently(settings, lambda: _prepare(settings, channel, prepare)))
         server = settings.authorization if name == "authorization" else settings.resource
@@ -99,6 +100,7 @@ def work(
             channel.say(b"ready\n")
 
         listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
+        stop_traces()
     except Mistake as mistake:
         # The process ends anyway; if it were stopped because another failed, its exit code would be
         # 0.

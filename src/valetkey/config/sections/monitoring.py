@@ -9,11 +9,12 @@ from typing import Annotated, cast
 from urllib.parse import urlsplit
 
 from valetkey.config import rules
-from valetkey.config.rules import InvalidValue, quoted, show_lifetime
+from valetkey.config.rules import InvalidValue, Network, quoted, show_lifetime
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.secret import Secret
 
 _EVENT = re.compile(r"[a-z_]{1,60}(\.[a-z_]{1,60})?", re.ASCII)
+_SERVICE = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _KEPT = rules.lifetime("1d", "3650d")
 
 
@@ -46,6 +47,14 @@ def _destination(written: str) -> object:
     if not (plain and written.isascii() and right.get(parts.scheme)):
         # Not repeated: it may have a password.
         raise InvalidValue("this is no destination of the audit log")
+    return written
+
+
+def _service(written: str) -> str:
+    if not _SERVICE.fullmatch(written):
+        raise InvalidValue(
+            f"{quoted(written)} has other characters than letters, digits, . _ and -"
+        )
     return written
 
 
@@ -130,3 +139,32 @@ class MetricsSettings:
 
     bearer_token_file: Annotated[str, rules.PATH] = ""
     """File with the token, instead of `bearer_token`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """Traces for OpenTelemetry, of both servers and all their workers; needs `valetkey[otel]`."""
+
+    endpoint: Annotated[str, rules.OPTIONAL_SERVER_URL] = ""
+    """The collector, which takes OTLP over HTTP with Protobuf at /v1/traces, such as
+    "http://127.0.0.1:4318". Empty: no traces."""
+
+    sampling: Annotated[float, rules.RATIO] = 0.1
+    """The share of traces that are recorded, from 0 to 1. A request that continues a trace follows
+    the decision of the caller instead."""
+
+    service_name: Annotated[str, rules.text(60, 'a name, such as "valetkey"', _service)] = (
+        "valetkey"
+    )
+    """`service.name` of all spans, followed by "-authorization" or "-resource"."""
+
+    continue_from: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
+    """Addresses and networks whose traces are continued (`traceparent`), besides trusted proxies.
+    Name the resource server, "127.0.0.1" on one machine, so that its requests and those it causes
+    are one trace. Of any other client the header is ignored: it could force sampling."""
+
+    bearer_token: Annotated[Secret | None, rules.SECRET] = None
+    """The bearer token for the collector; requires https, except on loopback."""
+
+    ca_file: Annotated[str, rules.PATH] = ""
+    """PEM file with certificates to trust at the collector, besides those of the system."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from math import inf
 from typing import Protocol
 
+from valetkey.kernel.tracing import OFF
 from valetkey.kernel.waiting import CALLER
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import IncomingRequest, Message, length_of
@@ -89,6 +90,7 @@ class Exchange:
     _taken = False
     request_id = ""
     reference = ""
+    span = OFF
     gone = False
     """Whether the connection is closed."""
     timed_at = inf

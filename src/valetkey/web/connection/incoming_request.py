@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from math import inf
 from typing import Protocol, cast
 
+from valetkey.kernel.tracing import OFF, Span
 from valetkey.kernel.waiting import CALLER
 from valetkey.web.exchange import Headers, Response
 from valetkey.web.security_headers import harden
@@ -32,6 +34,8 @@ class IncomingRequest(Protocol):
     """See `Caller`; the App sets it."""
     reference: str
     """See `Caller`."""
+    span: Span
+    """See `Caller`; the App sets it."""
 
     def whole(self) -> bytes:
         """Return the complete body; a second call returns nothing."""
@@ -53,6 +57,23 @@ class IncomingRequest(Protocol):
         ...
 
 
+async def pour_stream(
+    asked: IncomingRequest,
+    response: Response,
+    stream: AsyncGenerator[bytes],
+    *,
+    hsts: bool,
+    bare: bool,
+) -> None:
+    """Send a streamed response, or only its head if `bare`."""
+    # Always closed, so that a generator waiting for events stops.
+    async with aclosing(stream) as pieces:
+        if bare:
+            asked.say(response, hsts=hsts, bare=True)
+        else:
+            await asked.pour(response, pieces, hsts=hsts)
+
+
 _BODILESS = frozenset(("GET", "HEAD"))
 _SLOW = 1.0  # seconds
 _WITHOUT_LENGTH = frozenset((204, 304))
@@ -70,6 +91,7 @@ class AsgiRequest:
 
     request_id = ""
     reference = ""
+    span = OFF
     gone = False
     """Whether the server reported a disconnect; checked once the response takes over a second."""
     half_closed_at = inf

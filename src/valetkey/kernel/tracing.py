@@ -1,0 +1,189 @@
+"""Spans of requests, transactions and outgoing calls, with W3C Trace Context; off by default.
+
+A span costs a few microseconds if its trace is sampled, and nothing is recorded otherwise. Spans
+wait in a bounded queue for `cli/serving/trace_export.py`. Names and attributes hold only routes,
+methods, codes, hosts and ids: never a path, a query, an address, or anything a user entered.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Self
+
+from valetkey.kernel import metrics
+
+Value = str | int
+
+QUEUED = 10_000
+"""Finished spans that wait in one process; further ones are dropped and counted."""
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_TRACEPARENT = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+# Later versions may append fields (W3C Trace Context section 3.2.4).
+_LATER = re.compile(rb"(?!00|ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
+_TRACESTATE = re.compile(rb"[\x20-\x7e]{1,512}")
+_NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
+_LOW_BYTES = 8
+
+
+class Kind(IntEnum):
+    """The kind of a span, as OTLP numbers it."""
+
+    INTERNAL = 1
+    SERVER = 2
+    CLIENT = 3
+
+
+class Span:
+    """One timed operation of a trace; a context manager that ends it.
+
+    Without a trace id tracing is off. Unless `sampled`, the span is not recorded and is its own
+    child: it only carries the ids to logs and outgoing requests.
+    """
+
+    __slots__ = (
+        "attributes",
+        "began",
+        "ended",
+        "failure",
+        "kind",
+        "name",
+        "parent",
+        "sampled",
+        "span_id",
+        "state",
+        "trace_id",
+    )
+
+    def __init__(
+        self,
+        name: str = "",
+        kind: Kind = Kind.INTERNAL,
+        trace_id: bytes = b"",
+        parent: bytes = b"",
+        state: str = "",
+        *,
+        sampled: bool = False,
+    ) -> None:
+        """Begin a span now; `parent` is the id of its parent, `state` the trace's tracestate."""
+        self.name = name
+        self.kind = kind
+        self.trace_id = trace_id
+        self.parent = parent
+        self.state = state
+        self.sampled = sampled
+        self.span_id = TRACES.random(8) if trace_id else b""
+        self.attributes: dict[str, Value] = {}
+        self.failure = ""
+        self.began = TRACES.clock() if sampled else 0
+        self.ended = 0
+
+    def child(self, name: str, kind: Kind = Kind.INTERNAL) -> "Span":
+        """Begin a span within this one."""
+        if not self.sampled:
+            return self
+        return Span(name, kind, self.trace_id, self.span_id, self.state, sampled=True)
+
+    def set(self, name: str, value: Value) -> None:
+        """Set an attribute."""
+        if self.sampled:
+            self.attributes[name] = value
+
+    def fail(self, failure: str) -> None:
+        """Mark the operation as failed, with a type or code."""
+        if self.sampled:
+            self.failure = failure
+
+    def end(self) -> None:
+        """End the span and queue it for export. Any thread may call it."""
+        if self.sampled:
+            self.ended = TRACES.clock()
+            TRACES.put(self)
+
+    def headers(self) -> Mapping[str, str]:
+        """Return the header fields that continue the trace in another server."""
+        if not self.trace_id:
+            return _NO_HEADERS
+        flags = "01" if self.sampled else "00"
+        told = {"traceparent": f"00-{self.trace_id.hex()}-{self.span_id.hex()}-{flags}"}
+        if self.state:
+            told["tracestate"] = self.state
+        return told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not self.failure:
+            self.fail(kind.__name__)
+        self.end()
+
+
+class Traces:
+    """The spans of this process; nothing is recorded before `begin`."""
+
+    def __init__(self) -> None:
+        """Record nothing yet."""
+        self.on = False
+        self.clock: Callable[[], int] = int
+        self.random: Callable[[int], bytes] = bytes
+        self._least = 0
+        self._waiting: deque[Span] = deque()
+
+    def begin(self, ratio: float, clock: Callable[[], int], random: Callable[[int], bytes]) -> None:
+        """Record this share of the traces that begin here; `clock` gives nanoseconds."""
+        self.clock, self.random = clock, random
+        self._least = round(ratio * (1 << 8 * _LOW_BYTES))
+        self.on = True
+        metrics.QUEUE.ask(lambda: len(self._waiting), "traces")
+
+    def request(self, traceparent: bytes | None, tracestate: bytes | None) -> Span:
+        """Begin the span of a request; pass header fields only of clients that are trusted."""
+        found = traceparent and (
+            _TRACEPARENT.fullmatch(traceparent) or _LATER.fullmatch(traceparent)
+        )
+        if found:
+            trace_id, parent = bytes.fromhex(found[1].decode()), bytes.fromhex(found[2].decode())
+            if trace_id != _NO_TRACE and parent != _NO_SPAN:
+                valid = tracestate is not None and _TRACESTATE.fullmatch(tracestate)
+                state = tracestate.decode() if tracestate is not None and valid else ""
+                sampled = bool(int(found[3], 16) & 1)
+                return Span("", Kind.SERVER, trace_id, parent, state, sampled=sampled)
+        return self.root("", Kind.SERVER)
+
+    def root(self, name: str, kind: Kind) -> Span:
+        """Begin a span of a new trace, sampled by the trace's id."""
+        if not self.on:
+            return OFF
+        trace_id = self.random(16)
+        sampled = int.from_bytes(trace_id[-_LOW_BYTES:], "big") < self._least
+        return Span(name, kind, trace_id, sampled=sampled)
+
+    def call(self, parent: Span, method: str, host: str, port: int) -> Span:
+        """Begin the span of an outgoing request, within `parent` or else in a new trace."""
+        if parent is OFF:
+            span = self.root(method, Kind.CLIENT)
+        else:
+            span = parent.child(method, Kind.CLIENT)
+        span.set("http.request.method", method)
+        span.set("server.address", host)
+        span.set("server.port", port)
+        return span
+
+    def put(self, span: Span) -> None:
+        """Queue a finished span; any thread may call it."""
+        if len(self._waiting) < QUEUED:
+            self._waiting.append(span)
+        else:
+            metrics.SPANS_DROPPED.add("queue")
+
+    def drain(self, most: int) -> list[Span]:
+        """Remove and return at most `most` finished spans, oldest first."""
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+
+TRACES = Traces()
+OFF = Span()
+"""The span of all work while tracing is off, and of work that belongs to no request."""
