@@ -90,7 +90,9 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         ),
         request.fingerprints,
     )
-    event = AccessTokenIssued(client.id, user.uid, grant.id, granted.token_id, NAME, str(scope))
+    event = AccessTokenIssued(
+        client.id, user.uid, grant.id, granted.token_id, NAME, str(granted.scope)
+    )
     tx.events.add(event, now)
     return granted
 

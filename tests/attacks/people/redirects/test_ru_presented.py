@@ -8,7 +8,7 @@ import pytest
 from tests.attacks.people.look_alikes import LOOK_LIKE_LOOPBACK, NOT_REGISTERED, ODD_PORTS
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import CALLBACK, CHALLENGE, World
+from tests.attacks.world import CALLBACK, CHALLENGE, VERIFIER, World
 from tests.vectors.rows import rows
 from valetkey.kernel.url import check_redirect_uri
 from valetkey.testing.person import Page, Person
@@ -188,6 +188,35 @@ def test_ru_27_a_port_is_a_number_of_a_port(world: World) -> None:
     with world.nothing_changes():
         for port in ODD_PORTS:
             _stays_here(world, "nat1", f"http://127.0.0.1:{port}/cb", **_PKCE)
+
+
+def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(world: World) -> None:
+    """127.0.0.1 with and without a slash, localhost for native apps, `prompt=none` for pages."""
+    scope = "notes:read"
+    for client_id, registered, presented, kind in (
+        ("root1", "http://127.0.0.1", "http://127.0.0.1:1024/", "native"),
+        ("root2", "http://127.0.0.1/", "http://127.0.0.1:1024", "native"),
+        ("root3", "http://localhost:7000/", "http://localhost:8000", "native"),
+        ("root4", "http://localhost:3000", "http://localhost:3000/", "web"),
+    ):
+        world.client(
+            client_id,
+            redirect_uris=(registered,),
+            scopes=(scope,),
+            type="public",
+            application_type=kind,
+            secret=False,
+        )
+        person = signed_in(world)
+        page = consent_page(world, person, client_id, redirect_uri=presented, **_PKCE)
+        code = person.allow(page).told["code"]
+        said = {"redirect_uri": presented, "code_verifier": VERIFIER, "client_secret": ""}
+        world.exchange(code, client_id, **said).ok()
+        silent = {"redirect_uri": presented, "prompt": "none", **_PKCE}
+        told = world.ask(person, client_id, **silent).told
+        # Any program on the machine can have a native app's port: its user is asked each time.
+        assert ("code" in told) is (kind == "web")
+        assert told.get("error", "") == ("" if kind == "web" else "interaction_required")
 
 
 @pytest.mark.parametrize("length", [2_000, 7_000])

@@ -23,7 +23,7 @@ from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeA
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
-from valetkey.authorization.protocol.resource import described, grantable
+from valetkey.authorization.protocol.resource import described, grantable, plain
 from valetkey.authorization.site.consent.consent import (
     NO_DECISION,
     Change,
@@ -339,7 +339,9 @@ class DevicePages:
             raise Refused(_TOO_LATE)
         if client.self_registered:
             tx.registrations.note_use(client.id, now)
-        tx.events.add(DeviceCodeAllowed(uid, client.id, found.code.grant_id, str(scope)), now)
+        tx.events.add(
+            DeviceCodeAllowed(uid, client.id, found.code.grant_id, str(plain(scope))), now
+        )
 
 
 def _waiting(
