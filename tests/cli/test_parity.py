@@ -1,6 +1,7 @@
 """Every operation is a route, a page and a command, or the absence of one is explained."""
 
 from importlib import import_module
+from typing import Any, cast
 
 import click
 import pytest
@@ -12,6 +13,8 @@ from valetkey.authorization.site.admin.clients import client, clients
 from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import keys, mail, registration, settings, tokens
 from valetkey.authorization.site.admin.users import roles, user, users
+from valetkey.authorization.site.webhooks.area import CONSOLE
+from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
 from valetkey.cli.operations.command import names
 
@@ -32,11 +35,17 @@ PAGES = {
     "create_scim_credential": "none: by the command or the API",
     "rotate_scim_credential": "none: by the command or the API",
     "end_scim_credential": "none: by the command or the API",
-    "list_webhooks": "none: by the command or the API",
-    "create_webhook": "none: by the command or the API",
-    "read_webhook": "none: by the command or the API",
-    "change_webhook": "none: by the command or the API",
-    "list_webhook_attempts": "none: by the command or the API",
+    "list_webhooks": "/admin/webhooks",
+    "create_webhook": "/admin/webhooks/new",
+    "read_webhook": "/admin/webhooks/{webhook_id}",
+    "list_webhook_attempts": "/admin/webhooks/{webhook_id}",
+    "change_webhook": "/admin/webhooks/{webhook_id}/edit",
+    "remove_webhook": "/admin/webhooks/{webhook_id}/{act}",
+    "enable_webhook": "/admin/webhooks/{webhook_id}/{act}",
+    "disable_webhook": "/admin/webhooks/{webhook_id}/{act}",
+    "issue_webhook_secret": "/admin/webhooks/{webhook_id}/{act}",
+    "test_webhook": "/admin/webhooks/{webhook_id}/{act}",
+    "replay_webhook_event": "/admin/webhooks/{webhook_id}/{act}",
     "list_attributes": "none: attributes are declared by the command, a file or the API",
     "declare_attribute": "none: by the command, a file or the API",
     "remove_attribute": "none: by the command or the API",
@@ -129,7 +138,9 @@ def _pages() -> set[str]:
         users,
     )
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
-    return {*listed, "/admin"}
+    nothing = cast("Any", None)
+    webhooks = {each.path for each in WebhookPages(nothing, nothing, CONSOLE).pages()}
+    return {*listed, *webhooks, "/admin"}
 
 
 def _exists(command: str) -> bool:

@@ -52,8 +52,8 @@ SHOWN = tuple(
 
 
 def area_of(page: PageContext) -> str:
-    """Return account, developer, admin or errors by the folder of its template, else visitor."""
-    folder = page.template.partition("/")[0]
+    """Return the area by the folder of its frame or template; visitor for any other."""
+    folder = str(getattr(page, "frame", page.template)).partition("/")[0]
     return folder if folder in {"account", "developer", "admin", "errors"} else "visitor"
 
 
@@ -70,9 +70,8 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
 
 def navigation_for(page: PageContext) -> Navigation:
     """The navigation of its area; the page of the template's name is the current one."""
-    area, _, template = page.template.partition("/")
-    pages: Sequence[AnyPage] = _AREAS.get(area, ())
-    name = template.removesuffix(".html").rpartition("/")[2]
+    pages: Sequence[AnyPage] = _AREAS.get(area_of(page), ())
+    name = page.template.removesuffix(".html").rpartition("/")[2]
     named = [each for each in pages if each.path.rpartition("/")[2] == name]
     navigation = navigation_of(pages, named[0] if named else None)
     return replace(navigation, title=navigation.title or "A page")

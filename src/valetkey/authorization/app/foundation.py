@@ -15,6 +15,7 @@ from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.actions.webhooks import WebhookChanges
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
@@ -230,6 +231,11 @@ class Foundation:
     def people_invitations(self) -> Invitations:
         """Return the invitations to create an account."""
         return Invitations(self.links, self.outbox)
+
+    @property
+    def webhook_changes(self) -> WebhookChanges:
+        """Changes of webhooks."""
+        return WebhookChanges(self.settings, self.keyring.sealer, self.runtime.random)
 
     @property
     def outbox(self) -> MailOutbox:

@@ -94,6 +94,8 @@ from valetkey.authorization.site.sign_in.sign_in import SignIn
 from valetkey.authorization.site.sign_out.logout import Logout
 from valetkey.authorization.site.sign_out.sign_out import LeavePages
 from valetkey.authorization.site.sign_up.sign_up import CreateAccount
+from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
+from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.config.sections.accounts import SignUp as SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
@@ -283,6 +285,7 @@ def developer_pages(site: Site, token: Route, userinfo: Route) -> tuple[AnyPage,
         *Usage(store).pages(),
         *People(store, keyring, random).pages(),
         *Health(store, portal.registrar).pages(),
+        *WebhookPages(store, site.foundation.webhook_changes, PORTAL).pages(),
         *Team(store, random, teams).pages(),
         *DeleteApp(store, portal).pages(),
     )
@@ -304,6 +307,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ApiPages(services).pages(),
         *SigningKeys(services).pages(),
         *Events(store).pages(),
+        *WebhookPages(store, foundation.webhook_changes, CONSOLE).pages(),
         *Registration(services).pages(),
         *SettingsPages(store, settings).pages(),
         *Mail(store, services.outbox).pages(),

@@ -30,7 +30,6 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import UserState
@@ -193,7 +192,6 @@ class Button:
     for_client: Callable[[Client], bool] | None = None
     for_api: Callable[[Api], bool] | None = None
     for_group: Callable[[Group], bool] | None = None
-    for_webhook: Callable[[Webhook], bool] | None = None
     ends: bool = False
     danger: bool = False
     fields: Sequence[Field] = ()

@@ -24,7 +24,6 @@ from valetkey.authorization.model.event.webhooks import (
 from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
-    Button,
     Call,
     Operation,
     Parameter,
@@ -50,7 +49,6 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.words import translatable
 
 _ALL = "/webhooks"
 _ONE = "/webhooks/{webhook_id}"
@@ -232,14 +230,10 @@ REMOVE_WEBHOOK = Operation(
     gives=Done,
     refuses=(404,),
     event=WebhookRemoved,
-    buttons=(
-        Button(
-            "delete",
-            translatable("Delete webhook"),
-            translatable("Messages that wait are not sent. The delivery log is deleted."),
-            translatable("Webhook deleted."),
-            for_webhook=lambda _: True,
-            danger=True,
+    commands=(
+        Command(
+            question="Delete this webhook? What waits for it is not sent.",
+            done="The webhook is deleted.",
         ),
     ),
 )
@@ -254,16 +248,9 @@ ENABLE_WEBHOOK = Operation(
     gives=Done,
     refuses=(404,),
     event=WebhookEnabled,
-    buttons=(
-        Button(
-            "enable",
-            translatable("Enable webhook"),
-            translatable("Messages that wait and are younger than three days are sent."),
-            translatable("The webhook is enabled."),
-            for_webhook=lambda it: it.disabled_at is not None,
-        ),
+    commands=(
+        Command(done="The webhook is enabled.", unchanged="The webhook was enabled already."),
     ),
-    commands=(Command(unchanged="The webhook was enabled already."),),
 )
 
 DISABLE_WEBHOOK = Operation(
@@ -276,17 +263,9 @@ DISABLE_WEBHOOK = Operation(
     gives=Done,
     refuses=(404,),
     event=WebhookDisabled,
-    buttons=(
-        Button(
-            "disable",
-            translatable("Disable webhook"),
-            translatable("Events that happen meanwhile are not sent, also not later."),
-            translatable("The webhook is disabled."),
-            for_webhook=lambda it: it.disabled_at is None,
-            danger=True,
-        ),
+    commands=(
+        Command(done="The webhook is disabled.", unchanged="The webhook was disabled already."),
     ),
-    commands=(Command(unchanged="The webhook was disabled already."),),
 )
 
 ISSUE_WEBHOOK_SECRET = Operation(
@@ -300,15 +279,6 @@ ISSUE_WEBHOOK_SECRET = Operation(
     refuses=(404,),
     event=WebhookSecretIssued,
     recent=True,
-    buttons=(
-        Button(
-            "secret",
-            translatable("Rotate secret"),
-            translatable("It is shown once. For a day, messages are signed with both secrets."),
-            translatable("A secret is issued."),
-            for_webhook=lambda _: True,
-        ),
-    ),
     commands=(Command("webhook secret"),),
 )
 
@@ -347,15 +317,7 @@ TEST_WEBHOOK = Operation(
     gives=MessageQueued,
     refuses=(404, 409),
     event=WebhookMessageRequested,
-    buttons=(
-        Button(
-            "test",
-            translatable("Send a test message"),
-            translatable("Its type is webhook.test. The delivery log shows the response."),
-            translatable("A test message is queued."),
-            for_webhook=lambda it: it.disabled_at is None,
-        ),
-    ),
+    commands=(Command(done="A test message is queued."),),
 )
 
 REPLAY_WEBHOOK_EVENT = Operation(
@@ -368,18 +330,10 @@ REPLAY_WEBHOOK_EVENT = Operation(
     gives=MessageQueued,
     refuses=(404, 409),
     event=WebhookMessageRequested,
-    buttons=(
-        Button(
-            "replay",
-            translatable("Send again"),
-            translatable("It is sent with the same webhook-id, after the messages that wait."),
-            translatable("The event is queued."),
-            carries=("event", "event_id"),
-        ),
-    ),
     commands=(
         Command(
             "webhook replay",
+            done="The event is queued.",
             unchanged="The event waits in the queue already.",
         ),
     ),

@@ -136,6 +136,14 @@ DOORS: Mapping[str, Door] = {
     "/admin/groups/{group}/{act}": Door(
         Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/delete", shown=False
     ),
+    "/admin/webhooks": Door(Need.ROLE),
+    "/admin/webhooks/new": Door(Need.ROLE, Permission.SETTINGS),
+    "/admin/webhooks/{webhook_id}/edit": Door(
+        Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/edit", shown=False
+    ),
+    "/admin/webhooks/{webhook_id}/{act}": Door(
+        Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/disable", shown=False
+    ),
     "/admin/keys/rotate": Door(Need.ROLE, Permission.KEYS),
     "/admin/keys/{kid}/withdraw": Door(
         Need.ROLE, Permission.KEYS, at="/admin/keys/none/withdraw", shown=False

@@ -18,6 +18,8 @@ MEMBER = {
     f"{APP}/settings": (200, 409),
     f"{APP}/secrets": (200, 409),
     f"{APP}/secrets/end": (303, 303),
+    f"{APP}/webhooks": (200, 405),
+    f"{APP}/webhooks/new": (403, 403),
     f"{APP}/team": (200, 403),
     f"{APP}/team/remove": (404, 404),
     f"{APP}/delete": (403, 403),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
+from tests.authorization.pages.examples.webhooks import webhooks_examples
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.table import AREAS
@@ -303,6 +304,7 @@ def things_examples(
         **_clients(long, rtl, hostile),
         **apis_examples(long, hostile),
         **groups_examples(long, rtl, hostile),
+        **webhooks_examples(long, hostile),
         **_server(hostile),
         **log_examples(hostile, long),
         **programs_examples(hostile),

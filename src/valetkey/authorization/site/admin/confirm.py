@@ -12,7 +12,6 @@ from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.operation import Button, Call, Operation, Services, call_of
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
@@ -28,7 +27,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
-State = UserState | Client | Api | Group | Webhook
+State = UserState | Client | Api | Group
 """What decides which buttons a page offers."""
 
 _LONGEST = 500
@@ -87,6 +86,9 @@ class ConfirmPage:
     fields: tuple[FieldShown, ...] = ()
     hidden: tuple[tuple[str, str], ...] = ()
     fault: str = ""
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,5 +235,3 @@ def _offered(button: Button, state: State) -> bool:
             return button.for_api is not None and button.for_api(state)
         case Group():
             return button.for_group is not None and button.for_group(state)
-        case Webhook():
-            return button.for_webhook is not None and button.for_webhook(state)

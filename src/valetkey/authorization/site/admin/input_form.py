@@ -56,6 +56,9 @@ class InputFormPage:
     etag: str = ""
     #: It was changed by another request meanwhile.
     stale: bool = False
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
 
 
 def input_fields(

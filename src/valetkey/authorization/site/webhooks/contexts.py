@@ -1,0 +1,156 @@
+"""What the pages about webhooks show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.webhook import TEST, WebhookAttempt
+from valetkey.authorization.site.admin.administrator import with_query
+from valetkey.authorization.site.admin.confirm import Offer
+from valetkey.authorization.site.developer.app import AppHead
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """An operation of these pages: its title, the text of its confirmation and its result."""
+
+    title: str
+    text: str
+    done: str
+    danger: bool = False
+
+
+BUTTONS: Mapping[str, Button] = {
+    "test": Button(
+        translatable("Send a test message"),
+        translatable("Its type is webhook.test. The delivery log shows the response."),
+        translatable("A test message is queued."),
+    ),
+    "secret": Button(
+        translatable("Rotate secret"),
+        translatable("It is shown once. For a day, messages are signed with both secrets."),
+        "",
+    ),
+    "enable": Button(
+        translatable("Enable webhook"),
+        translatable("Messages that wait and are younger than three days are sent."),
+        translatable("The webhook is enabled."),
+    ),
+    "disable": Button(
+        translatable("Disable webhook"),
+        translatable("Events that happen meanwhile are not sent, also not later."),
+        translatable("The webhook is disabled."),
+        danger=True,
+    ),
+    "delete": Button(
+        translatable("Delete webhook"),
+        translatable("Messages that wait are not sent. The delivery log is deleted."),
+        "",
+        danger=True,
+    ),
+    "replay": Button(
+        translatable("Send again"),
+        translatable("It is sent with the same webhook-id, after the messages that wait."),
+        translatable("The event is queued."),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRow:
+    """A webhook in the list. `state` is on, failing, disabled or fault."""
+
+    url: str
+    address: str
+    description: str
+    events: tuple[str, ...]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhooksPage:
+    """The list; `new_url` is "" where the role may not, or there are as many as there may be."""
+
+    template: ClassVar[str] = "webhooks/webhooks.html"
+
+    frame: str
+    app: AppHead | None
+    listed: tuple[WebhookRow, ...]
+    most: int
+    full: bool
+    new_url: str
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLine:
+    """An attempt; `replay_url` is "" where the user may not send it again."""
+
+    at: When
+    name: str
+    event_id: str
+    attempt: int
+    outcome: str
+    accepted: bool
+    milliseconds: int
+    excerpt: str
+    replay_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookPage:
+    """One webhook; `because` is why it is disabled."""
+
+    template: ClassVar[str] = "webhooks/webhook.html"
+
+    frame: str
+    app: AppHead | None
+    back: str
+    row: WebhookRow
+    webhook_id: str
+    because: str
+    created: When
+    disabled: When | None
+    failing: When | None
+    failures: int
+    waiting: int
+    ways: tuple[Offer, ...]
+    edit_url: str
+    attempts: tuple[AttemptLine, ...]
+    done: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSecretPage:
+    """A new signing secret, this once."""
+
+    template: ClassVar[str] = "webhooks/secret.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    frame: str
+    app: AppHead | None
+    back: str
+    name: str
+    secret: str
+    rotated: bool
+
+
+def attempt_line(
+    attempt: WebhookAttempt, now: Instant, replay_url: str, *, whole: bool
+) -> AttemptLine:
+    """Return an attempt as a line; not `whole` without the response."""
+    again = with_query(replay_url, {"event": attempt.event_id}) if replay_url else ""
+    return AttemptLine(
+        When(attempt.at, now),
+        attempt.name,
+        attempt.event_id,
+        attempt.attempt,
+        attempt.outcome,
+        attempt.outcome.startswith("2"),
+        attempt.milliseconds,
+        attempt.excerpt if whole else "",
+        "" if attempt.name == TEST else again,
+    )

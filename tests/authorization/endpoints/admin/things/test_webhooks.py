@@ -1,0 +1,88 @@
+"""Webhooks in the console: created, tested, changed, rotated, disabled and deleted."""
+
+import re
+from pathlib import Path
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
+
+URL = "https://receiver.example/s3cret"
+NEW = "/admin/webhooks/new"
+
+
+async def _only(it: Service) -> str:
+    (webhook,) = await it.read(lambda tx: tx.webhooks.all())
+    return f"/admin/webhooks/{webhook.id}"
+
+
+def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        wrong = await do(browser, NEW, url="https://10.0.0.7/", events="no.such", description="x")
+        assert wrong.status == 400
+        assert "the name of an event, which no.such is not" in wrong.body
+        made = await do(browser, NEW, url=URL, events="user.enabled\nuser.disabled")
+        (secret,) = re.findall(r"whsec_[A-Za-z0-9+/]{43}=", made.body)
+        one = await _only(it)
+        assert secret not in (await page(browser, one)).body
+        edit = await page(browser, f"{one}/edit")
+        changed = await browser.submit(edit, "do", description="Mirror")
+        assert changed.location == f"{one}?done=edit"
+        stale = await browser.submit(edit, "do", description="Other")
+        assert stale.status == 400
+        assert "It was changed while you edited it" in stale.body
+        rotated = await do(browser, f"{one}/secret")
+        assert secret not in rotated.body
+        assert len(re.findall(r"whsec_", rotated.body)) == 1
+        assert (await do(browser, f"{one}/test")).location == f"{one}?done=test"
+        for act in ("disable", "enable"):
+            assert (await do(browser, f"{one}/{act}")).location == f"{one}?done={act}"
+        event = next(each for each in await it.event_records() if each.name == "webhook.created")
+        attempt = WebhookAttempt(
+            "wa_1", one[16:], event.id, event.name, it.clock.now, 1, "500", 9, "s3cret"
+        )
+        await it.write(lambda tx: tx.webhooks.log(attempt))
+        shown = (await page(browser, one)).body
+        assert "Mirror" in shown
+        again = f"{one}/replay?event={event.id}"
+        assert again in shown
+        assert (await do(browser, again)).location == f"{one}?done=replay"
+        assert (await do(browser, f"{one}/replay?event=ev_none")).status == 404
+        await do(browser, f"{one}/disable")
+        refused = await do(browser, f"{one}/test")
+        assert (refused.status, "enable it first" in refused.body) == (400, True)
+        assert (await do(browser, f"{one}/delete")).location == "/admin/webhooks?deleted=1"
+        assert (await browser.get(one)).status == 404
+
+    run(tmp_path, story)
+
+
+def test_auditors_see_webhooks_without_paths_and_buttons(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await do(await administrator(it), NEW, url=URL, description="")
+        one = await _only(it)
+        auditor = await administrator(it, Role.AUDITOR)
+        for path in ("/admin/webhooks", one):
+            shown = (await page(auditor, path)).body
+            assert "https://receiver.example/…" in shown
+            assert "s3cret" not in shown
+            assert f"{one}/" not in shown
+        for act in ("edit", "secret", "test"):
+            assert (await auditor.get(f"{one}/{act}")).status == 404
+
+    run(tmp_path, story)
+
+
+def test_form_is_not_offered_at_the_maximum(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        for _ in range(MOST_WEBHOOKS):
+            await do(browser, NEW, url=URL)
+        shown = (await page(browser, "/admin/webhooks")).body
+        assert "There are 20 webhooks, the maximum." in shown
+        assert NEW not in shown
+        assert (await do(browser, NEW, url=URL)).status == 409
+
+    run(tmp_path, story)

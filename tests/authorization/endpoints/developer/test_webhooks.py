@@ -1,0 +1,193 @@
+"""Webhooks of apps: their events and nobody else's, and what these say of users."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.authorization.endpoints.developer.developers import developer, join, registered
+from tests.authorization.endpoints.visitor.browser import Browser
+from tests.authorization.endpoints.visitor.world import BOB, World, run
+from valetkey.authorization.background.webhook_delivery import WebhookDelivery, read_wanted
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.clients import ClientDisabled
+from valetkey.authorization.model.event.grants import ConsentGiven
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.webhook import APP_EVENTS, MOST_WEBHOOKS_OF_APP
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.fetch.outbound import Fetched
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.runtime import Runtime
+from valetkey.sdk import verify_webhook
+
+URL = "https://receiver.example/hook"
+
+
+async def _create(browser: Browser, client: Client, url: str = URL) -> tuple[str, str]:
+    place = f"/developer/apps/{client.id}/webhooks"
+    form = await browser.get(f"{place}/new")
+    made = await browser.submit(form, "do", url=url)
+    assert made.status == 200, made.body
+    (secret,) = re.findall(r"whsec_[A-Za-z0-9+/]{43}=", made.body)
+    (webhook_id,) = set(re.findall(rf"{place}/(wh_[^\"/]+)\"", made.body))
+    return f"{place}/{webhook_id}", secret
+
+
+async def _happen(it: World, *client_ids: str) -> None:
+    def work(tx: Transaction) -> None:
+        for client_id in client_ids:
+            tx.events.add(ConsentGiven(BOB.uid, client_id, "notes:read", (), ()), it.clock.now)
+            tx.events.add(ClientDisabled(client_id), it.clock.now)
+
+    await it.store.write(work, done_by=SYSTEM)
+
+
+def test_app_receives_its_own_events_without_anything_else_about_users(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        other, _ = await registered(it, bob)
+        pairwise = replace(app, openid=replace(app.openid, subject_type="pairwise"))
+        assert await it.store.write(lambda tx: tx.clients.change(pairwise), done_by=SYSTEM)
+        one, secret = await _create(alice, app)
+        await _create(bob, other)
+        await read_wanted(it.store, it.store.wanted)
+        assert it.store.wanted.has("consent.given", app.id)
+        for name, client_id in (("access_token.issued", app.id), ("consent.given", "web1")):
+            assert not it.store.wanted.has(name, client_id)
+        await _happen(it, app.id, other.id, "web1")
+        sent: list[tuple[Mapping[str, str], bytes]] = []
+
+        async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Fetched:
+            assert url == URL
+            sent.append((headers, body))
+            return Fetched(204, "", b"")
+
+        server = it.server
+        subjects = Subjects(server.keyring.fingerprint_key)
+        runtime = Runtime(lambda: it.clock.now, server.random)
+        notices = Notices(server.issuer, it.outbox)
+        delivery = WebhookDelivery(
+            it.store.acting(SYSTEM), server.keyring, post, runtime, lambda: 0.0, subjects, notices
+        )
+        while await delivery.deliver_some(one.rpartition("/")[2]):
+            pass
+        told = [verify_webhook(headers, body, secret, now=it.clock.now) for headers, body in sent]
+        consent = next(each for each in told if each.type == "consent.given")
+        user = await it.store.read(lambda tx: tx.users.find(BOB.uid))
+        assert user is not None
+        assert consent.data == {
+            "client_id": app.id,
+            "scope": "notes:read",
+            "sub": subjects.of(user, pairwise),
+        }
+        assert consent.data["sub"] != user.subject
+        assert {each.data["client_id"] for each in told} == {app.id}
+        assert {each.type for each in told} <= APP_EVENTS.keys()
+        every = b" ".join(body for _, body in sent)
+        for secret_of_user in (user.subject, user.email, "done_by", "because", "uid"):
+            assert secret_of_user.encode() not in every
+        shown = (await alice.get(one)).body
+        assert json.loads(sent[0][1])["type"] in shown
+        assert consent.id in shown
+
+    run(database_url, story)
+
+
+def test_developers_reach_no_webhook_and_no_event_of_another_app(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        other, _ = await registered(it, bob)
+        mine, _ = await _create(alice, app)
+        theirs, _ = await _create(bob, other)
+        await _happen(it, other.id)
+        # The id of another app's webhook below one's own app, and the other way around.
+        crossed = f"/developer/apps/{app.id}/webhooks/{theirs.rpartition('/')[2]}"
+        token = (await alice.get(f"{mine}/test")).form("do")[1]["csrf"][0]
+        for place in (theirs, crossed):
+            for act in ("", "/edit", "/secret", "/delete", "/test", "/replay?event=ev_1"):
+                assert (await alice.get(f"{place}{act}")).status == 404
+            for act in ("edit", "secret", "delete", "disable", "test", "replay"):
+                answer = await alice.post(f"{place}/{act}", {"csrf": token, "url": URL})
+                assert answer.status == 404, (place, act)
+        page = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+        events = [each for each in page if each.client_id == other.id]
+        hidden = [each for each in page if each.name not in APP_EVENTS]
+        for each in (*events, *hidden):
+            form = {"csrf": token, "event": each.id}
+            assert (await alice.post(f"{mine}/replay", form)).status == 404
+        assert {each.client_id for each in await it.store.read(lambda tx: tx.webhooks.all())} == {
+            app.id,
+            other.id,
+        }
+
+    run(database_url, story)
+
+
+def test_removed_owner_and_member_change_no_webhook(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice, bob = await developer(it), await developer(it, "bob")
+        app, _ = await registered(it, alice)
+        await join(it, app.id, BOB, TeamRole.OWNER)
+        one, _ = await _create(bob, app, f"{URL}/s3cret")
+        ask = await bob.get(f"{one}/secret")
+        await it.store.write(lambda tx: tx.members.remove(app.id, BOB.uid), done_by=SYSTEM)
+        assert (await bob.submit(ask, "do")).status == 404
+        await join(it, app.id, BOB, TeamRole.MEMBER)
+        assert (await bob.submit(ask, "do")).status == 403
+        shown = (await bob.get(one)).body
+        assert "https://receiver.example/…" in shown
+        assert "s3cret" not in shown
+        webhook = await it.store.read(lambda tx: tx.webhooks.find(one.rpartition("/")[2]))
+        assert webhook is not None
+        assert webhook.previous_sealed is None
+
+    run(database_url, story)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://receiver.example/",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://169.254.169.254/latest/meta-data/",
+        "https://localhost/",
+        "https://receiver.example:8443/",
+        "https://user:x@receiver.example/",
+    ],
+)
+def test_webhook_of_app_is_not_sent_inside(url: str, sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        form = await alice.get(f"/developer/apps/{app.id}/webhooks/new")
+        assert (await alice.submit(form, "do", url=url)).status == 400
+        assert not await it.store.read(lambda tx: tx.webhooks.all())
+
+    run(sqlite_url, story)
+
+
+def test_webhooks_of_an_app_are_bounded_and_go_with_it(database_url: str) -> None:
+    async def story(it: World) -> None:
+        alice = await developer(it)
+        app, _ = await registered(it, alice)
+        place = f"/developer/apps/{app.id}/webhooks"
+        form = await alice.get(f"{place}/new")
+        for _ in range(MOST_WEBHOOKS_OF_APP):
+            assert (await alice.submit(form, "do", url=URL)).status == 200
+        assert (await alice.submit(form, "do", url=URL)).status == 409
+        unknown = await alice.submit(form, "do", url=URL, events="user.disabled")
+        assert unknown.status == 400
+        it.clock.forward(3_600)
+        assert (await alice.get(place)).status == 200
+        stale = await alice.get(f"{place}/new")
+        assert (stale.status, "confirm" in stale.location) == (303, True)
+
+    run(database_url, story)

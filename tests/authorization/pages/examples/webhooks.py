@@ -1,0 +1,145 @@
+"""Examples of the pages about webhooks, in the console and in the portal."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.authorization.pages.examples.account import ago
+from tests.authorization.pages.examples.developer import HEAD
+from valetkey.authorization.layout.contexts import AskingApp
+from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.operations.server_records import WebhookWanted
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.site.admin.confirm import Offer
+from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
+from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
+from valetkey.authorization.site.webhooks.contexts import (
+    BUTTONS,
+    AttemptLine,
+    WebhookPage,
+    WebhookRow,
+    WebhookSecretPage,
+    WebhooksPage,
+)
+
+_ONE = "/admin/webhooks/wh_1"
+_ROW = WebhookRow(
+    "https://crm.example.com/hooks/users",
+    _ONE,
+    "Mirror of the users",
+    ("user.disabled", "user.removed"),
+    "on",
+)
+_ATTEMPT = AttemptLine(
+    ago(40),
+    "user.disabled",
+    "ev_AGkvY2wN8jBqcf0a2kQ3Zw",
+    1,
+    "204",
+    accepted=True,
+    milliseconds=38,
+    excerpt="",
+    replay_url=f"{_ONE}/replay?event=ev_1",
+)
+_PAGE = WebhookPage(
+    frame=CONSOLE.frame,
+    app=None,
+    back=CONSOLE.path,
+    row=_ROW,
+    webhook_id="wh_AGkvY2wN8jBqcf0a2kQ3Zw",
+    because="",
+    created=ago(900_000),
+    disabled=None,
+    failing=None,
+    failures=0,
+    waiting=0,
+    ways=tuple(
+        Offer(slug, button.title, f"{_ONE}/{slug}")
+        for slug, button in BUTTONS.items()
+        if slug not in {"enable", "replay"}
+    ),
+    edit_url=f"{_ONE}/edit",
+    attempts=(
+        _ATTEMPT,
+        replace(
+            _ATTEMPT,
+            outcome="503",
+            accepted=False,
+            milliseconds=5_000,
+            excerpt="upstream timed out",
+        ),
+        replace(_ATTEMPT, name="webhook.test", replay_url=""),
+    ),
+    done=BUTTONS["test"].done,
+)
+
+
+def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
+    """All of them."""
+    rows = (
+        _ROW,
+        replace(_ROW, url="https://siem.example.com/", description="", events=(), state="failing"),
+        replace(_ROW, url="https://old.example.com/…", state="fault"),
+        replace(_ROW, state="disabled"),
+    )
+    page = WebhooksPage(
+        CONSOLE.frame, None, rows, 20, full=False, new_url="/admin/webhooks/new", deleted=False
+    )
+    empty = replace(page, listed=(), deleted=True)
+    failing = replace(
+        _PAGE,
+        row=replace(_ROW, events=(), state="failing"),
+        failing=ago(5_000),
+        failures=12,
+        waiting=48_210,
+        done="",
+    )
+    of_app = PORTAL.path.replace("{client_id}", HEAD.client_id)
+    portal = replace(
+        failing,
+        frame=PORTAL.frame,
+        app=HEAD,
+        back=of_app,
+        row=replace(_ROW, state="fault", events=("consent.withdrawn",)),
+        because="undelivered",
+        disabled=ago(60),
+    )
+    secret = WebhookSecretPage(
+        CONSOLE.frame, None, _ONE, "https://crm.example.com/…", "whsec_" + "x" * 44, rotated=True
+    )
+    return {
+        "admin_webhooks": page,
+        "admin_webhooks_none": empty,
+        "admin_webhooks_full": replace(page, full=True, new_url=""),
+        "admin_webhook": _PAGE,
+        "admin_webhook_failing": failing,
+        "admin_webhook_hostile": replace(
+            _PAGE,
+            row=replace(_ROW, url=f"https://x.example/{'x' * 480}", description=hostile.name),
+            attempts=(replace(_ATTEMPT, name=long.name, excerpt=hostile.name),),
+        ),
+        "admin_webhook_gone": replace(failing, because="gone", attempts=(), ways=(), edit_url=""),
+        "admin_webhook_secret": secret,
+        "developer_webhooks": replace(
+            page, frame=PORTAL.frame, app=HEAD, new_url=f"{of_app}/new", listed=rows[:1]
+        ),
+        "developer_webhooks_none": replace(empty, frame=PORTAL.frame, app=HEAD, deleted=False),
+        "developer_webhook_disabled": portal,
+        "developer_webhook_full": replace(portal, because="full"),
+        "developer_webhook_operator": replace(portal, because="operator"),
+        "developer_webhook_secret": replace(secret, frame=PORTAL.frame, app=HEAD, rotated=False),
+        "developer_webhook_form": _form(of_app),
+    }
+
+
+def _form(place: str) -> InputFormPage:
+    return InputFormPage(
+        f"{place}/new",
+        place,
+        "Webhooks",
+        "csrf-value",
+        "New webhook",
+        "Create webhook",
+        input_fields(WebhookWanted, PORTAL.words, {}, (MetadataError("url", "https"),)),
+        frame=PORTAL.frame,
+        app=HEAD,
+    )
