@@ -20,6 +20,7 @@ from tests.reliability.nodes import Node, configure, register, stopped_in_the_en
 from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
 from tests.reliability.upgrade import rolling_upgrades
+from tests.reliability.webhooks import webhook_delivery
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
 
@@ -202,6 +203,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         frozen_database: (1, 20),
         rotated_credentials: (1, 20),
         certificates: (0, 10),
+        webhook_delivery: (2, 200),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )
