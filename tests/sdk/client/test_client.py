@@ -13,10 +13,10 @@ from tests.sdk.client.endpoint import Strict, strict
 from tests.sdk.issuer import Clock
 from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.client import Client, Rejected, SignInNeeded, Tokens
+from valetkey.sdk.client import Client, DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.client.token_file import TokenFile
 from valetkey.sdk.fetch import Unreachable
 from valetkey.testing.person import Person
@@ -220,3 +220,49 @@ def test_an_answer_that_is_none_is_no_token(body: bytes) -> None:
 def test_tokens_do_not_show_themselves(show: Callable[[object], str]) -> None:
     tokens = Tokens(Secret("hidden"), "read", Instant(1), Instant(1), Secret("hidden"))
     assert "hidden" not in show(tokens)
+
+
+def test_user_signs_in_on_another_device_and_a_service_exchanges_the_token(tmp_path: Path) -> None:
+    kinds = {"device": "urn:ietf:params:oauth:grant-type:device_code"}
+    kinds["exchange"] = "urn:ietf:params:oauth:grant-type:token-exchange"
+    with Servers(tmp_path, with_resource=False) as servers:
+        servers.register_user("ada", "correct horse battery staple", uid=1001)
+        tv = ClientMetadata(
+            "TV",
+            type="public",
+            grant_types=(kinds["device"], "refresh_token"),
+            scopes=("notes:read", "notes:write"),
+        )
+        servers.register_client(tv, "tv")
+        service = ClientMetadata(
+            "Service",
+            grant_types=(kinds["exchange"],),
+            scopes=("notes:read", "notes:write"),
+            exchanges_tokens_of=("tv",),
+        )
+        servers.register_client(service, "service", "s" * 40)
+        runtime = Runtime(servers.clock.now, SYSTEM.random)
+        client = Client(servers.auth_url, "tv", scope="notes:read notes:write", runtime=runtime)
+        person, shown, slept = Person(servers.auth_url), list[DeviceCodes](), list[float]()
+
+        def sleep(time: float) -> None:
+            slept.append(time)
+            servers.clock.forward(seconds(int(time)))
+            if len(slept) == 2:
+                page = person.open(shown[0].verification_uri_complete)
+                page = person.sign_in(page, "ada", "correct horse battery staple")
+                if any(button.id == "continue" for button in page.buttons):
+                    page = person.submit(page, "continue")
+                person.allow(page, only=("yes", "notes:read", "notes:write"))
+
+        tokens = client.sign_in_on_device(shown.append, sleep=sleep)
+        assert (len(slept), tokens.scope) == (2, "notes:read notes:write")
+        assert client.access_token().reveal() == tokens.access_token.reveal()
+        assert shown[0].device_code not in repr(shown[0])
+        other = Client(servers.auth_url, "service", secret=Secret("s" * 40), runtime=runtime)
+        less = other.exchange(tokens.access_token, scope="notes:read")
+        assert (less.scope, less.refresh_token) == ("notes:read", None)
+        with pytest.raises(Rejected, match="invalid_scope"):
+            other.exchange(less.access_token, scope="notes:write")
+        with pytest.raises(Rejected, match="unauthorized_client"):
+            client.exchange(tokens.access_token)

@@ -1,9 +1,11 @@
 """Client: always returns a live token, shared by any number of threads and processes."""
 
 import ssl
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
+from time import sleep
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -11,11 +13,13 @@ from valetkey.kernel.secret import Secret
 from valetkey.sdk.client.sign_in import WAIT, Show, open_browser, sign_in
 from valetkey.sdk.client.token_endpoint import TokenEndpoint
 from valetkey.sdk.client.token_file import TokenFile
-from valetkey.sdk.client.tokens import Rejected, SignInNeeded, Tokens
+from valetkey.sdk.client.tokens import DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.fetch import Unreachable
 from valetkey.sdk.upstream.issuer import Issuer
 
 _ENDED = "invalid_grant"
+_NOT_YET = frozenset({"authorization_pending", "slow_down"})
+_SLOWER = 5  # seconds (RFC 8628 section 3.5)
 
 
 class Client:
@@ -69,6 +73,46 @@ class Client:
         with self._lock, self._alone():
             self._keep(tokens)
         return tokens
+
+    def sign_in_on_device(
+        self, show: Callable[[DeviceCodes], object], *, sleep: Callable[[float], object] = sleep
+    ) -> Tokens:
+        """Sign a user in who enters a code on another device (RFC 8628).
+
+        `show` tells the user the code and the address. Polls every `interval` seconds, 5 seconds
+        slower each time the server says `slow_down`. Raises Rejected if the user or server refuses
+        or the code expires, and Unreachable if there is no code to be had.
+        """
+        codes = self._endpoint.device_codes(self.issuer.device, scope=self._scope)
+        show(codes)
+        tokens = self._polled(codes, sleep)
+        with self._lock, self._alone():
+            self._keep(tokens)
+        return tokens
+
+    def _polled(self, codes: DeviceCodes, sleep: Callable[[float], object]) -> Tokens:
+        interval, until = max(codes.interval, 1), self._runtime.now() + codes.expires_in
+        while True:
+            sleep(interval)
+            now, code = self._runtime.now(), Secret(codes.device_code)
+            try:
+                return self._endpoint.with_device_code(code, scope=self._scope, now=now)
+            except Rejected as rejected:
+                if rejected.code not in _NOT_YET or now >= until:
+                    raise
+                interval += _SLOWER if rejected.code == "slow_down" else 0
+            except Unreachable:
+                if now >= until:
+                    raise
+                interval += _SLOWER
+
+    def exchange(self, token: Secret, *, scope: str = "", actor: Secret | None = None) -> Tokens:
+        """Exchange a user's access token for one of this client, never wider (RFC 8693).
+
+        With `actor`, this client's own token, the new one says who acts for the user. The result is
+        not kept. Raises Rejected and Unreachable.
+        """
+        return self._endpoint.exchange(token, actor, scope=scope, now=self._runtime.now())
 
     def access_token(self) -> Secret:
         """Return a live access token, renewed before it expires by exactly one concurrent caller.

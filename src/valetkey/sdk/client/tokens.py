@@ -1,6 +1,6 @@
 """Token responses and token errors (RFC 6749 section 5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -45,6 +45,21 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceCodes:
+    """What a user enters, and where (RFC 8628 section 3.2); times are in seconds.
+
+    `verification_uri_complete` has the user code in it, for a QR code.
+    """
+
+    device_code: str = field(repr=False)
+    user_code: str
+    verification_uri: str
+    expires_in: int
+    verification_uri_complete: str = ""
+    interval: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class _Granted:
     access_token: str
     token_type: str
@@ -79,6 +94,14 @@ def read_tokens(body: bytes, now: Instant, *, scope: str, old: Secret | None = N
         renew_at=Instant(expires_at - min(_RENEW_BEFORE, life // 2)),
         refresh_token=Secret(granted.refresh_token) if granted.refresh_token else old,
     )
+
+
+def read_device_codes(body: bytes) -> DeviceCodes:
+    """Parse a device authorization response. Raises Rejected."""
+    try:
+        return msgspec.json.decode(body, type=DeviceCodes)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Rejected("invalid_response", "this is no device authorization response") from None
 
 
 def read_error(body: bytes) -> Rejected:

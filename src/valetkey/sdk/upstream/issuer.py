@@ -22,6 +22,7 @@ class Issuer:
     revocations: str = ""
     authorization: str = ""
     token: str = ""
+    device: str = ""
     errors: str = ""
     algorithms: tuple[Algorithm, ...] = tuple(Algorithm)
     checksummed: bool = False
@@ -38,6 +39,7 @@ class Issuer:
             revocations=f"{url}/oauth/revocations",
             authorization=f"{url}/oauth/authorize",
             token=f"{url}/oauth/token",
+            device=f"{url}/oauth/device-authorization",
             errors=f"{url}/errors",
             checksummed=True,
             names_itself=True,
