@@ -140,7 +140,10 @@ def target_among(
     """Return the API of a token from an earlier grant for `apis` (RFC 8707 section 2.2).
 
     The one that the request names, or the first for which anything was granted; refused with
-    `invalid_target` for others and for those that ended since.
+    `invalid_target` for others and for those that ended since, and with `invalid_scope` where
+    nothing of what was granted is left.
     """
+    if not granted:
+        return outside_scope(request.client.scope)
     live = request.apis.granted(tx, apis, request.client)
     return choose(request.resources, issuable(live, granted, request.apis.default))
