@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import ADA, Answer, Service, service
+from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.model.account.user import User
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import parse
@@ -112,5 +114,51 @@ def test_failing_file_refuses_the_token_and_spends_nothing(tmp_path: Path) -> No
                 assert "vk_cs_secret" not in said
             (tmp_path / "claims.py").write_text(GOOD)
             assert (await it.exchange("app", code)).status == 200
+
+    asyncio.run(story())
+
+
+HANGS_FOR_MALLORY = """
+import os
+started = os.getpid()
+def claims(user, client, api, scopes):
+    if user["username"] == "mallory":
+        if "email" in scopes:
+            raise ValueError
+        while True: pass
+    return {"process": started}
+"""
+
+
+def test_failure_for_one_user_is_not_felt_by_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with _server(tmp_path, HANGS_FOR_MALLORY) as it:
+            record = UserRecord("mallory", "mallory@example.com", "Mallory")
+            accounts, now = it.foundation.accounts(), it.clock.now
+            mallory = await it.write(lambda tx: accounts.register(tx, record, now))
+            assert isinstance(mallory, User)
+            await it.client("app", scopes=("openid", "profile", "email", "phone"))
+
+            async def process_of_ada(scope: str) -> object:
+                tokens = await it.exchange("app", await it.code("app", scope))
+                return _said(tokens.text("id_token"))["process"]
+
+            before = await process_of_ada("openid")
+            raising = await it.code("app", "openid email", uid=mallory.uid)
+            said = await _refused(it, await it.exchange("app", raising))
+            assert said.startswith("ValueError in line 7")
+            assert await process_of_ada("openid profile") == before, "an error ends no process"
+            hanging = await it.code("app", "openid profile", uid=mallory.uid)
+            codes = [await it.code("app", "openid email") for _ in range(3)]
+            # One of many attempts reaches the function; those behind it are answered.
+            tries = [it.exchange("app", hanging) for _ in range(8)]
+            answers = await asyncio.gather(*tries, *(it.exchange("app", code) for code in codes))
+            assert {answer.status for answer in answers[:8]} == {503}
+            assert {answer.status for answer in answers[8:]} == {200}
+            after = await process_of_ada("openid phone")
+            assert after != before
+            said = await _refused(it, await it.exchange("app", hanging))
+            assert said.startswith("a call that hung or crashed; the next try is in")
+            assert await process_of_ada("openid profile email") == after, "it was not called"
 
     asyncio.run(story())
