@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from tests.clients import programs
+from tests.clients.presets.site import provider
 from tests.clients.world import World
 from tests.clients.world import world as begin
+from valetkey.testing.server import Servers
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +25,21 @@ def own_world(tmp_path: Path) -> Iterator[World]:
     """The same for one test alone, which may turn the clock."""
     with begin(tmp_path) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """A server for clients that are configured by their presets."""
+    with provider(tmp_path_factory.mktemp("provider")) as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    """A tab of Chromium with no cookies yet."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture(scope="session")

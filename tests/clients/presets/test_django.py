@@ -3,14 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, provider, register, running, sign_in
+from tests.clients.presets.site import free_port, register, running, sign_in
 from valetkey.testing.server import Servers
 
 # What `django-admin startproject` writes, as far as the packages need it.
@@ -71,19 +70,6 @@ django.setup()
 call_command("migrate", verbosity=0)
 call_command("runserver", sys.argv[1], use_reloader=False)
 """
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with provider(tmp_path_factory.mktemp("provider")) as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context()
-    yield context.new_page()
-    context.close()
 
 
 @contextmanager

@@ -2,17 +2,16 @@
 
 import json
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, provider, register, running, sign_in
+from tests.clients.presets.site import free_port, register, running, sign_in
 from valetkey.testing.server import Servers
 
 PACKAGES = Path(__file__).parent.parent / "node_modules"
@@ -57,19 +56,6 @@ PAGE = """<!DOCTYPE html>
   document.body.id = "ready"
 </script>
 """
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with provider(tmp_path_factory.mktemp("provider")) as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context()
-    yield context.new_page()
-    context.close()
 
 
 @contextmanager

@@ -11,13 +11,11 @@ import re
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 
-import pytest
-
-from tests.clients.presets.site import PASSWORD, provider, register
+from tests.clients.presets.site import PASSWORD, register
 from valetkey.kernel.moment import Lifetime
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers
@@ -26,12 +24,6 @@ VERIFIER = "v" * 43
 CHALLENGE = (
     base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 )
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with provider(tmp_path_factory.mktemp("provider")) as found:
-        yield found
 
 
 def metadata_of(issuer: str) -> Mapping[str, str]:
