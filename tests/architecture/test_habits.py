@@ -16,6 +16,7 @@ MAY_SAY_ANY = {
     "cli/applying/api.py": "values of the file, by the names of their fields",
     "cli/operations/inputs.py": "click takes arguments of any type, by the type of a field",
     "cli/serving/parent.py": "a plan that its own process wrote, read without a library",
+    "cli/serving/trace_export.py": "messages of protobuf have no types",
     "config/catalogue.py": "type hints are looked at as values",
     "config/load.py": "TOML comes in untyped and leaves as settings",
     "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",
