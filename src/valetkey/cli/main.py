@@ -35,6 +35,7 @@ class Listed:
 
 COMMANDS = (
     Listed("demo", "see it work: both servers and an example app", "Run"),
+    Listed("init", "write a configuration for production, question by question", "Run"),
     Listed("serve", "run both servers, or one of them", "Run"),
     Listed("reload", "have running servers read the configuration again", "Run"),
     Listed("apply", "make users and clients what a file says", "Run"),

@@ -1,0 +1,290 @@
+"""`valetkey init`: ask for what an installation needs, try it, and write its configuration."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from valetkey.authorization.email.address import is_mailable
+from valetkey.cli import say
+from valetkey.cli.commands import database, user
+from valetkey.cli.doctoring.finding import Level
+from valetkey.cli.doctoring.mail import mail as mail_findings
+from valetkey.cli.register.store import open_database
+from valetkey.config.agreement import servers
+from valetkey.config.load import USUAL_FILE, load
+from valetkey.config.paths import database_file
+from valetkey.config.settings import Settings
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.database.identity import is_missing
+from valetkey.kernel.refusal import Mistake
+
+_LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
+_PROXY, _OWN, _ACME = "proxy", "own", "acme"
+_HEADER = (
+    "# Written by `valetkey init`. It may hold passwords: keep it readable by its owner only.\n"
+)
+_Document = dict[str, dict[str, object]]
+_Check = Callable[[Settings], None]
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=".")
+@click.option("--url", help="Public URL of the authorization server.")
+@click.option("--api-url", help="Public URL of the resource server.")
+@click.option(
+    "--tls", type=click.Choice([_PROXY, _OWN, _ACME]), help="Where TLS ends, if a URL is https."
+)
+@click.option("--trusted-proxy", help="Address or network of the proxy.")
+@click.option("--certificate", help="PEM file with the certificate and its chain.")
+@click.option("--key", help="PEM file with the certificate's private key.")
+@click.option("--acme-email", help="Where the ACME authority may send notices.")
+@click.option("--database", help="Database of users, clients, grants.")
+@click.option("--api-database", help="Database of the resource server.")
+@click.option("--mail-host", help='The mail server; "" sends no email.')
+@click.option("--mail-tls", type=click.Choice(["starttls", "implicit", "none"]))
+@click.option("--mail-port", help="Its port; 0 for the usual one.")
+@click.option("--mail-user", help='User name at the mail server; "" for none.')
+@click.option("--mail-password-file", help="File with the password at the mail server.")
+@click.option("--mail-from", help="The sender address.")
+@click.option("--owner-email", help="Email address of the first owner.")
+@click.option("--no-input", is_flag=True, help="Ask nothing: use the options and the defaults.")
+def command(directory: Path, no_input: bool, **given: str | None) -> None:
+    """Write a configuration for production into DIRECTORY, and make its databases.
+
+    Asks for URLs, TLS, databases, email and the first owner, except for what options say. Databases
+    and the mail server are tried before anything is written. An existing configuration is never
+    overwritten. The file is readable by you only.
+
+    Example: valetkey init --no-input --url http://localhost:8400 --owner-email ada@example.com
+    """
+    file = directory / USUAL_FILE
+    if file.exists():
+        raise Mistake(f"{file} exists; remove it, or name another directory")
+    ask = _Dialogue(given, asks=not no_input and sys.stdin.isatty())
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    document: _Document = {"authorization": {}, "resource": {}}
+    for step in (_addresses, _tls, _databases, _email):
+        _answered(directory, document, step, ask)
+    email = ask("owner_email", "Email address of the first owner")
+    if not is_mailable(email):
+        raise Mistake(f"{email} is not an email address")
+    _write(file, _toml(document))
+    try:
+        database.command.main(["migrate", "--config", str(file)], standalone_mode=False)
+        name = email.partition("@")[0]
+        configured = ("--config", str(file))
+        say.note(f"The first owner signs in as {email} with this password:")
+        user.command.main(
+            [
+                *("create", name, "--email", email, "--email-verified"),
+                *("--generate-password", *configured),
+            ],
+            standalone_mode=False,
+        )
+        user.command.main(["role", name, "owner", *configured], standalone_mode=False)
+    except BaseException:
+        say.note(f"{file} is written; what follows it failed. Repeat it with the commands.")
+        raise
+    say.line(f"{file} is written. Next: valetkey serve --config {file}")
+    say.line(f"Then: valetkey doctor --config {file}")
+
+
+class _Dialogue:
+    """Answers by option, from the terminal, or the defaults."""
+
+    def __init__(self, given: Mapping[str, str | None], *, asks: bool) -> None:
+        self.asked = 0
+        self._given, self._asks = given, asks
+
+    def __call__(self, name: str, question: str, default: str | None = None) -> str:
+        """Return the answer. Raises Mistake for one that is needed and cannot be asked for."""
+        said = self._given.get(name)
+        if said is not None:
+            return said
+        if not self._asks:
+            if default is None:
+                raise Mistake(f"--{name.replace('_', '-')} is needed")
+            return default
+        self.asked += 1
+        answer: str = click.prompt(question, default=default)
+        return answer
+
+
+def _answered(
+    directory: Path,
+    document: _Document,
+    step: Callable[[_Document, "_Dialogue"], _Check],
+    ask: "_Dialogue",
+) -> None:
+    """Ask until the settings are valid and what they name answers; once if nothing was asked."""
+    while True:
+        before = ask.asked
+        tried: _Document = {name: dict(section) for name, section in document.items()}
+        try:
+            check = step(tried, ask)
+            check(_settings(directory, tried))
+        except (Mistake, DatabaseUnavailable) as wrong:
+            if ask.asked == before:
+                raise
+            say.error(str(wrong))
+        else:
+            document.update(tried)
+            return
+
+
+def _addresses(document: _Document, ask: "_Dialogue") -> _Check:
+    url = ask("url", "Public URL of the authorization server", "http://localhost:8400")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    usual = f"https://api.{host.partition('.')[2]}" if parts.scheme == "https" else ""
+    local = f"http://{host}:{_port(url) + 1}"
+    api = ask("api_url", "Public URL of the API", usual or local)
+    document["authorization"]["url"], document["resource"]["url"] = url, api
+    if parts.scheme != "https":
+        document["authorization"]["listen"] = f"127.0.0.1:{_port(url)}"
+        document["resource"]["listen"] = f"127.0.0.1:{_port(api)}"
+        return _nothing
+    # Until TLS is known, as behind a proxy: the settings must agree to be looked at.
+    document["authorization"]["tls_proxy"] = document["resource"]["tls_proxy"] = True
+    return _nothing
+
+
+def _tls(document: _Document, ask: "_Dialogue") -> _Check:
+    if "listen" in document["authorization"]:
+        return _nothing
+    kind = ask("tls", "TLS ends at a proxy, here with your own certificate, or by ACME", _PROXY)
+    if kind not in {_PROXY, _OWN, _ACME}:
+        raise Mistake(f"write {_PROXY}, {_OWN} or {_ACME}")
+    ports = [_port(str(document[name]["url"])) for name in ("authorization", "resource")]
+    if ports[0] == ports[1]:
+        ports[1] = 8443
+    for name, port in zip(("authorization", "resource"), ports, strict=True):
+        section = document[name]
+        del section["tls_proxy"]
+        section["listen"] = f"0.0.0.0:{port}"
+    if kind == _PROXY:
+        network = ask("trusted_proxy", "Address of the proxy", "127.0.0.1")
+        for name, port in (("authorization", 8400), ("resource", 8401)):
+            document[name].update(listen=f"127.0.0.1:{port}", trusted_proxies=[network])
+    elif kind == _OWN:
+        certificate = ask("certificate", "PEM file with the certificate and its chain")
+        key = ask("key", "PEM file with its private key")
+        for name in ("authorization", "resource"):
+            document[name].update(
+                tls_certificate=str(Path(certificate).absolute()),
+                tls_key=str(Path(key).absolute()),
+            )
+        return lambda _: _readable(certificate, key)
+    else:
+        email = ask("acme_email", "Email address for notices of the authority", "")
+        document["tls"] = {"acme": _LETS_ENCRYPT, "acme_email": email}
+    return _nothing
+
+
+def _databases(document: _Document, ask: "_Dialogue") -> _Check:
+    usual = "sqlite:///valetkey/{}.db"
+    main = ask(
+        "authorization_database",
+        "Database of the authorization server",
+        usual.format("authorization"),
+    )
+    api = ask("api_database", "Database of the resource server", usual.format("resource"))
+    document["authorization"]["database"], document["resource"]["database"] = main, api
+    return lambda settings: asyncio.run(_empty(settings))
+
+
+async def _empty(settings: Settings) -> None:
+    """Raise unless both databases can be used and have no tables yet; make no file."""
+    for name, server in servers(settings):
+        file = database_file(settings, server)
+        if file is not None:
+            if file.exists():
+                raise Mistake(f"{file} exists: an installation begins with empty databases")
+            continue
+        engine = open_database(settings, server, begins=True)
+        try:
+            if not await is_missing(engine):
+                raise Mistake(f"{name}: the database has tables already")
+        finally:
+            await engine.close()
+
+
+def _email(document: _Document, ask: "_Dialogue") -> _Check:
+    host = ask("mail_host", 'Mail server, "" for none', "")
+    if not host:
+        return _nothing
+    encryption = ask("mail_tls", "TLS to it: starttls, implicit or none", "starttls")
+    port = ask("mail_port", "Port, 0 for the usual one", "0")
+    name = ask("mail_user", "User name at the mail server, empty for none", "")
+    section: dict[str, object] = {"host": host, "tls": encryption, "user": name}
+    section["port"] = int(port) if port.isdigit() else port
+    if name:
+        file = ask("mail_password_file", "File with the password")
+        section["password_file"] = str(Path(file).absolute())
+    section["from_address"] = ask("mail_from", "Sender address")
+    document["mail"] = section
+    return lambda settings: asyncio.run(_mail_answers(settings))
+
+
+async def _mail_answers(settings: Settings) -> None:
+    async for finding in mail_findings(settings):
+        if finding.level is Level.BAD:
+            raise Mistake(f"{finding.found} {finding.next}")
+
+
+def _nothing(_: Settings) -> None:
+    """What is valid needs no try."""
+
+
+def _readable(*files: str) -> None:
+    for name in files:
+        try:
+            Path(name).read_bytes()
+        except OSError as reason:
+            raise Mistake(f"{name}: {(reason.strerror or 'unreadable').lower()}") from None
+
+
+def _port(url: str) -> int:
+    try:
+        parts = urlsplit(url)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        raise Mistake(f"{url} is not a URL") from None
+
+
+def _settings(directory: Path, document: Mapping[str, Mapping[str, object]]) -> Settings:
+    """Return what the document says, read as the servers read it."""
+    with tempfile.NamedTemporaryFile("w", dir=directory, suffix=".toml", encoding="utf-8") as file:
+        file.write(_toml(document))
+        file.flush()
+        return load(Path(file.name), {})
+
+
+def _toml(document: Mapping[str, Mapping[str, object]]) -> str:
+    # A string of JSON is a basic string of TOML.
+    sections = (
+        f"\n[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in said.items())
+        for name, said in document.items()
+    )
+    return _HEADER + "".join(sections)
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that did not exist, for its owner only. Raises Mistake if it exists."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Mistake(f"{file} exists; remove it, or name another directory") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        with suppress(OSError):
+            os.fsync(out.fileno())

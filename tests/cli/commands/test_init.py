@@ -1,0 +1,98 @@
+"""`valetkey init`: a configuration by questions or by options, tried before it is written."""
+
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import valetkey
+from tests.cli.site import configure_ports, serving
+from tests.cli.test_terminal import on_a_terminal
+
+OWNER = ("--owner-email", "ada@example.com")
+
+
+def _mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+def test_dialogue_repeats_what_cannot_be_used(tmp_path: Path) -> None:
+    shown = on_a_terminal(
+        tmp_path,
+        "init",
+        answers=(
+            ("URL of the authorization server", "https://auth.example.com"),
+            ("URL of the API", ""),
+            ("TLS ends", "nowhere"),
+            ("proxy, own or acme", ""),
+            ("Address of the proxy", "10.0.0.0/8"),
+            ("Database of the authorization", "postgresql://nobody@127.0.0.1:1/none"),
+            ("Database of the resource", ""),
+            ("cannot be used", ""),
+            ("Database of the resource", ""),
+            ("Mail server", "127.0.0.1"),
+            ("TLS to it", "none"),
+            ("Port", "1"),
+            ("User name", ""),
+            ("Sender address", "no-reply@example.com"),
+            ("Mail server", ""),
+            ("first owner", "ada@example.com"),
+        ),
+    )
+    assert shown.code == 0, shown.screen
+    assert _mode(tmp_path / "valetkey.toml") == 0o600
+    text = (tmp_path / "valetkey.toml").read_text()
+    assert 'trusted_proxies = ["10.0.0.0/8"]' in text
+    assert 'url = "https://api.example.com"' in text
+    assert "[mail]" not in text
+    (ada,) = valetkey("user", "roles", "--json", here=tmp_path).json
+    assert (ada["username"], ada["role"]) == ("ada", "owner")
+
+
+def test_what_it_writes_by_options_passes_doctor_and_is_never_overwritten(tmp_path: Path) -> None:
+    free = tomllib.loads(configure_ports(tmp_path).read_text())
+    (tmp_path / "valetkey.toml").unlink()
+    urls = ("--url", free["authorization"]["url"], "--api-url", free["resource"]["url"])
+    given = ("--no-input", *urls, *OWNER)
+    ran = valetkey("init", *given, here=tmp_path)
+    assert ran.code == 0, ran.err
+    with serving(tmp_path):
+        doctor = valetkey("doctor", here=tmp_path)
+    assert doctor.code == 0, doctor.out
+    before = (tmp_path / "valetkey.toml").read_bytes()
+    again = valetkey("init", *given, here=tmp_path)
+    assert (again.code, again.out) == (2, "")
+    assert "exists" in again.err
+    assert (tmp_path / "valetkey.toml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "--owner-email is needed"),
+        ((*OWNER, "--url", "ftp://x"), "URL"),
+        ((*OWNER, "--database", "postgresql://nobody@127.0.0.1:1/none"), "cannot be used"),
+        (
+            (
+                *(*OWNER, "--mail-host", "127.0.0.1", "--mail-port", "1"),
+                *("--mail-tls", "none", "--mail-from", "a@example.com"),
+            ),
+            "mail.host",
+        ),
+        (
+            (
+                *(*OWNER, "--url", "https://a.example.com", "--tls", "own"),
+                *("--certificate", "none.pem", "--key", "none.pem"),
+            ),
+            "none.pem",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_and_leaves_nothing(
+    tmp_path: Path, given: tuple[str, ...], said: str
+) -> None:
+    ran = valetkey("init", "--no-input", *given, here=tmp_path)
+    assert ran.code == 2, ran.err
+    assert said in ran.err
+    assert not list(tmp_path.iterdir())
