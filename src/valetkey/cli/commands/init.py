@@ -192,7 +192,7 @@ def _tls(document: _Document, ask: "_Dialogue") -> _Check:
 def _databases(document: _Document, ask: "_Dialogue") -> _Check:
     usual = "sqlite:///valetkey/{}.db"
     main = ask(
-        "authorization_database",
+        "database",
         "Database of the authorization server",
         usual.format("authorization"),
     )
