@@ -269,7 +269,8 @@ class App:
         # Requests to quiet routes are logged only when they fail.
         if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
             whose = request.address, asked.request_id, asked.reference
-            trace = ("", "") if span is OFF else (span.trace_id.hex(), span.span_id.hex())
+            off = span is OFF
+            trace = "" if off else span.trace_id.hex(), "" if off else span.span_id.hex()
             self._access_log.add(
                 (request.at, request.method, path, status, duration, *whose, *trace)
             )

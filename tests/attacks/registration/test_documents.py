@@ -136,7 +136,7 @@ def test_response_that_is_no_document_registers_nothing(world: Documents, page: 
 def test_64_first_uses_at_once_are_one_request_and_one_client(world: Documents) -> None:
     url = world.put("/crowd")
     with ThreadPoolExecutor(64) as crowd:
-        answers = list(crowd.map(lambda _: world.ask(url).status_code, range(64)))
+        answers = [each.status_code for each in crowd.map(world.ask, [url] * 64)]
     assert answers == [303] * 64
     assert world.host.asked.count("/crowd") == 1
     assert world.rows().count(url) == 1

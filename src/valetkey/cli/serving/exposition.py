@@ -77,9 +77,10 @@ def _family(metric: Metric, found: Found) -> "families.Metric":
             name, metric.help, labels=[*labels, *metric.labels]
         )
         ends = (*map(str, map(float, metric.bounds)), "+Inf")
-        shown = _exemplars(found) if metric is HTTP_SECONDS else {}
+        none: Mapping[int, samples.Exemplar] = {}
+        shown = _exemplars(found) if metric is HTTP_SECONDS else None
         for values, (*counts, total) in told:
-            marks = shown.get(tuple(values), {})
+            marks = none if shown is None else shown.get(tuple(values), none)
             buckets = [
                 (end, count, marks[n]) if n in marks else (end, count)
                 for n, (end, count) in enumerate(zip(ends, accumulate(counts), strict=True))

@@ -356,8 +356,9 @@ class Supervisor:
                 server.unavailable.answer()
             elif monotonic() >= self._unavailable_at(server):
                 module = import_module("valetkey.cli.serving.unavailable")
-                server.unavailable = module.Unavailable(server.listening, tls=server.tls)
-                for number in server.unavailable.listening:
+                unavailable = module.Unavailable(server.listening, tls=server.tls)
+                server.unavailable = unavailable
+                for number in unavailable.listening:
                     self._selector.register(number, EVENT_READ, server)
 
     def _unavailable_at(self, server: Server) -> float:
