@@ -109,29 +109,26 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     )
     assert found == [
         'authorization.workers: "two" is not a whole number; write a whole number from 1 to 64',
-        "authorization.lissten: there is no such setting; did you mean listen?",
+        "authorization.lissten: unknown setting; did you mean listen?",
         (
             'tokens.access_token_lifetime: "1 hour" is not a length of time; write a whole number '
             'with s, m, h or d, from "1s" to "1d"'
         ),
-        "token: there is no such section; did you mean [tokens]?",
-        (
-            "VALETKEY__RESOURCE__WORKER: there is no such setting; did you mean "
-            "VALETKEY__RESOURCE__WORKERS?"
-        ),
+        "token: unknown section; did you mean [tokens]?",
+        ("VALETKEY__RESOURCE__WORKER: unknown setting; did you mean VALETKEY__RESOURCE__WORKERS?"),
     ]
 
 
 def test_a_setting_in_the_wrong_section_is_sent_to_its_own(tmp_path: Path) -> None:
     assert problems(tmp_path, '[resource]\naccess_token_lifetime = "1h"\n') == [
         (
-            "resource.access_token_lifetime: there is no such setting; did you mean "
+            "resource.access_token_lifetime: unknown setting; did you mean "
             "tokens.access_token_lifetime?"
         )
     ]
     assert problems(tmp_path, 'listen = "127.0.0.1:1"\n') == [
         (
-            "listen: there is no such section; it belongs in a section: did you mean "
+            "listen: unknown section; it belongs in a section: did you mean "
             "authorization.listen or resource.listen or metrics.listen?"
         )
     ]

@@ -90,4 +90,4 @@ def test_every_file_to_apply_on_a_page_is_applied_and_then_changes_nothing(
     assert run(arguments) == 0, capsys.readouterr().err
     assert "Done:" in capsys.readouterr().out
     assert run(arguments) == 0
-    assert "Everything is as the file says." in capsys.readouterr().out
+    assert "Nothing to change." in capsys.readouterr().out

@@ -26,7 +26,7 @@ def test_a_problem_says_what_why_and_where_to_read_on(tmp_path: Path) -> None:
                 "type": f"{call.issuer.url}/errors/not_found",
                 "title": "Not Found Error",
                 "status": 404,
-                "detail": "there is no such object among yours",
+                "detail": "you have no such object",
                 "code": "not_found",
             }
 

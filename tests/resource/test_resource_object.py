@@ -54,7 +54,7 @@ def test_every_error_stands_at_its_place() -> None:
         "/title": "expected str, got int",
         "/tags/1": "expected str of length <= 2",
         "/stars": "expected int, got bool",
-        "/x~0~1y": "there is no such field to write",
+        "/x~0~1y": "this field cannot be written",
     }
 
 

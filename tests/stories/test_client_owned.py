@@ -155,7 +155,7 @@ def test_both_documents_say_whose_it_is(servers: Servers) -> None:
     stock = stock[: stock.index("</section>")]
     assert "Belongs to a client" in stock
     assert "grant_type=client_credentials" in stock
-    assert "What people are asked" not in stock
+    assert "Consent page" not in stock
     for url in (
         f"{servers.auth_url}/.well-known/oauth-authorization-server",
         f"{servers.api_url}/.well-known/oauth-protected-resource",

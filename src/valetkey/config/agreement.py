@@ -105,7 +105,7 @@ def _transport(settings: Settings, name: str, server: ServerSettings) -> Iterato
     if own_tls and server.tls_proxy:
         yield Problem(
             f"{name}.tls_proxy",
-            "this server speaks TLS itself",
+            "this server uses TLS itself",
             f"remove it, or {name}.tls_certificate and {name}.tls_key",
             tls,
         )
@@ -118,7 +118,7 @@ def _transport(settings: Settings, name: str, server: ServerSettings) -> Iterato
     elif url.scheme == "http" and (own_tls or proxy or public):
         yield Problem(
             f"{name}.url",
-            f"{quoted(server.url)} is http, but people reach this server by TLS",
+            f"{quoted(server.url)} is http, but this server uses TLS",
             "write the https URL under which they do",
             (*tls, f"{name}.tls_proxy", f"{name}.trusted_proxies", f"{name}.listen"),
         )
@@ -218,7 +218,7 @@ def _mail(settings: Settings) -> Iterator[Problem]:
     if mail.is_mailbox and not is_loopback(ours):
         yield Problem(
             "mail.transport",
-            "a mailbox shows everybody's letters to anybody",
+            "the mailbox page shows all emails to everyone",
             'write "smtp": only a server on loopback may have a mailbox',
             ("authorization.url",),
         )
@@ -227,7 +227,7 @@ def _mail(settings: Settings) -> Iterator[Problem]:
     if mail.tls is MailTls.NONE and not is_loopback(mail.host):
         yield Problem(
             "mail.tls",
-            f"letters to {quoted(mail.host)} would travel in clear",
+            f"letters to {quoted(mail.host)} would be sent unencrypted",
             'write "starttls" or "implicit"',
             ("mail.host",),
         )
@@ -235,7 +235,7 @@ def _mail(settings: Settings) -> Iterator[Problem]:
         yield Problem(
             "mail.from_address",
             "it is empty",
-            "write the address that letters come from",
+            "set the sender address of emails",
             ("mail.host",),
         )
     if mail.user and mail.password is None and not mail.password_file:
@@ -248,7 +248,7 @@ def _mail(settings: Settings) -> Iterator[Problem]:
     if not mail.user and (mail.password is not None or mail.password_file):
         yield Problem(
             "mail.user",
-            "there is a password and nobody to sign in with it",
+            "there is a password but no username",
             "write the name that goes with the password",
             ("mail.password_file",),
         )

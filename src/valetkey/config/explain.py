@@ -34,7 +34,7 @@ def explain(settings: Settings, named: str = "") -> tuple[Explained, ...]:
     names = [*sections(), *catalogue()]
     close = get_close_matches(named, names, 1)
     right = f"did you mean {close[0]}?" if close else f"the sections are {', '.join(sections())}"
-    raise Mistake(f"there is no such setting; {right}", named)
+    raise Mistake(f"unknown setting; {right}", named)
 
 
 def _chosen(named: str) -> Iterator[Setting]:

@@ -170,14 +170,14 @@ def _unknown_section(section: str) -> Problem:
         right = f"did you mean [{close[0]}]?"
     else:
         right = f"the sections are {', '.join(sections())}"
-    return Problem(_printable(section), "there is no such section", right)
+    return Problem(_printable(section), "unknown section", right)
 
 
 def _unknown_key(section: str, name: str) -> Problem:
     here = [setting.name for setting in catalogue().values() if setting.section == section]
     return Problem(
         f"{section}.{_printable(name)}",
-        "there is no such setting",
+        "unknown setting",
         _suggestion(name, here, f"[{section}] has {', '.join(here)}"),
     )
 
@@ -186,7 +186,7 @@ def _unknown_variable(variable: str) -> Problem:
     names = [setting.variable for setting in catalogue().values()]
     close = get_close_matches(variable.upper(), names, 1)
     right = f"did you mean {close[0]}?" if close else "see `valetkey config explain`"
-    return Problem(_printable(variable), "there is no such setting", right)
+    return Problem(_printable(variable), "unknown setting", right)
 
 
 def _suggestion(name: str, here: Sequence[str], otherwise: str) -> str:

@@ -55,7 +55,7 @@ def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -
         if len(found) > limit:
             raise InvalidValue(f"it has {len(found)} characters, {limit} are allowed")
         if not found.isprintable():
-            raise InvalidValue("it holds a character that cannot be printed")
+            raise InvalidValue("it contains an unprintable character")
         return check(found) if check else found
 
     return Rule(expected, read)

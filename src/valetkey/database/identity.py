@@ -26,7 +26,7 @@ LAG = 30
 
 _LINE = re.compile(r"database ([0-9a-f]{32}) ([0-9]{1,9}) ([0-9]{1,15}) ([0-9]{1,12})")
 _HEADING = (
-    "# What this server last saw of its database. Not a secret. It belongs beside the keys.\n"
+    "# The last known state of this server's database. Not a secret. Keep it beside the keys.\n"
 )
 _NEXT = (
     "After a restore run: valetkey database restore. For an empty database: valetkey serve --new"

@@ -26,7 +26,9 @@ def require_private(path: Path) -> None:
     open_to_others = [str(file) for file in files_of(path) if file.stat().st_mode & _OTHERS]
     if open_to_others:
         files = " ".join(open_to_others)
-        message = f"{path} holds a server's database and others may read it; run: chmod 600 {files}"
+        message = (
+            f"{path} holds a server's database and other users can read it; run: chmod 600 {files}"
+        )
         raise Mistake(message)
 
 

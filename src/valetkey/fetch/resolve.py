@@ -50,7 +50,7 @@ class Lookups:
         if task is None:
             site = site_of(host)
             if sum(site_of(other) == site for other, _ in self._under_way) >= AT_ONCE_SITE:
-                raise OSError("lookups of this site do not come back")
+                raise OSError("DNS lookups of this host do not return")
             task = asyncio.ensure_future(self._resolve(host, port))
             self._under_way[place] = task
             task.add_done_callback(lambda done: self._end(place, done))

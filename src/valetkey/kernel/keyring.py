@@ -16,7 +16,7 @@ from valetkey.kernel.secret import FingerprintKey, from_base64url, to_base64url
 
 _ENTRY = re.compile(r"(fingerprint|sealing) ([1-9][0-9]{0,8}) ([A-Za-z0-9_-]{43})")
 _LARGEST = 65_536
-_HEADING = "# Valetkey keyring. Whoever has it can open what the database keeps sealed: back it up."
+_HEADING = "# Valetkey keyring. It decrypts the secrets in the database: back it up."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +152,7 @@ def _read(path: Path, largest: int = _LARGEST) -> str:
         # As in PostgreSQL: a file that root prepared for the server may be readable by its group.
         forbidden = 0o077 if state.st_uid == os.geteuid() else 0o037
         if state.st_mode & forbidden:
-            message = f"{path} holds secrets and others may read it; run: chmod 600 {path}"
+            message = f"{path} holds secrets and other users can read it; run: chmod 600 {path}"
             raise Mistake(message)
         data = file.read(largest)
     try:

@@ -232,7 +232,7 @@ HTTP_CONNECTIONS_LIMIT = Gauge(
 )
 HTTP_REFUSED = Counter(
     "http_refused",
-    "Connections and requests turned away before a route was asked: full, address, busy,"
+    "Connections and requests refused before routing: full, address, busy,"
     " malformed, late, failed.",
     "reason",
 )

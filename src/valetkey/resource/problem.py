@@ -97,7 +97,5 @@ def _with_versions(request: Request, refusal: Refusal) -> Refusal:
         return refusal
     if request.path.split("/", 2)[1:2] and request.path.split("/", 2)[1] not in VERSIONS:
         names = ", ".join(f"/{version}/" for version in VERSIONS)
-        return Refusal(
-            ErrorCode.NOT_FOUND, f"nothing is at this address; paths begin with {names}", "path"
-        )
+        return Refusal(ErrorCode.NOT_FOUND, f"no such path; paths begin with {names}", "path")
     return refusal

@@ -92,7 +92,7 @@ def read_query(text: str, *, opaque: Collection[str] = (), multiple: Collection[
 def _read(text: str, opaque: Collection[str], multiple: Collection[str]) -> Form:
     # Printable text contains no control character unless it is percent-encoded.
     if not text.isprintable():
-        _refuse("the request holds control characters", "form.control")
+        _refuse("the request contains control characters", "form.control")
     pairs = text.split("&", FIELDS)
     if len(pairs) > FIELDS:
         _refuse("the request has more than 100 parameters", "form.too_many")
@@ -105,7 +105,7 @@ def _read(text: str, opaque: Collection[str], multiple: Collection[str]) -> Form
         if "%" in pair or "+" in pair:
             name, value = _decode(name), _decode(value)
             if _CONTROL.search(name) or (name not in opaque and _CONTROL.search(value)):
-                _refuse(f"{_shown(name)} holds control characters", "form.control")
+                _refuse(f"{_shown(name)} contains control characters", "form.control")
         if not name:
             _refuse("a parameter has no name", "form.nameless")
         if name not in first:

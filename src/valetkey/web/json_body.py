@@ -98,7 +98,7 @@ def _number(digits: str) -> float:
 def _check_text(value: object) -> None:
     if isinstance(value, str):
         if _NOT_TEXT.search(value):
-            _refuse("a string holds U+0000 or half a surrogate pair", "json.text")
+            _refuse("a string contains U+0000 or half a surrogate pair", "json.text")
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
             _check_text(name)

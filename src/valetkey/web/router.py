@@ -90,11 +90,11 @@ _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _UNAVAILABLE = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
-    "the server is too busy or its database is away; try again in a moment",
+    "the server is overloaded or its database is unavailable; try again in a moment",
     "http.unavailable",
     retry_after=1,
 )
-_CLEARTEXT = Refusal(ErrorCode.FORBIDDEN, "this server is reached by https only", "http.cleartext")
+_CLEARTEXT = Refusal(ErrorCode.FORBIDDEN, "this server requires https", "http.cleartext")
 _LAST_WORD = Response(
     500,
     b'{"error":"server_error","error_description":"the server failed"}',
@@ -163,7 +163,7 @@ class App:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
-            raise ValueError("only http and lifespan are spoken here")
+            raise ValueError("only http and lifespan are supported")
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -367,7 +367,7 @@ def _bad(description: str, check: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, description, check)
 
 
-_NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", NO_ROUTE)
+_NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "this page does not exist", NO_ROUTE)
 
 
 def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:

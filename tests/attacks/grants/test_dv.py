@@ -304,14 +304,14 @@ def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: World) -> No
     begun, alice = _begin(dv, "staff-tv"), Person(dv.auth)
     page = _allow(alice, _enter(dv, alice, begun["user_code"]))
     assert page.status == 403
-    assert "none of the groups" in page.text
+    assert "not in a group" in page.text
     _poll(dv, begun, "staff-tv").refused(400, "authorization_pending")
 
 
 def test_dv_07_a_link_asks_like_a_typed_code(dv: World) -> None:
     begun, alice = _begin(dv), Person(dv.auth)
     page = alice.sign_in(alice.open(begun["verification_uri_complete"]), "alice", PASSWORD)
-    assert "If somebody sent you this link" in page.text
+    assert "If someone sent you this link" in page.text
     _poll(dv, begun).refused(400, "authorization_pending")
     picture = alice.open(begun["verification_uri_complete"] + "/qr.svg")
     assert picture.headers["content-type"] == "image/svg+xml"

@@ -191,7 +191,7 @@ def test_scope_required_after_the_page_was_shown_is_shown_first(apis: Apis) -> N
     apis.require("req1", "notes:write")
     page = person.allow(page, only=("notes:read",))
     assert not page.location
-    assert "always needed" in page.text
+    assert "always required" in page.text
     assert apis.world.exchange(person.allow(page).told["code"], "req1").json["scope"]
 
     grants = (DEVICE_CODE, "authorization_code")
@@ -202,7 +202,7 @@ def test_scope_required_after_the_page_was_shown_is_shown_first(apis: Apis) -> N
     apis.require("req-tv", "notes:write")
     page = person.submit(page, "allow", boxes=("yes", "notes:read"))
     assert "Device connected" not in page.text
-    assert "always needed" in page.text
+    assert "always required" in page.text
 
 
 def test_stored_grants_keep_the_apis_that_they_had(apis: Apis) -> None:
@@ -303,4 +303,4 @@ def test_device_of_an_api_that_ended_gets_nothing(apis: Apis) -> None:
         for begun in (before, allowed):
             assert _poll(apis, begun, "dev3").json["error"] == "invalid_target"
         page = person.open(before["verification_uri_complete"])
-        assert "is not valid" in page.text
+        assert "is invalid" in page.text

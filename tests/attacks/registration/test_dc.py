@@ -80,7 +80,7 @@ def test_dc_05_privileges_are_nobodys_to_take(anybody: Applicant) -> None:
     page = person.sign_in(page, "alice", "correct horse battery staple")
     # Consent is asked for, and says who vouches for the app: nobody.
     assert page.status == 200
-    assert "nobody here has checked it" in re.sub(r"\s+", " ", page.text)
+    assert "has not been reviewed" in re.sub(r"\s+", " ", page.text)
     assert _used(anybody, record["client_id"]) == 0
     assert person.allow(page).told["code"]
     assert _used(anybody, record["client_id"]) == 1

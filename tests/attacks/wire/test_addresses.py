@@ -154,7 +154,7 @@ def test_api_page_is_found_without_its_slash(servers: Servers) -> None:
 
 def test_page_of_an_unknown_address_says_it_once(servers: Servers) -> None:
     text = ask(servers, "/nothing-here").text
-    assert text.lower().count("page not found") + text.count("nothing is at") == 2
+    assert text.lower().count("page not found") + text.count("this page does not exist") == 2
     assert "You can fix this yourself" not in text
 
 

@@ -121,7 +121,7 @@ def test_a_letter_arrives_as_text_and_html_with_headers_that_say_who_wrote_it(
         (message,) = receiver.took
         assert message["From"] == "Notes & more <no-reply@auth.example>"
         assert message["To"] == "ada@example.com"
-        assert message["Subject"] == "Is this your address?"
+        assert message["Subject"] == "Verify your email address"
         assert message["Auto-Submitted"] == "auto-generated"
         assert message["Date"].datetime.timestamp() == NOON
         assert message["Message-ID"].endswith("@auth.example>")

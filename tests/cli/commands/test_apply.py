@@ -101,7 +101,7 @@ def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_pa
     before = dump(tmp_path)
     again = apply(tmp_path, FILE)
     assert again.code == 0
-    assert again.out == "Everything is as the file says.\n"
+    assert again.out == "Nothing to change.\n"
     assert dump(tmp_path) == before
     (ada,) = valetkey("user", "list", "--json", here=tmp_path).json
     assert (ada["uid"], ada["name"]) == (1001, "Ada Lovelace")
@@ -164,7 +164,7 @@ def test_a_password_or_secret_that_differs_is_replaced(tmp_path: Path) -> None:
     ran = apply(tmp_path, other, "--yes")
     assert "~ user ada: password (signs out everywhere)" in ran.out
     assert "~ client printer: client_secret (others end in a day)" in ran.out
-    assert apply(tmp_path, other).out == "Everything is as the file says.\n"
+    assert apply(tmp_path, other).out == "Nothing to change.\n"
 
 
 def test_a_client_without_an_id_is_known_by_its_name(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_it_does_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> No
     assert wrong.code == 2
     assert valetkey("user", "list", "--json", here=tmp_path).json == []
     assert apply(tmp_path, FILE + APIS, "--yes").code == 0
-    assert apply(tmp_path, FILE + APIS).out == "Everything is as the file says.\n"
+    assert apply(tmp_path, FILE + APIS).out == "Nothing to change.\n"
     # Beside the configuration, where there is no database file to lie beside.
     assert (tmp_path / "valetkey.keyring").stat().st_mode & 0o077 == 0
     told = valetkey("doctor", "--json", here=tmp_path).json["findings"]

@@ -30,7 +30,7 @@ def test_a_file_declares_attributes_and_those_of_its_users(tmp_path: Path) -> No
     assert ran.code == 0, ran.err
     plan = ["+ attribute department", "+ attribute level", "+ user ada"]
     assert ran.out.splitlines()[:3] == plan
-    assert apply(tmp_path, DECLARED).out == "Everything is as the file says.\n"
+    assert apply(tmp_path, DECLARED).out == "Nothing to change.\n"
     changed = apply(tmp_path, DECLARED.replace("physics", "optics"), "--yes")
     assert "~ user ada: attributes.department" in changed.out
     shown = valetkey("user", "attributes", "ada", "--json", here=tmp_path).json
@@ -78,7 +78,7 @@ def test_a_file_declares_groups_roles_and_claims(tmp_path: Path) -> None:
         assert line in ran.out
     assert "~ role editor at https://mcp.example.com/mcp: 2 added" in ran.out
     before = dump(tmp_path)
-    assert apply(tmp_path, GROUPS + DECLARED).out == "Everything is as the file says.\n"
+    assert apply(tmp_path, GROUPS + DECLARED).out == "Nothing to change.\n"
     assert dump(tmp_path) == before
     groups = valetkey("user", "groups", "ada", "--json", here=tmp_path).json
     assert groups["all"] == ["night", "staff"]

@@ -18,7 +18,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     ran = valetkey("config", "check", "--config", str(file), here=tmp_path)
     assert ran.code == 2
     assert "other.toml has 2 problems" in ran.err
-    assert "authorization.worker: there is no such setting; did you mean workers?" in ran.err
+    assert "authorization.worker: unknown setting; did you mean workers?" in ran.err
     assert "log.level: 3 is not a string" in ran.err
     ran = valetkey(
         "config", "check", "--json", here=tmp_path, environment={"VALETKEY_CONFIG": str(file)}

@@ -240,7 +240,7 @@ def test_the_name_of_a_key_may_begin_with_a_hyphen(tmp_path: Path) -> None:
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     ran = key(tmp_path, "withdraw", "-ptMLkDYfbmT6WOHVQRP-RWY5x3BNcjDKAKcEGex0EA", "--yes")
     assert (ran.code, ran.out) == (1, "")
-    assert "there is no such signing key" in ran.err
+    assert "this signing key does not exist" in ran.err
 
 
 def test_a_leaked_signing_key_is_taken_back_while_the_servers_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
     assert registration(tmp_path, "withdraw", str(one["id"])).code == 0
     again = registration(tmp_path, "withdraw", str(one["id"]))
     assert again.code == 2
-    assert "there is no such invitation" in again.err
+    assert "this invitation does not exist" in again.err
     assert "There are no tokens" in registration(tmp_path, "list").err
 
 

@@ -98,7 +98,7 @@ def test_unverified_email_of_the_provider_proves_no_address(it: Federated) -> No
         arrived = it.arrive()
     finally:
         it.upstream.ask({"verified": True})
-    assert "no account here is connected" in arrived.text
+    assert "is not linked to an account" in arrived.text
     assert "make" not in {button.id for button in arrived.buttons}
 
 
@@ -107,7 +107,7 @@ def test_user_signs_up_signs_out_and_signs_in_again_after_the_provider_rotated_i
 ) -> None:
     here = Person(it.servers.auth_url)
     arrived = here.open(it.answer(here))
-    assert "Real says that you are ada@example.com" in arrived.text, it.refused_by(arrived)
+    assert "You signed in with Real as ada@example.com" in arrived.text, it.refused_by(arrived)
     here.submit(arrived, "make", {"username": "ada"})
     user = it.servers.write(lambda tx: tx.users.find_by_name("ada"))
     assert user is not None

@@ -110,7 +110,7 @@ class Somebody:
         self.presses("create")
         self.sees("We sent an email to")
         self.goes("/mailbox")
-        self.page.locator("main a", has_text="Finish opening your account").first.click()
+        self.page.locator("main a", has_text="Finish creating your").first.click()
         self.page.locator("main a[href*='/account/new/confirm']").click()
         self.presses("finish")
         self.is_at(to)
@@ -256,7 +256,7 @@ def breaks(ada: Somebody, callback: str, client_id: str) -> None:
     """She sends a redirect URI that is not registered, and reads what was wrong."""
     wrong = {"response_type": "code", "client_id": client_id, "redirect_uri": f"{callback}/"}
     ada.goes(f"/oauth/authorize?{urlencode(wrong)}")
-    ada.page.get_by_text("See what exactly was wrong").click()
+    ada.page.get_by_text("View the details").click()
     ada.sees("redirect_uri.unknown")
     ada.sees(f"{callback}/")
     ada.sees("Add this redirect URI")

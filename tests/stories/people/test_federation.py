@@ -101,7 +101,7 @@ def test_a_newcomer_makes_an_account_and_signs_in_with_it(
     with two(tmp_path, database_url) as it:
         sign_in = it.here.open(f"{it.ours.auth_url}/oauth/sign-in?to=/account/sessions")
         arrived = it.travel(sign_in)
-        assert "Other says that you are ada@example.com" in arrived.text
+        assert "You signed in with Other as ada@example.com" in arrived.text
         home = it.here.submit(arrived, "make", {"username": "ada"})
         assert home.url.endswith("/account/sessions")
         user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
@@ -126,7 +126,7 @@ def test_xs_01_a_newcomer_from_elsewhere_chooses_no_name_that_sign_up_would_refu
         for name in ("Administrator", "valetkey", "\u0430da", "a", "a/b"):
             page = it.here.submit(arrived, "make", {"username": name})
             assert page.status == 400, name
-            assert "Take another" in page.text
+            assert "Choose another username" in page.text
         assert "user.registered" not in it.events()
 
 
@@ -151,7 +151,7 @@ def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
     with two(tmp_path, mail=MailSettings(transport=MailTransport.MAILBOX)) as it:
         it.ours.register_user("ada", "another good long password")
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
-        assert "You have an account already" in arrived.text
+        assert "You already have an account" in arrived.text
         assert "make" not in {button.id for button in arrived.buttons}
         assert "identity.linked" not in it.events()
         assert "session.started" not in it.events()
@@ -174,7 +174,7 @@ def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
 def test_where_sign_up_is_off_nobody_joins_by_this_door(tmp_path: Path) -> None:
     with two(tmp_path, sign_up=SignUp.OFF) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
-        assert "No account is connected" in arrived.text
+        assert "No linked account" in arrived.text
         assert "user.registered" not in it.events()
 
 
@@ -226,7 +226,7 @@ def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> Non
         page = it.here.open(f"{it.ours.auth_url}/account/security")
         assert "You can sign in with 1 linked account" in page.text
         page = it.here.open(urljoin(page.url, it.link(page, "connections")))
-        assert "It is your only way in" in page.text
+        assert "This is your only sign-in method" in page.text
         assert "Disconnect" not in page.text
 
         user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
@@ -235,7 +235,7 @@ def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> Non
         it.ours.write(lambda tx: tx.users.set_password_hash(user.uid, "cr_x", "x", now))
         page = it.here.open(f"{it.ours.auth_url}/account/connections")
         page = it.here.submit(page, "disconnect-0")
-        assert "It is disconnected" in page.text
+        assert "The account was unlinked" in page.text
         assert "identity.unlinked" in it.events()
 
 

@@ -53,7 +53,7 @@ REFUSALS = (
     "redirect_uri is not registered for this app",
     "client_id names no app that is registered here",
     "Link expired",
-    "This code is not valid",
+    "This code is invalid",
     "nicht gültig.",
     "abgelaufen",
 )

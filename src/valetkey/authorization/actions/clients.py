@@ -107,7 +107,7 @@ class Registrar:
             return tuple(faults)
         client = self._client(metadata, client_id, now)
         if tx.clients.was_removed(client_id) or not tx.clients.register(client):
-            return (MetadataError("client_id", "another: this one is taken"),)
+            return (MetadataError("client_id", "another one: this one is taken"),)
         tx.events.add(ClientRegistered(client_id, self.door), now)
         if secret is not None:
             self._add_secret(tx, client, secret, now)
@@ -174,7 +174,7 @@ class Registrar:
         """Return why an unverified client may not have this name; `but` is the client itself."""
         if self.door not in UNSEEN_DOORS or not alike(name, tx.clients.verified_names(but)):
             return ()
-        return (MetadataError("name", "another one: a verified app is called so"),)
+        return (MetadataError("name", "another one: a verified app has this name"),)
 
     def issue_secret(
         self,

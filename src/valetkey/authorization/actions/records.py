@@ -349,9 +349,7 @@ def _insufficient(needed: str, scope: Scope) -> Refusal:
 
 
 def _overtaken() -> Refusal:
-    return Refusal(
-        ErrorCode.CONFLICT, "the record was changed meanwhile; read it again", "record.overtaken"
-    )
+    return Refusal(ErrorCode.CONFLICT, "the record has changed; read it again", "record.overtaken")
 
 
 def _adopted() -> Refusal:
@@ -363,7 +361,7 @@ def _adopted() -> Refusal:
 
 
 def _gone() -> Refusal:
-    return Refusal(ErrorCode.NOT_FOUND, "there is no such record", "record.missing")
+    return Refusal(ErrorCode.NOT_FOUND, "this record does not exist", "record.missing")
 
 
 _ACCOUNT_READ_ONLY = frozenset(

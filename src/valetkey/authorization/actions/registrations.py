@@ -181,7 +181,7 @@ class SelfRegistrar:
             # Again: it may have been adopted or removed before this transaction held it.
             self._require_token(tx, client_id, token)
         if client is None or client.disabled_at is not None:
-            refuse_token("registration.disabled", "a client that is switched on")
+            refuse_token("registration.disabled", "an enabled client")
         return client
 
     def _require_token(self, tx: Transaction, client_id: str, token: str) -> None:

@@ -101,7 +101,11 @@ class Accounts:
             claims=record.claims,
         )
         if not tx.users.register(user):
-            return (MetadataError("username", "another: uid, username or e-mail address is taken"),)
+            return (
+                MetadataError(
+                    "username", "another one: this uid, username or email address is taken"
+                ),
+            )
         tx.events.add(UserRegistered(user.uid), now)
         if password_hash is not None:
             tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), password_hash, now)
@@ -131,7 +135,9 @@ class Accounts:
             return user
         wanted = replace(wanted, changed_at=now)
         if not tx.users.change(wanted):
-            return (MetadataError("username", "another: username or e-mail address is taken"),)
+            return (
+                MetadataError("username", "another one: this username or email address is taken"),
+            )
         tx.events.add(UserChanged(user.uid, changed), now)
         if self.notices is not None and (wanted.email != user.email or verified is None):
             self.notices.email_changed(tx, user, wanted, now)

@@ -155,7 +155,7 @@ class WebhookChanges:
 
 
 def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
-    """Delete a webhook; what waits for it is never sent. False if it was deleted meanwhile."""
+    """Delete a webhook; what waits for it is never sent. False if it has been deleted."""
     removed = tx.webhooks.remove(webhook.id)
     if removed:
         tx.events.add(WebhookRemoved(webhook.id, webhook.client_id), now)
@@ -173,7 +173,7 @@ def enable_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
 def disable_webhook(
     tx: Transaction, webhook: Webhook, now: Instant, because: str = OPERATOR
 ) -> bool:
-    """Disable a webhook; events meanwhile are not sent to it. False if it was disabled."""
+    """Disable a webhook; events are not sent to it until it is enabled. False if already so."""
     disabled = tx.webhooks.disable(webhook.id, because, now)
     if disabled:
         tx.events.add(WebhookDisabled(webhook.id, because, webhook.client_id), now)
@@ -192,7 +192,7 @@ def queue_again(tx: Transaction, webhook: Webhook, event_id: str, now: Instant) 
     """
     event = tx.events.find(event_id)
     if event is None or not may_receive(webhook, event.name, event.client_id):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such event", "webhook.event"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this event does not exist", "webhook.event"))
     return _queue(tx, webhook, event.id, event.name, subject_of(event.uid, event.client_id), now)
 
 
@@ -203,7 +203,7 @@ def may_receive(webhook: Webhook, name: str, client_id: str | None) -> bool:
 
 def no_such_webhook() -> Refused:
     """Return the refusal of a webhook that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such webhook", "webhook.unknown"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this webhook does not exist", "webhook.unknown"))
 
 
 def _queue(

@@ -98,7 +98,7 @@ class ClientAuthentication:
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
         elif require_live(liveness_of(client), now):
-            verdict = not_proven("disabled", "a client that is switched on", "a disabled one")
+            verdict = not_proven("disabled", "an enabled client", "a disabled one")
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
             wait = self._count(client_id, place, now)

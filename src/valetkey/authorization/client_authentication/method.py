@@ -75,7 +75,7 @@ def not_proven(check: str, expected: str = "", received: str = "") -> Refusal:
     """Return the refusal of every client that failed to authenticate; it reveals no reason."""
     return Refusal(
         ErrorCode.INVALID_CLIENT,
-        "the client is unknown, or did not prove that it is this client",
+        "the client is unknown, or client authentication failed",
         f"client.{check}",
         expected,
         received,

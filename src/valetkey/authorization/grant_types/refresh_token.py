@@ -275,9 +275,9 @@ def _idle(grant: Grant) -> Refusal:
 def _switched_off(grant: Grant) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_GRANT,
-        "this authorization began with a grant type that the client may not use any more",
+        "this authorization was given by a grant type that the client can no longer use",
         "refresh_token.grant_type",
-        "a grant type that is switched on",
+        "an enabled grant type",
         grant.grant_type,
     )
 

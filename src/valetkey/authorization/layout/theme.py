@@ -88,10 +88,10 @@ def _style(file: Path) -> str:
         if _ELSEWHERE.search(line):
             raise _wrong(
                 file,
-                f"line {number} loads something from elsewhere; use url(/…) of this server alone",
+                f"line {number} loads a file from another server; use url(/…) of this server only",
             )
     if _ELSEWHERE.search(plain):
-        raise _wrong(file, "it loads something from elsewhere; use url(/…) of this server alone")
+        raise _wrong(file, "it loads a file from another server; use url(/…) of this server only")
     return text
 
 
@@ -151,7 +151,7 @@ def _templates(folder: Path) -> Iterator[str]:
         if file.is_dir():
             continue
         if file.suffix not in {".html", ".txt"}:
-            raise _wrong(file, "a template is a .html file, or a .txt file of a letter")
+            raise _wrong(file, "a template is a .html file, or the .txt file of an email")
         _text(file, LARGEST_LOGO)
         yield file.relative_to(folder).as_posix()
 

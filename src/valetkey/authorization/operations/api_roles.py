@@ -81,7 +81,9 @@ def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool])
     def run(tx: Transaction, call: Call) -> bool:
         group = tx.groups.find_to_change(call.named("group"))
         if group is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such group", "group.unknown"))
+            raise Refused(
+                Refusal(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown")
+            )
         return change(tx, group, _api(tx, call), call.named("role"), call.now)
 
     return writes(run)
@@ -90,7 +92,7 @@ def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool])
 def _api(tx: Transaction, call: Call) -> Api:
     api = tx.apis.find(call.named("api_id"))
     if api is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api"))
     return api
 
 
@@ -146,7 +148,7 @@ API_ROLES = (
         commands=(
             Command(
                 "api remove-role",
-                done="{username} is not {role} any more, unless by a group.",
+                done="{username} no longer has the role {role}, unless by a group.",
                 unchanged="{username} was not {role}; nothing changed.",
             ),
         ),
@@ -182,7 +184,7 @@ API_ROLES = (
         commands=(
             Command(
                 "api remove-group-role",
-                done="Members of {group} are not {role} any more.",
+                done="Members of {group} no longer have the role {role}.",
                 unchanged="Members of {group} were not {role}; nothing changed.",
             ),
         ),

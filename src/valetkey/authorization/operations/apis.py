@@ -50,7 +50,10 @@ from valetkey.kernel.words import translatable
 
 ONE = "/apis/{api_id}"
 _OPTIONS = (
-    Option("scopes", help="JSON: each scope with what it lets an app do, such as: see your files."),
+    Option(
+        "scopes",
+        help="JSON: each scope with its description on the consent page, such as: see your files.",
+    ),
     Option("machine_scopes", help="A scope that clients have of their own."),
     Option("roles", help="A role that users and groups can have at the API."),
 )
@@ -138,7 +141,7 @@ def end_api_secret(tx: Transaction, call: Call, api: Api) -> None:
     )
     if not ended:
         raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "there is no such secret that works", "admin.secret")
+            Refusal(ErrorCode.NOT_FOUND, "this secret does not exist or has ended", "admin.secret")
         )
 
 
@@ -155,7 +158,7 @@ def _found(api: Api | None) -> Api:
 
 def no_such_api() -> Refused:
     """Return the refusal of an API that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api"))
 
 
 def _on_api(function: Callable[[Transaction, Call, Api], object]) -> Run:
@@ -267,8 +270,8 @@ ISSUE_API_SECRET = Operation(
             "secret",
             translatable("Issue a secret"),
             translatable(
-                "The API introspects tokens with it. It is shown once. Until the old ones end, all "
-                "of them work: replace them meanwhile."
+                "The API introspects tokens with this secret. It is shown once. Existing secrets "
+                "work until they end."
             ),
             translatable("A secret is issued."),
             for_api=lambda _: True,
@@ -335,7 +338,7 @@ APIS = (
                 translatable("Disable API"),
                 translatable(
                     "Tokens for this API stop working within seconds, and apps get no new ones. "
-                    "Nothing is deleted. If you enable it again, apps have to ask again."
+                    "Nothing is deleted. If you enable it again, users must authorize apps again."
                 ),
                 translatable("The API is disabled, and every token for it has ended."),
                 for_api=lambda it: it.disabled_at is None,
@@ -359,7 +362,9 @@ APIS = (
             Button(
                 "enable",
                 translatable("Enable API"),
-                translatable("Apps can get tokens for it again. What ended stays ended."),
+                translatable(
+                    "Apps can get tokens for this API again. Earlier tokens stay invalid."
+                ),
                 translatable("The API is enabled."),
                 for_api=lambda it: it.disabled_at is not None,
             ),

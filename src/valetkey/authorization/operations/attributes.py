@@ -118,7 +118,7 @@ def remove(tx: Transaction, call: Call) -> bool:
     require(tx, call.actor, call.operation.permission)
     if not remove_attribute(tx, call.named("attribute"), call.now):
         raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "there is no such attribute", "attribute.unknown")
+            Refusal(ErrorCode.NOT_FOUND, "this attribute does not exist", "attribute.unknown")
         )
     return True
 
@@ -171,15 +171,15 @@ ATTRIBUTES = (
         "DELETE",
         _ONE,
         Permission.CLIENTS,
-        "Remove a declared attribute; nothing shows its values any more",
+        "Remove a declared attribute; its values are no longer shown",
         unchecked_write(remove),
         gives=Done,
         refuses=(404, 409),
         event=AttributeRemoved,
         commands=(
             Command(
-                question="Remove this attribute? Nothing shows its values any more.",
-                done="The attribute {attribute} is not declared any more.",
+                question="Remove this attribute? Its values are no longer shown.",
+                done="The attribute {attribute} is removed.",
             ),
         ),
     ),

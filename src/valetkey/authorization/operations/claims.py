@@ -127,7 +127,7 @@ def remove(tx: Transaction, call: Call) -> bool:
     tx.declarations.hold_all()
     require(tx, call.actor, call.operation.permission)
     if not remove_claim(tx, call.named("claim"), call.now):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such claim", "claim.unknown"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this claim does not exist", "claim.unknown"))
     return True
 
 
@@ -172,9 +172,9 @@ def _preview(tx: Transaction, call: Call) -> ClaimsPreview:
     require(tx, call.actor, Permission.READ)
     user, client = tx.users.find(call.uid), tx.clients.find(call.named("client_id"))
     if user is None or not user.email:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such user", "admin.user"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
     if client is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such app", "admin.client"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client"))
     api = _api(tx, call)
     has_api = api.admits(client)
     allowed = at(api, grantable(client, (api,) if has_api else ()))
@@ -230,7 +230,7 @@ def _api(tx: Transaction, call: Call) -> Api:
         return default
     found = tx.apis.find_by_key(canonical(identifier)) if identifier.isprintable() else None
     if found is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such API", "admin.api"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api"))
     return found
 
 
@@ -305,7 +305,7 @@ CLAIMS = (
         commands=(
             Command(
                 question="Remove this claim? Apps that rely on it may refuse users.",
-                done="The claim {claim} is not declared any more.",
+                done="The claim {claim} is removed.",
             ),
         ),
     ),

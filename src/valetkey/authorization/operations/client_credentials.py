@@ -41,7 +41,7 @@ SECRET_LIFETIMES = (
     ("86400", translatable("in a day")),
     ("604800", translatable("in a week")),
     ("0", translatable("now")),
-    ("", translatable("not by themselves")),
+    ("", translatable("never")),
 )
 
 
@@ -62,7 +62,7 @@ def end_secret(tx: Transaction, call: Call, client: Client) -> None:
     """Revoke one secret. Refused (not found) if it is not valid any more."""
     if not registrar(call).end_secret(tx, client, call.named("secret_id"), call.now):
         raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "there is no such secret that works", "admin.secret")
+            Refusal(ErrorCode.NOT_FOUND, "this secret does not exist or has ended", "admin.secret")
         )
 
 
@@ -103,7 +103,7 @@ def _legacy(call: Call) -> GrantTypeName:
         raise Refused(
             Refusal(
                 ErrorCode.NOT_FOUND,
-                "only the grants implicit and password are switched so",
+                "only the grants implicit and password can be changed this way",
                 "admin.grant_type",
             )
         )
@@ -134,12 +134,9 @@ SECRET = Operation(
     buttons=(
         Button(
             "secret",
-            translatable("Issue another secret"),
-            translatable(
-                "The secret is shown once. Until the old ones end, all of them work: replace them "
-                "meanwhile."
-            ),
-            translatable("Another secret is issued."),
+            translatable("Issue a new secret"),
+            translatable("The secret is shown once. Existing secrets work until they end."),
+            translatable("A new secret is issued."),
             for_client=lambda it: it.has_secret,
             fields=(
                 Field("others_live", translatable("The existing secrets end"), SECRET_LIFETIMES),
@@ -165,8 +162,8 @@ END_SECRET = Operation(
             "end-secret",
             translatable("End secret"),
             translatable(
-                "A program that still uses this secret gets no more tokens. If it is the only one, "
-                "the app stops working until it has another."
+                "Programs that still use this secret get no more tokens. If it is the only one, "
+                "the app stops working until it has a new one."
             ),
             translatable("The secret has ended."),
             danger=True,
@@ -192,9 +189,9 @@ ALLOW_GRANT = Operation(
             "allow-implicit",
             translatable("Enable implicit grant"),
             translatable(
-                "Access tokens then travel in the address of a page, where history and scripts can "
-                "read them, and they cannot be bound to the app. Use it only for an app that "
-                "cannot be changed; everything newer uses authorization codes with PKCE."
+                "Access tokens are then passed in a page's URL, where browser history and scripts"
+                " can read them. Use it only for an app that cannot be changed; newer apps use "
+                "the authorization code grant with PKCE."
             ),
             translatable("The implicit grant is enabled."),
             for_client=lambda it: _can_allow(GrantTypeName.IMPLICIT, it),
@@ -205,7 +202,7 @@ ALLOW_GRANT = Operation(
             "allow-password",
             translatable("Enable password grant"),
             translatable(
-                "Users then type their password into this app. There is no consent page, no "
+                "Users then enter their password in this app. There is no consent page, no "
                 "passkey and no second factor. Use it only for an app of your own that cannot be "
                 "changed."
             ),
@@ -234,7 +231,10 @@ END_GRANT = Operation(
         Button(
             "end-implicit",
             translatable("Disable implicit grant"),
-            translatable("The app gets no more tokens this way. Issued ones work until they end."),
+            translatable(
+                "The app gets no more tokens with this grant. Existing tokens work until"
+                " they expire."
+            ),
             translatable("The implicit grant is disabled."),
             for_client=lambda it: GrantTypeName.IMPLICIT in it.grant_types,
             fixed={"grant_type": "implicit"},
@@ -242,7 +242,10 @@ END_GRANT = Operation(
         Button(
             "end-password",
             translatable("Disable password grant"),
-            translatable("The app gets no more tokens this way. Issued ones work until they end."),
+            translatable(
+                "The app gets no more tokens with this grant. Existing tokens work until"
+                " they expire."
+            ),
             translatable("The password grant is disabled."),
             for_client=lambda it: GrantTypeName.PASSWORD in it.grant_types,
             fixed={"grant_type": "password"},

@@ -176,7 +176,7 @@ ClientWanted = msgspec.defstruct(
 ClientChange = msgspec.defstruct(
     "ClientChange",
     [(field.name, _type_of(field) | UnsetType, UNSET) for field in _FIELDS],
-    namespace={"__doc__": "What a client shall have; what is not said stays as it is."},
+    namespace={"__doc__": "Changes of a client; omitted fields stay as they are."},
     frozen=True,
     forbid_unknown_fields=True,
 )

@@ -35,7 +35,7 @@ VERIFY = Operation(
     "PUT",
     f"{ONE}/verified",
     Permission.CLIENTS,
-    "Mark a client as verified: users are told that you know who runs it",
+    "Mark a client as verified: the consent page says that you know who runs it",
     on_client(verify_client),
     gives=Done,
     refuses=(404,),
@@ -45,8 +45,8 @@ VERIFY = Operation(
             "verify",
             translatable("Mark as verified"),
             translatable(
-                "Every user whom the app asks for access reads that you know who runs it. Look at "
-                "its redirect URIs first. The mark ends when somebody else changes the name, the "
+                "The consent page shows users that you have verified who runs this app. Check its"
+                " redirect URIs first. The mark is removed when its team changes the name, the "
                 "logo or a redirect URI."
             ),
             translatable("The app is verified."),
@@ -55,7 +55,7 @@ VERIFY = Operation(
     ),
     commands=(
         Command(
-            help="The mark ends when somebody else changes its name, logo or redirect URIs.",
+            help="The mark is removed when its team changes its name, logo or redirect URIs.",
             done="{client_id} is verified.",
             unchanged="{client_id} was verified already.",
         ),
@@ -85,7 +85,7 @@ UNVERIFY = Operation(
         Button(
             "unverify",
             translatable("Remove verified mark"),
-            translatable("Users are asked as before, without the mark."),
+            translatable("The consent page no longer shows the mark."),
             translatable("The verified mark is removed."),
             for_client=lambda it: it.verified_at is not None,
         ),
@@ -104,7 +104,7 @@ UNVERIFY = Operation(
 def add_owner(tx: Transaction, call: Call, client: Client) -> bool:
     """Make a user an owner of the client in the developer portal. False if the user is one."""
     if tx.users.find(call.uid) is None or tx.account_removals.is_done(call.uid):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such user", "admin.user"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
     return give_owner(tx, client.id, call.uid, call.now)
 
 
@@ -148,11 +148,10 @@ ADOPT = Operation(
             "adopt",
             translatable("Adopt app"),
             translatable(
-                "The app can no longer change its registration, neither with its token nor through "
-                "the API, and it stays when nobody uses it. Users are no longer told that it "
-                "registered itself."
+                "The app can no longer change its registration, and it is not removed when it is "
+                "unused. The consent page no longer says that it registered itself."
             ),
-            translatable("The app is your own."),
+            translatable("The app is adopted."),
             for_client=lambda it: it.self_registered,
         ),
     ),
@@ -176,7 +175,7 @@ DISABLE = Operation(
     "POST",
     f"{ONE}/disable",
     Permission.CLIENTS,
-    "Disable a client: everything it holds ends within seconds",
+    "Disable a client: its tokens stop working within seconds",
     on_client(disable_client),
     gives=Done,
     refuses=(404,),
@@ -186,10 +185,10 @@ DISABLE = Operation(
             "disable",
             translatable("Disable app"),
             translatable(
-                "Everything that the app holds stops working within seconds. Nothing is deleted. "
-                "If you enable it again, users have to be asked again."
+                "All tokens of the app stop working within seconds. Nothing is deleted. If you "
+                "enable it again, users must authorize it again."
             ),
-            translatable("The app is disabled, and everything that it held has ended."),
+            translatable("The app is disabled, and its tokens are revoked."),
             for_client=lambda it: it.disabled_at is None,
             ends=True,
             danger=True,
@@ -217,7 +216,7 @@ ENABLE = Operation(
         Button(
             "enable",
             translatable("Enable app"),
-            translatable("The app can ask users for access again. What ended stays ended."),
+            translatable("The app can ask users for access again. Earlier tokens stay revoked."),
             translatable("The app is enabled."),
             for_client=lambda it: it.disabled_at is not None,
         ),
@@ -236,7 +235,7 @@ DELETE = Operation(
     "DELETE",
     ONE,
     Permission.CLIENTS,
-    "Delete a client and everything it holds; its id is never given again",
+    "Delete a client and everything issued to it; its id is never reused",
     on_client(delete_client),
     status=204,
     refuses=(404,),
@@ -247,8 +246,8 @@ DELETE = Operation(
             "delete",
             translatable("Delete app"),
             translatable(
-                "The app, its secrets, its team and everything that users allowed it are deleted. "
-                "Its client id is never given again. This cannot be undone."
+                "The app, its secrets, its team and all its authorizations are deleted. Its "
+                "client ID is never reused. This cannot be undone."
             ),
             translatable("The app is deleted."),
             for_client=lambda _: True,

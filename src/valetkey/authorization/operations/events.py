@@ -34,7 +34,9 @@ _LATEST = 1 << 53
 _NAMES = sorted(kind.name for kind in KINDS)
 _MOMENT = {"type": "integer", "minimum": 0, "maximum": _LATEST}
 _FILTERS = (
-    Parameter("uid", "Of this person.", {"type": "integer", "minimum": 1, "maximum": LARGEST_UID}),
+    Parameter(
+        "uid", "Events of this user.", {"type": "integer", "minimum": 1, "maximum": LARGEST_UID}
+    ),
     Parameter("client_id", "Of this client.", {"type": "string", "minLength": 1, "maxLength": 100}),
     Parameter("name", "Of this kind.", {"type": "string", "enum": _NAMES}),
     Parameter(

@@ -99,7 +99,7 @@ def make_group(
         )
     group = Group(group_id, wanted.name, wanted.description, wanted.parent, now)
     if not tx.groups.create(group, "" if parent is None else parent.id):
-        return (MetadataError("name", "another: this one is taken"),)
+        return (MetadataError("name", "another one: this one is taken"),)
     tx.events.add(GroupCreated(group.name, group.parent), now)
     return group
 
@@ -158,8 +158,8 @@ DELETE_GROUP = Operation(
             "delete",
             translatable("Delete group"),
             translatable(
-                "Its members lose it with the next token. Apps that require it are closed to them. "
-                "This cannot be undone."
+                "Tokens issued from now on do not contain the group. Its members can no longer "
+                "use apps that require it. This cannot be undone."
             ),
             translatable("The group is deleted."),
             for_group=lambda _: True,
@@ -252,7 +252,7 @@ REMOVE_GROUP_MEMBER = Operation(
         Button(
             "remove",
             translatable("Remove from group"),
-            translatable("Apps learn of it with the next token."),
+            translatable("Apps see the change in the next token."),
             translatable("The user is no longer in the group."),
             danger=True,
             carries=("uid", "uid"),
@@ -262,7 +262,7 @@ REMOVE_GROUP_MEMBER = Operation(
         Command(
             "group remove",
             confirms=False,
-            done="{username} is not in {group} any more.",
+            done="{username} is no longer in {group}.",
             unchanged="{username} was not in {group}; nothing changed.",
         ),
     ),
@@ -309,7 +309,7 @@ SET_USER_GROUPS = Operation(
             "groups",
             translatable("Change groups"),
             translatable(
-                "Names of groups, separated by spaces. Apps learn of it with the next token."
+                "Group names, separated by spaces. Apps see the change in the next token."
             ),
             translatable("The groups are changed."),
             for_user=lambda _: True,
@@ -328,7 +328,7 @@ def _group(tx: Transaction, name: str, *, to_change: bool = False) -> Group:
 
 def no_such_group() -> Refused:
     """Return the refusal of a group that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such group", "group.unknown"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown"))
 
 
 def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:

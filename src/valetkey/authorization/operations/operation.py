@@ -133,7 +133,7 @@ class Call:
         text = unquote_to_bytes(self.arguments[name]).decode("latin-1")
         if not text.isascii() or not text.isprintable():
             raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "admin_api.name")
+                Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "admin_api.name")
             )
         return text
 
@@ -142,7 +142,7 @@ class Call:
         """The user in the path. Raises Refused (not found) for text that is no uid."""
         uid = uid_of(self.arguments["uid"])
         if uid is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such user", "admin.user"))
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
         return uid
 
     def new_id(self, prefix: str) -> str:
@@ -308,8 +308,7 @@ def on_user(
             raise Refused(
                 Refusal(
                     ErrorCode.CONFLICT,
-                    "this is your own account; ask somebody else with your role, or look under "
-                    "your account",
+                    "this is your own account; ask another user with your role",
                     "admin.self",
                 )
             )

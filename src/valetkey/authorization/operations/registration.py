@@ -61,7 +61,7 @@ def withdraw_invitation(tx: Transaction, call: Call) -> None:
     """Withdraw a registration token."""
     if not registration.withdraw(tx, call.actor, call.named("invitation_id"), call.now):
         raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "there is no such invitation", "admin.invitation")
+            Refusal(ErrorCode.NOT_FOUND, "this invitation does not exist", "admin.invitation")
         )
 
 

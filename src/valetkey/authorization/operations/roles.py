@@ -127,7 +127,7 @@ ADMIT_DEVELOPER = Operation(
         Button(
             "let-register",
             translatable("Allow app registration"),
-            translatable("The user gets the developer pages, where apps are registered."),
+            translatable("The user can register apps in the developer portal."),
             translatable("The user can register apps."),
             for_user=lambda it: it.developer is False,
         ),
@@ -167,7 +167,7 @@ DISMISS_DEVELOPER = Operation(
             "stop-register",
             translatable("Disallow app registration"),
             translatable("Apps that the user registered keep working."),
-            translatable("The user can no longer register apps. Their apps stay."),
+            translatable("The user can no longer register apps. Existing apps keep working."),
             for_user=lambda it: bool(it.developer),
         ),
     ),

@@ -29,7 +29,7 @@ from valetkey.kernel.secret import Prefix
 
 _ALL = "/scim-credentials"
 _ONE = f"{_ALL}/{{credential_id}}"
-_MISSING = "there is no such credential that works; see: valetkey scim list"
+_MISSING = "this credential does not exist or has ended; see: valetkey scim list"
 
 
 class ScimCredentialShown(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def _shown(credential: ScimCredential) -> ScimCredentialShown:
 
 def _no_such_credential() -> Refused:
     return Refused(
-        Refusal(ErrorCode.NOT_FOUND, "there is no such credential that works", "admin.scim")
+        Refusal(ErrorCode.NOT_FOUND, "this credential does not exist or has ended", "admin.scim")
     )
 
 
@@ -182,7 +182,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
     Permission.KEYS,
     "Replace the token of a SCIM credential, shown this once",
     unchecked_write(rotate_scim_credential),
-    description="The names that the directory gave users and groups stay. Needs `people` too.",
+    description="The directory's names of users and groups are kept. Needs `people` too.",
     takes=ScimRotation,
     gives=ScimCredentialMade,
     refuses=(404,),
@@ -192,7 +192,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
         Command(
             "scim rotate",
             done="{token}",
-            note="The token before works for as long as --previous-lives says.",
+            note="The previous token works for the time of --previous-lives.",
             missing=_MISSING,
         ),
     ),
@@ -205,7 +205,7 @@ END_SCIM_CREDENTIAL = Operation(
     Permission.KEYS,
     "End a SCIM credential: its tokens stop working at once",
     unchecked_write(end_scim_credential),
-    description="Its users and groups stay. Needs `people` too.",
+    description="Its users and groups are kept. Needs `people` too.",
     status=204,
     refuses=(404,),
     event=ScimCredentialEnded,

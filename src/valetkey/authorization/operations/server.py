@@ -107,7 +107,7 @@ async def withdraw_key(call: Call) -> Result:
     kid = call.named("kid")
     ring = call.services.keys
     if not await ring.withdraw(kid, call.now, allowed=_allowed(call), done_by=call.actor.done_by):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such key", "admin.key"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this key does not exist", "admin.key"))
     return Result(Done(changed=True))
 
 
@@ -200,7 +200,7 @@ WITHDRAW_KEY = Operation(
             "The servers may run. APIs that have cached the key forget it within five minutes.",
             question="Refuse every token that this key has signed?",
             done="It is withdrawn. Apps with a refresh token fetch new tokens by themselves.",
-            missing="there is no such signing key; see: valetkey key list",
+            missing="this signing key does not exist; see: valetkey key list",
         ),
     ),
 )

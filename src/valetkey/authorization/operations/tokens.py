@@ -153,7 +153,9 @@ def end_token(tx: Transaction, call: Call) -> None:
 
 
 def _no_such_token() -> Refused:
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such token that works", "admin.token"))
+    return Refused(
+        Refusal(ErrorCode.NOT_FOUND, "this token does not exist or has ended", "admin.token")
+    )
 
 
 MAKE_USER_TOKEN = Operation(
@@ -243,7 +245,7 @@ TOKENS = (
             Command(
                 help="Programs that use it stop working at once.",
                 done="It has ended.",
-                missing="there is no such token that works; see: valetkey admin-token list",
+                missing="this token does not exist or has ended; see: valetkey admin-token list",
             ),
         ),
     ),

@@ -88,7 +88,9 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
     }
     message = email_to(user, EmailKind.PASSWORD_RESET, values, until)
     if not call.services.outbox.enqueue(tx, message, call.now):
-        raise _conflict("no letter was sent: mail is off, or they got enough for an hour")
+        raise _conflict(
+            "no email was sent: mail is off, or the address has reached its hourly limit"
+        )
     tx.events.add(PasswordResetRequested(user.uid), call.now)
     return True
 
@@ -114,7 +116,7 @@ SEND_RESET = Operation(
             "reset-mail",
             translatable("Send password reset link"),
             translatable(
-                "The link goes to the verified email address. Nothing ends before it is used."
+                "The link is sent to the verified email address. Nothing changes until it is used."
             ),
             translatable("The email is queued."),
             for_user=lambda it: (
@@ -180,9 +182,7 @@ VERIFY_EMAIL = Operation(
         Button(
             "verify-email",
             translatable("Mark email as verified"),
-            translatable(
-                "Apps are told that the address belongs to the user, and some rely on that."
-            ),
+            translatable("Apps receive the address as verified, and some of them rely on that."),
             translatable("The email address is marked as verified."),
             for_user=lambda it: it.user.email_verified_at is None,
         ),

@@ -180,7 +180,7 @@ DELETE_USER = Operation(
     Permission.PEOPLE,
     "Delete an account and all that is known of its user but the number",
     on_user(delete_user, but_oneself=True),
-    description="Apps that nobody else owns stay, without an owner.",
+    description="Apps without another owner remain, without an owner.",
     gives=Done,
     refuses=(404, 409),
     event=UserRemoved,
@@ -190,8 +190,8 @@ DELETE_USER = Operation(
             "delete",
             translatable("Delete account"),
             translatable(
-                "The account, its factors, its sessions and everything it allowed are deleted. "
-                "This cannot be undone."
+                "The account, its sign-in methods, sessions and authorizations are deleted. This "
+                "cannot be undone."
             ),
             translatable("Account deleted. All its sessions and app access are revoked."),
             for_user=lambda _: True,
@@ -222,8 +222,8 @@ DISABLE_USER = Operation(
             "disable",
             translatable("Disable account"),
             translatable(
-                "The user can no longer sign in, and everything they allowed stops working within "
-                "seconds. Nothing is deleted."
+                "The user can no longer sign in, and connected apps lose access within seconds. "
+                "Nothing is deleted."
             ),
             translatable("The account is disabled. Its sessions and app access have ended."),
             for_user=lambda it: it.user.disabled_at is None,
@@ -256,7 +256,7 @@ ENABLE_USER = Operation(
             translatable(
                 "The user can sign in again. Sessions and app access that ended stay ended."
             ),
-            translatable("The account is enabled. What had ended stays ended."),
+            translatable("The account is enabled. Ended sessions and app access stay ended."),
             for_user=lambda it: it.user.disabled_at is not None,
         ),
     ),
@@ -326,7 +326,7 @@ USERS = (
         "PATCH",
         _ONE,
         Permission.PEOPLE,
-        "Change what an account says about its user",
+        "Change the profile data of an account",
         on_user(change_user),
         description="Fields that are absent stay as they are.",
         takes=UserChange,

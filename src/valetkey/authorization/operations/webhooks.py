@@ -258,7 +258,7 @@ DISABLE_WEBHOOK = Operation(
     "POST",
     f"{_ONE}/disable",
     Permission.SETTINGS,
-    "Disable a webhook; events meanwhile are not sent to it",
+    "Disable a webhook; events are not sent to it until it is enabled",
     _on_webhook(lambda tx, call, it: disable_webhook(tx, it, call.now)),
     gives=Done,
     refuses=(404,),

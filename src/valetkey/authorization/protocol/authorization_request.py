@@ -313,7 +313,7 @@ def requested_scope(
         wanted = Scope(tuple([name for name in wanted if name in allowed or exists(name, apis)]))
     if not wanted or not wanted <= allowed:
         _refuse(
-            "scope names something that this app cannot ask a person for",
+            "scope contains a scope that this app cannot request from users",
             "scope.wider",
             ErrorCode.INVALID_SCOPE,
             expected=str(plain(allowed)),

@@ -28,13 +28,13 @@ ROLES = "roles"
 
 IDENTITY_SCOPES: Mapping[str, str] = MappingProxyType(
     {
-        OPENID: "know that it is you who signs in",
+        OPENID: "confirm your identity",
         "profile": "read your name and your public profile",
         "email": "read your email address",
         "address": "read your postal address",
         "phone": "read your phone number",
         GROUPS: "know which groups you are in",
-        OFFLINE_ACCESS: "go on with all this while you are signed out",
+        OFFLINE_ACCESS: "keep this access while you are signed out",
     }
 )
 """Scopes about the user at this server itself; never scopes of an API.

@@ -287,7 +287,7 @@ def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:
 
 
 DENIED = Refusal(
-    ErrorCode.ACCESS_DENIED, "the person said no", "interaction.denied", "consent", "a no"
+    ErrorCode.ACCESS_DENIED, "the user denied the request", "interaction.denied", "consent", "a no"
 )
 _NOT_ADMITTED = Refusal(
     ErrorCode.ACCESS_DENIED,
@@ -298,14 +298,14 @@ _NOT_ADMITTED = Refusal(
 )
 _LOGIN_REQUIRED = Refusal(
     ErrorCode.LOGIN_REQUIRED,
-    "nobody is signed in, or must sign in again, and prompt=none forbids to ask",
+    "the user is not signed in or must sign in again, and the request has prompt=none",
     "interaction.login_required",
 )
 _SOMEBODY_ELSE = Refusal(
     ErrorCode.LOGIN_REQUIRED,
-    "the person who is signed in is not the one that the request names",
+    "the signed-in user is not the one that the request names",
     "interaction.somebody_else",
-    "the person of id_token_hint or claims",
+    "the user of id_token_hint or claims",
     "another person",
 )
 _UNMET = Refusal(
@@ -322,6 +322,6 @@ _INTERACTION_REQUIRED = Refusal(
 )
 _CONSENT_REQUIRED = Refusal(
     ErrorCode.CONSENT_REQUIRED,
-    "the person must be asked for consent, and prompt=none forbids to ask",
+    "the user must be asked for consent, and the request has prompt=none",
     "interaction.consent_required",
 )

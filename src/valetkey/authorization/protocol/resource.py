@@ -102,7 +102,7 @@ def choose(resources: Sequence[str], among: Sequence[Api]) -> Api | Refusal:
     if not among:
         return Refusal(
             ErrorCode.INVALID_TARGET,
-            "the API was disabled or removed, or this client may not ask for it any more",
+            "the API was disabled or removed, or this client can no longer get tokens for it",
             "resource.ended",
             "an API that is enabled",
             "none",

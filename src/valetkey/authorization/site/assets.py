@@ -40,7 +40,7 @@ class AssetEndpoint:
         # A page of an earlier server is still open, or one of a later server already.
         current = _current(self.book, request.path)
         if current is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such file", "assets.file"))
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this file does not exist", "assets.file"))
         return _answer(current, "no-store")
 
 
@@ -57,7 +57,7 @@ class LogoEndpoint:
         if _NAME.fullmatch(name):
             image = await self.store.read(lambda tx: tx.logos.image(name))
         if image is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such logo", "logos.name"))
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this logo does not exist", "logos.name"))
         return Response(200, image, _IMAGE)
 
 

@@ -336,7 +336,7 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
 
 def nothing_there(what: str) -> Refused:
     """The refusal for what does not exist, in the same words as for what belongs to others."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, f"there is no such {what}", f"account.{what}"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, f"this {what} does not exist", f"account.{what}"))
 
 
 def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:

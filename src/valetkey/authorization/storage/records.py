@@ -74,7 +74,7 @@ class Events(Struct, frozen=True):
         client_id: str | None = getattr(event, "client_id", None)
         by = event.usual_actor if self.done_by is None else written(self.done_by, uid, client_id)
         if not by:
-            raise NoActor(f"nobody is named who did this: {event.name}")
+            raise NoActor(f"no actor is known: {event.name}")
         event_id = ordered_id("ev", now, self.random)
         self.db.send(
             "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"

@@ -23,7 +23,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
-_PERSON = "an access token that a person allowed, with the scope openid"
+_PERSON = "an access token of a user, with the scope openid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class UserInfo:
             )
         user = found.user or tx.users.find(Uid(live.uid))
         if user is None:
-            refuse_token("a token of nobody")
+            refuse_token("a token without a user")
         grant = found.grant
         if grant is None and live.grant_id is not None:
             looked_up = tx.grants.find(live.grant_id)

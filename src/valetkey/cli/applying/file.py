@@ -151,7 +151,7 @@ def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
     close = get_close_matches(name, known, 1)
     right = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
     plain = "".join(letter if letter.isprintable() else "�" for letter in path)
-    return Problem(plain, "there is no such thing", right)
+    return Problem(plain, "unknown table", right)
 
 
 def _lacking(wanted: tuple[Wanted, ...], key: str, example: str) -> Iterator[Problem]:

@@ -70,7 +70,7 @@ def _problem(wanted: Wanted, fault: MetadataError) -> Problem:
     name, _, number = fault.field.partition("/")
     listed = wanted.given.get(name)
     if not number.isdigit() or not isinstance(listed, tuple):
-        return Problem(f"{wanted.place}.{fault.field}", "it will not do", fault.detail)
+        return Problem(f"{wanted.place}.{fault.field}", "it is not accepted", fault.detail)
     # Counted from one, like the tables of the file.
     place = f"{wanted.place}.{name}[{int(number) + 1}]"
     value = cast("tuple[str, ...]", listed)[int(number)]

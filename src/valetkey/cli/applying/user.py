@@ -51,7 +51,7 @@ def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
         return WantedUser(wanted, uid, None)
     text, settings = wanted.secret.reveal(), opened.settings.passwords
     if problem := password_problem(text):
-        raise Unfit([Problem(f"{wanted.place}.password", "it will not do", f"it {problem}")])
+        raise Unfit([Problem(f"{wanted.place}.password", "it is not accepted", f"it {problem}")])
     normal = prepare(text)
     if stored is not None and normal is not None and verify(normal, stored, settings):
         return WantedUser(wanted, uid, None)

@@ -55,7 +55,7 @@ def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
         shown = steps if applied else [_without_secret(step) for step in steps]
         say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})
     if not applied:
-        raise Mistake("nothing was changed: say --yes where nobody can be asked")
+        raise Mistake("nothing was changed: add --yes to run without a terminal")
     if not as_json:
         _show_result(steps)
     return Exit.OK
@@ -89,7 +89,7 @@ def _show_plan(steps: Sequence[Step]) -> None:
 def _show_result(steps: Sequence[Step]) -> None:
     counts = {action: sum(step.action is action for step in steps) for action in Action}
     if counts[Action.KEEP] == len(steps):
-        say.line("Everything is as the file says.")
+        say.line("Nothing to change.")
         return
     say.line(
         f"Done: {counts[Action.MAKE]} made, {counts[Action.CHANGE]} changed, "
@@ -110,4 +110,4 @@ def _without_secret(step: Step) -> Step:
 
 def _warn_of_readers(file: Path, site: Site) -> None:
     if holds_secrets(site) and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        say.note(f"{file} holds secrets and others may read it; better: chmod 600 {file}")
+        say.note(f"{file} holds secrets and other users can read it; run: chmod 600 {file}")

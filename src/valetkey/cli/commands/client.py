@@ -163,7 +163,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
         return await opened.store.write(deed)
 
     client, secret = with_store(options.settings_of(config), work)
-    _tell(client, secret, f"{client.id} is as you said", as_json=as_json)
+    _tell(client, secret, f"{client.id} is up to date", as_json=as_json)
 
 
 def _tell(
@@ -258,7 +258,7 @@ def secret(
     Example: valetkey client secret printer --others-live 0
     """
     if generate == bool(client_id):
-        raise Mistake("name a client, or say --generate to get a secret that belongs to nobody yet")
+        raise Mistake("name a client, or use --generate to print a secret for a client to come")
     if generate:
         made = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
         say.as_json({"client_secret": made.reveal()}) if as_json else say.line(made.reveal())

@@ -109,7 +109,9 @@ def backup(directory: Path, config: Path | None, as_json: bool) -> int:
         raise Mistake("there is no database yet; `valetkey serve` makes both")
     for file in files:
         say.line(f"{file}  {size(file)}")
-    say.note("The keys are not in there. Keep them elsewhere: valetkey key backup FILE")
+    say.note(
+        "The backup does not contain the keys. Back them up separately: valetkey key backup FILE"
+    )
     return Exit.OK
 
 
@@ -129,7 +131,7 @@ def backup(directory: Path, config: Path | None, as_json: bool) -> int:
 @click.option(
     "--accept",
     is_flag=True,
-    help="Go on although nobody knows what was ended after the backup.",
+    help="Continue although there is no record of what ended after the backup.",
 )
 @options.yes
 @options.config_file

@@ -104,7 +104,7 @@ def command(
     "--checkpoints",
     type=click.File("rb"),
     metavar="FILE",
-    help="Checkpoints kept elsewhere, one JSON object a line; - for standard input.",
+    help="Checkpoints stored elsewhere, one JSON object per line; - for standard input.",
 )
 @options.config_file
 @options.as_json

@@ -119,7 +119,9 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
             return f"Secrets are sealed with version {version}. Next: restart both servers."
         if kind == "credential":
             path = await keys.rotate_credential(opened)
-            return f"{path} holds a new credential. Next: restart the resource server within a day."
+            return (
+                f"{path} contains a new credential. Next: restart the resource server within a day."
+            )
         await perform(opened, ROTATE_KEYS, body=RotationWanted(algorithm=only, at_once=at_once))
         return "Signing keys are rotated; see: valetkey key list"
 
@@ -155,7 +157,7 @@ def backup(file: Path, config: Path | None) -> None:
     except OSError as reason:
         why = (reason.strerror or "no reason given").lower()
         raise Mistake(f"{file} cannot be written: {why}") from None
-    say.line(f"{file} holds the keyring. Keep it apart from the databases.")
+    say.line(f"{file} contains the keyring. Store it separately from the databases.")
 
 
 @command.command()
@@ -198,8 +200,14 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
 
 _QUESTION = {
     ("signing", False): "Let the next signing key take over as soon as everybody knows it?",
-    ("signing", True): "Let another key sign now? Whoever caches keys refuses it at first.",
-    ("sealing", False): "Seal every stored secret anew? Both servers must be restarted after it.",
+    (
+        "signing",
+        True,
+    ): "Sign with the next key now? APIs that cache keys reject its tokens at first.",
+    (
+        "sealing",
+        False,
+    ): "Encrypt every stored secret with a new key? Restart both servers afterwards.",
     ("credential", False): "Make a new credential? The resource server must be restarted after it.",
 }
 
@@ -216,7 +224,7 @@ def _put(path: Path, text: str, *, yes: bool) -> None:
     present = create_or_read_secret_file(path, lambda: text)
     if present.strip() == text.strip():
         return
-    confirm(f"{path} holds something else. Replace it?", yes=yes)
+    confirm(f"{path} contains something else. Replace it?", yes=yes)
     replace_secret_file(path, text)
 
 

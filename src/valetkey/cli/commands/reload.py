@@ -40,7 +40,9 @@ def command(config: Path | None) -> int:
     for process, names in running.items():
         require_right(settings, fixed(settings, names))
         os.kill(process, signal.SIGHUP)
-        say.line(f"{' and '.join(names)}: asked to reload (process {process}); the log tells how")
+        say.line(
+            f"{' and '.join(names)}: asked to reload (process {process}); the log has the result"
+        )
     return Exit.OK
 
 

@@ -40,7 +40,7 @@ def show(site: Site, token: str, *, kept: bool) -> None:
         say.strong(f"{site.auth_url}/developer"),
         "Notes Printer is Ada's: usage, failed requests, health",
     )
-    _field("mail", say.strong(site.mailbox), "letters that a demo does not send")
+    _field("mail", say.strong(site.mailbox), "emails of the demo")
     _field(
         "owner",
         say.strong(f"{site.auth_url}/admin"),

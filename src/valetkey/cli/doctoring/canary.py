@@ -44,7 +44,7 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[F
     for place in hits:
         yield bad(
             "canary",
-            f"{place} holds a secret that came in a query string",
+            f"{place} contains a secret that was sent in a query string",
             "Keep queries out of that log: docs/how-to/operate/run-behind-a-proxy.md",
         )
     if not hits:

@@ -13,12 +13,12 @@ async def mail(settings: Settings) -> AsyncIterator[Finding]:
     """Connect and sign in to the mail server, without sending an email."""
     section = settings.mail
     if section.is_mailbox:
-        yield mind("mail", "letters are shown at /mailbox, to anybody", "Only a demo wants that.")
+        yield mind("mail", "emails are shown at /mailbox, to everyone", "Only a demo wants that.")
         return
     if not section.is_on:
-        missing = "Nobody can choose another password who forgot theirs."
+        missing = "Users who forgot their password cannot reset it."
         if settings.accounts.sign_up is not SignUp.OFF:
-            missing = "Whoever signs up need not have the address that they say."
+            missing = "Email addresses of new users are not verified."
         yield mind("mail", "off", f"{missing} Set mail.host and mail.from_address.")
         return
     where = f"{section.host}:{section.used_port}"

@@ -79,7 +79,13 @@ def _audit(opened: Opened, tx: Transaction) -> list[Finding]:
         since = tx.audit_exports.waiting_since().get(name)
         if since is not None and opened.now - since > _AUDIT_BEHIND:
             said = f"it lacks events since {shown(since)}"
-            found.append(bad(f"audit export {name}", said, "The log says why: audit.not_exported."))
+            found.append(
+                bad(
+                    f"audit export {name}",
+                    said,
+                    "For the reason, see audit.not_exported in the log.",
+                )
+            )
     return found
 
 

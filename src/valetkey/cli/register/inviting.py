@@ -14,7 +14,9 @@ from valetkey.kernel.refusal import Mistake
 
 @click.command()
 @click.argument("email")
-@click.option("--language", default="en", metavar="TAG", help="The letter's, such as de.")
+@click.option(
+    "--language", default="en", metavar="TAG", help="The language of the email, such as de."
+)
 @options.config_file
 @options.as_json
 def invite(email: str, language: str, config: Path | None, as_json: bool) -> None:
@@ -28,11 +30,11 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
     settings = options.settings_of(config)
     if settings.accounts.sign_up is SignUp.OFF:
         raise Mistake(
-            'nobody may make an account; write sign_up = "invitation" into [accounts]',
+            'accounts cannot be created; set sign_up = "invitation" in [accounts]',
             "accounts.sign_up",
         )
     if not is_mailable(email):
-        raise Mistake("no letter could arrive at this address")
+        raise Mistake("email cannot be delivered to this address")
 
     async def work(opened: Opened) -> str:
         invitations = opened.foundation.people_invitations
@@ -45,13 +47,13 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
 
     url = with_store(settings, work)
     if not url:
-        raise Mistake("somebody with this address has an account")
+        raise Mistake("this address already has an account")
     is_sent = settings.mail.is_on
     if as_json:
         say.as_json({"email": email, "link": url, "mailed": is_sent})
         return
     if is_sent:
-        say.line(f"A letter is on its way to {email}. The link in it, should it be lost:")
+        say.line(f"An email was sent to {email}. If it does not arrive, send this link:")
     else:
         say.line(f"Mail is off: pass this link on to {email}. It works once, for a week.")
     say.line(url)

@@ -94,7 +94,7 @@ def the_same(tx: Transaction, user: User) -> User:
     """The account that was shown, as it will still be when this transaction changes it."""
     held = tx.users.find_to_change(user.uid)
     if held is None or tx.account_removals.is_done(user.uid):
-        raise Mistake(f"{user.username!r} was deleted meanwhile")
+        raise Mistake(f"{user.username!r} has been deleted")
     return held
 
 
@@ -127,7 +127,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         say.note(question)
-        raise Mistake("nothing was changed: say --yes where nobody can be asked")
+        raise Mistake("nothing was changed: add --yes to run without a terminal")
     if not click.confirm(question, default=False, err=True):
         say.note("Nothing was changed.")
         raise click.exceptions.Exit(Exit.FAILED)

@@ -42,7 +42,7 @@ def obtain(given: Mapping[str, object]) -> Secret:
         text = str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:
         raise Mistake(
-            "nobody can type a password here: say --password-stdin or --generate-password"
+            "no terminal to enter a password: use --password-stdin or --generate-password"
         )
     if problem := password_problem(text):
         raise Mistake(f"the password {problem}")

@@ -94,7 +94,7 @@ def main(file: str) -> int:
         settings = load(Path(file) if file else None, environment())
         require_right(settings, before)
     except Mistake as mistake:
-        say.error(f"reload refused, everything goes on as before: {mistake}")
+        say.error(f"reload refused, nothing was changed: {mistake}")
         return Exit.MISTAKE
     if waiting := needs_restart(before, settings):
         say.note(f"reloaded, except for what needs a restart: {', '.join(waiting)}")

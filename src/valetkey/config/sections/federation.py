@@ -139,7 +139,7 @@ def _scopes(said: Mapping[str, object]) -> tuple[str, ...]:
     names = cast("list[object]", value)
     found = tuple(each for each in names if isinstance(each, str) and _SCOPE.fullmatch(each))
     if len(found) != len(names):
-        raise InvalidValue("scopes holds what is no name of a scope")
+        raise InvalidValue("scopes contains an invalid scope name")
     return found
 
 

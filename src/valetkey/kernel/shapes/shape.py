@@ -69,5 +69,5 @@ def pointer(*path: str | int) -> str:
 def unknown(name: str) -> FieldError:
     """Return the error of a field that cannot be written."""
     reserved = name in RESERVED
-    detail = "the server sets this field" if reserved else "there is no such field to write"
+    detail = "the server sets this field" if reserved else "this field cannot be written"
     return FieldError(pointer(name), detail)

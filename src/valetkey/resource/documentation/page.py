@@ -28,7 +28,7 @@ JSON pointer, and <code>reference</code> leads to the reasons."""
 _LISTS = f"""come in pages of {USUAL}; <code>?limit=</code> takes up to {MOST}. <code>next</code>
 and the <code>Link</code> header lead on."""
 _CHANGES = """with <code>If-Match</code> and the <code>ETag</code> of what you read are never lost:
-412 says that somebody was faster."""
+412 means that another request changed it first."""
 _REPEATS = """of a POST with the same <code>Idempotency-Key</code> make nothing twice, for a day."""
 _LITTLE = """comes with <code>Prefer: return=minimal</code>."""
 _OWN = "a client, which comes with a token of its own (client credentials); no user is behind it"
@@ -77,8 +77,8 @@ def _page(site: Site, objects: Sequence[ResourceObject], style: str) -> Iterator
 def _start(site: Site) -> Iterator[str]:
     yield '<section id="start"><h2>Start</h2>'
     yield (
-        "<p>Send an access token with every request. It comes from the authorization server, and a"
-        " person or a client allowed what it is good for.</p>"
+        "<p>Send an access token with every request. The authorization server "
+        "issues it, and a user or a client authorized its scope.</p>"
         "<pre tabindex=0><code>Authorization: Bearer TOKEN</code></pre>"
     )
     for title, said in _MANNERS:
@@ -94,7 +94,7 @@ def _object(site: Site, kind: ResourceObject) -> Iterator[str]:
     yield f'<section id="{name}"><h2>{name}</h2><p class="quiet">Belongs to {whose}.</p>'
     if kind.deprecated is not None:
         until = f" It may be gone from {kind.sunset:%Y-%m-%d} on." if kind.sunset else ""
-        yield f'<p class="notice">Nobody should begin to use this any more.{until}</p>'
+        yield f'<p class="notice">Deprecated: do not use it in new programs.{until}</p>'
     yield from _scopes(kind)
     if kind.owned_by is OwnedBy.CLIENT:
         yield from _own_token(site, kind)
@@ -108,7 +108,7 @@ def _scopes(kind: ResourceObject) -> Iterator[str]:
     rows = [(f"{kind.name}:read", kind.reads)]
     if kind.writes:
         rows.append((f"{kind.name}:write", kind.writes))
-    head = "What people are asked" if kind.owned_by is OwnedBy.USER else "What it lets a client do"
+    head = "Consent page" if kind.owned_by is OwnedBy.USER else "Permission"
     yield from _table(("Scope", head), ((_code(n), _text(said)) for n, said in rows))
 
 

@@ -134,7 +134,7 @@ STATUSES: Mapping[int, str] = {
     401: "The access token is missing, unknown or at its end.",
     403: "The access token does not allow this.",
     404: "There is no such object among yours.",
-    405: "This cannot be done here; Allow says what can.",
+    405: "This method is not supported; see the Allow header.",
     406: "The answer is JSON, which Accept excludes.",
     409: "A patch does not fit what is there.",
     412: "It was changed since you read it.",

@@ -34,7 +34,7 @@ from valetkey.resource.storage.lists import Lists
 from valetkey.resource.storage.objects import ONE, ListPosition, Objects, Owner, Stored
 from valetkey.sdk.caller import Caller
 
-NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "there is no such object among yours", "object.not_found")
+NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "you have no such object", "object.not_found")
 """One response for objects that never existed, were deleted, or belong to another owner."""
 
 _CONTENDED = Refusal(

@@ -14,8 +14,8 @@ OBJECT = ResourceObject(
     "authorizations",
     Authorization,
     frozenset({Verb.LIST, Verb.READ, Verb.DELETE}),
-    reads="see which apps you gave access",
-    writes="end the access of apps",
+    reads="see which apps have access to your account",
+    writes="revoke the access of apps",
     home=Home.ISSUER,
     newest=1_000,
     shows={

@@ -35,7 +35,7 @@ class Left:
             return None
         return Refusal(
             ErrorCode.SLOW_DOWN,
-            f"more than {self.quota} requests a minute: wait as long as Retry-After says",
+            f"more than {self.quota} requests a minute: wait for the time in Retry-After",
             "caller.rate",
             f"{self.quota} in {WINDOW} seconds",
             retry_after=self.wait,

@@ -23,7 +23,7 @@ _CONFLICT = Refusal(
     "patch.conflict",
 )
 _TOO_LARGE = Refusal(
-    ErrorCode.INVALID_REQUEST, "what the patch makes is too large or too deep", "patch.too_large"
+    ErrorCode.INVALID_REQUEST, "the result of the patch is too large or too deep", "patch.too_large"
 )
 
 
@@ -134,7 +134,7 @@ def _operation(entry: object) -> Operation:
         return Operation(op, path)
     source = _steps(said.get("from"), "from")
     if op == "move" and path[: len(source)] == source and path != source:
-        raise _Malformed("nothing can be moved into itself", "from")
+        raise _Malformed("an object cannot be moved into itself", "from")
     return Operation(op, path, None, source)
 
 

@@ -166,7 +166,7 @@ class Client:
                 raise SignInNeeded("the sign-in has ended: sign in again") from rejected
         if self._endpoint.secret is not None:
             return self._endpoint.for_itself(scope=self._scope, now=now)
-        raise SignInNeeded("nobody has signed in yet")
+        raise SignInNeeded("no user has signed in yet")
 
     def _alone(self) -> AbstractContextManager[None]:
         return nullcontext() if self._file is None else self._file.locked()

@@ -64,7 +64,7 @@ class Loopback:
         try:
             return self._answers.get(timeout=seconds)
         except Empty:
-            raise TimeoutError(f"nobody came back within {seconds:.0f} seconds") from None
+            raise TimeoutError(f"no response arrived within {seconds:.0f} seconds") from None
 
     def __enter__(self) -> Self:
         """Start listening."""

@@ -51,7 +51,7 @@ async def discover(issuer: str, door: HttpClient) -> ServerMetadata:
             continue
         # RFC 8414 section 3.3: otherwise one server could impersonate another.
         if said.issuer != issuer:
-            raise Mistake(f"{url} speaks for another issuer than {issuer}")
+            raise Mistake(f"{url} is the metadata of another issuer than {issuer}")
         return said
     raise Unreachable(f"no metadata of the issuer {issuer}")
 

@@ -25,7 +25,7 @@ _AT_ONCE = 512  # requests in progress; more would only queue
 
 UNANSWERED = Refusal(
     ErrorCode.TEMPORARILY_UNAVAILABLE,
-    "the authorization server cannot be asked about this token at the moment",
+    "the authorization server cannot be reached to introspect this token",
     "introspection.unreachable",
     retry_after=2,
 )
@@ -189,7 +189,7 @@ class Introspection:
         if not said.client_id or not subject:
             return Refusal(
                 ErrorCode.INSUFFICIENT_SCOPE,
-                "this access token does not say for whom it was issued",
+                "this access token has no subject",
                 "introspection.nobody",
             )
         try:

@@ -30,13 +30,13 @@ REVOKED = Refusal(
     ErrorCode.INVALID_TOKEN,
     "the access token was revoked",
     "token.revoked",
-    "a token that nobody ended",
+    "a token that was not revoked",
     "the token, its grant or its client was ended",
 )
 
 BOUND = Refusal(
     ErrorCode.INVALID_TOKEN,
-    "the access token is bound to a key; whoever sends it must prove to hold that key",
+    "the access token is bound to a key; its sender must prove possession of that key",
     "token.bound",
     "a bearer token, or a proof",
     "a token bound to a key",

@@ -151,7 +151,7 @@ def objection(
     A target that is `known` to be well-formed is not checked again.
     """
     if version not in {"1.1", "1.0"}:
-        return "only HTTP/1.1 and HTTP/1.0 are spoken here"
+        return "only HTTP/1.1 and HTTP/1.0 are supported"
     if version == "1.1" and b"host" not in fields:
         return "the header has no Host"
     if not known and not _TARGET.fullmatch(target):

@@ -47,7 +47,7 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
         assert due == it.clock.now + days(grace)
         ((kind, to, letter),) = await letters(it, deed)
         assert (kind, to) == (EmailKind.REMOVAL_PLANNED, user.email)
-        assert letter.subject == "Your account with Acme will be deleted"
+        assert letter.subject == "Your Acme account will be deleted"
         assert words in letter.text.replace("\n", " ")
         again = await it.write(lambda tx: deed.plan(tx, user, it.clock.now))
         assert again == due, "who asks twice is told the same, and gets no second letter"
@@ -56,7 +56,7 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
         done = [each for each in await letters(it, deed) if each[0] is EmailKind.REMOVED]
         ((_, to, letter),) = done
         assert to == user.email
-        assert letter.subject == "Your account with Acme is deleted"
+        assert letter.subject == "Your Acme account was deleted"
         assert f"account {user.username} with Acme" in letter.text.replace("\n", " ")
         assert (await ada(it)).email == ""
 

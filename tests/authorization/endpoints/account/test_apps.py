@@ -211,7 +211,7 @@ def test_what_was_used_and_what_never_was_is_said_permission_by_permission(
         assert said["read everything of yours"] == "Never used"
         assert said["change everything of yours"] == "Use unknown"
         assert "Shared when you sign in" in said.values()
-        assert knows(page, "Other servers do not report")
+        assert knows(page, "Other APIs do not report")
         listed = await browser.get("/account/apps")
         assert knows(listed, "Never used")
         assert "Use unknown" not in listed.body

@@ -48,7 +48,7 @@ def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url:
         assert (await it.events()).count("session.ended") == 1
         it.clock.forward(minutes(6))
         again = await browser.get("/account/security/password", changed="1")
-        assert not knows(again, "Your password is changed")
+        assert not knows(again, "Your password was changed")
         stranger = it.browser()
         refused = await stranger.submit(
             await stranger.get("/oauth/sign-in"), "sign-in", username="alice", password=PASSWORD

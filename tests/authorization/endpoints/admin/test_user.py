@@ -66,7 +66,9 @@ def test_switching_off_says_what_ends_ends_it_and_is_on_record(database_url: str
         event = await last(it, "user.disabled")
         assert (event.uid, event.done_by) == (BOB.uid, f"user {ALICE.uid}")
         # The address alone says nothing.
-        assert not knows(await browser.get(f"{PAGE}?done=enable"), "What had ended stays")
+        assert not knows(
+            await browser.get(f"{PAGE}?done=enable"), "Ended sessions and app access stay"
+        )
         await do(browser, f"{PAGE}/enable")
         assert (await bob_now(it)).disabled_at is None
         assert await live(it, BOB) == []
@@ -162,7 +164,7 @@ def test_nobody_acts_on_somebody_of_a_higher_role(database_url: str) -> None:
             assert (await browser.get(f"{PAGE}/{act}")).status == 403
             refused = await browser.post(f"{PAGE}/{act}", fields)
             assert refused.status == 403
-            assert knows(refused, "this person has a higher role than yours")
+            assert knows(refused, "this user has a higher role than yours")
         assert "session.ended" not in await it.events()
 
     run(database_url, story)

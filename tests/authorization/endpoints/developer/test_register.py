@@ -127,20 +127,20 @@ def test_a_second_press_registers_nothing_and_shows_no_secret(database_url: str)
 
 
 FAULTS = (
-    ("name", "", "all of which can be seen"),
-    ("name", "x" * 10_240, "at most 80 characters"),
+    ("name", "", "visible characters"),
+    ("name", "x" * 10_240, "at most 80 visible characters"),
     ("name", "Valetkey Support", "for the service itself"),
     ("name", "Prіnter", "letters of one alphabet"),
-    ("name", "Print\u200bster", "can be seen"),
+    ("name", "Print\u200bster", "visible characters"),
     ("description", "d" * 501, "at most 500"),
     ("redirect_uri_0", "", "Enter at least one redirect URI"),
     ("redirect_uri_0", "http://app.example/cb", "Use https"),
-    ("redirect_uri_0", "https://app.example/*", "stands for nothing"),
-    ("redirect_uri_0", "https://app.example/#x", "Leave out #"),
+    ("redirect_uri_0", "https://app.example/*", "is not a wildcard"),
+    ("redirect_uri_0", "https://app.example/#x", "Remove #"),
     ("redirect_uri_0", "HTTPS://App.example/", "in lower case"),
-    ("redirect_uri_0", "https://app.example/a b", "Leave out spaces"),
+    ("redirect_uri_0", "https://app.example/a b", "Remove spaces"),
     ("redirect_uri_0", "https://münchen.example/", "xn--"),
-    ("redirect_uri_0", "https://auth.example/cb", "one of this server itself"),
+    ("redirect_uri_0", "https://auth.example/cb", "belongs to this server"),
     ("redirect_uri_0", "com.example.app:/cb", "Only mobile and desktop apps"),
     ("redirect_uri_0", "https://app.example/" + "x" * 2_000, "at most 2,000"),
     ("redirect_uri_1", CALLBACK, "only once"),
@@ -149,8 +149,8 @@ FAULTS = (
     ("client_uri", 'https://evil" onclick=', "without quotes"),
     ("policy_uri", "http://app.example/", "beginning with https://"),
     ("tos_uri", "JAVASCRIPT:alert(1)", "beginning with https://"),
-    ("scope:nonsense", "yes", "Choose among what is listed"),
-    ("scope:client:write", "yes", "Choose among what is listed"),
+    ("scope:nonsense", "yes", "Choose one of the listed options"),
+    ("scope:client:write", "yes", "Choose one of the listed options"),
     ("profile", "fapi9", "one of"),
 )
 """A field, what is typed into it, and what is said beside it."""
@@ -183,7 +183,7 @@ def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
         page = await alice.submit(form, "register", do="check", **typed)
         assert page.status == 200
         assert "Valid redirect URI." in text_of(page)
-        assert "Leave out #" in text_of(page)
+        assert "Remove #" in text_of(page)
         assert "A name" not in text_of(page)
         page = await alice.submit(page, "register", do="check", redirect_uri_1="")
         assert "All redirect URIs are valid. Nothing has been saved yet" in text_of(page)

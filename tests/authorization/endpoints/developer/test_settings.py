@@ -113,7 +113,7 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
         page = await alice.get(f"/developer/apps/{app.id}/settings")
         for field, value, said in (
             ("name", "Valetkey", "for the service itself"),
-            ("redirect_uri_0", "https://app.example/*", "stands for nothing"),
+            ("redirect_uri_0", "https://app.example/*", "is not a wildcard"),
             ("logo_uri", "javascript:alert(1)", "beginning with https://"),
             ("profile", "fapi9", "one of"),
         ):

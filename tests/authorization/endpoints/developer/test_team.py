@@ -108,7 +108,7 @@ def test_a_letter_is_for_the_account_of_its_address_alone(tmp_path: Path) -> Non
         # His address is not verified: without the letter it could be somebody else's.
         assert (await bob.get(offer)).status == 404
         assert (await bob.get(f"{offer}?link=vk_ln_wrong")).status == 404
-        assert "asks you" not in text_of(await bob.get("/developer"))
+        assert "invited you" not in text_of(await bob.get("/developer"))
         links = await _links(it)
         assert [to for to, _ in links] == ["bob@example.com"]
         link = links[0][1].removeprefix("https://auth.example")

@@ -92,7 +92,7 @@ def test_in_another_browser_the_password_is_asked(tmp_path: Path) -> None:
         page = await there.get(link_of(await only(it, EmailKind.SIGN_UP)))
         answer = await there.submit(page, "finish", password="not hers at all")
         assert answer.status == 401
-        assert "not the password that was chosen" in answer.body
+        assert "Incorrect password" in answer.body
         assert await it.read(lambda tx: tx.users.find_by_name("grace")) is None
         for _ in range(9):
             await there.submit(page, "finish", password="not hers at all")
@@ -139,7 +139,7 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
 @pytest.mark.parametrize(
     ("typed", "field", "says"),
     [
-        ({"username": ""}, "username", "A username is needed"),
+        ({"username": ""}, "username", "Enter a username"),
         ({"username": "a b"}, "username", "3 to 40"),
         ({"username": "x@y.example"}, "username", "3 to 40"),
         ({"username": "ｇｒａｃｅ"}, "username", "3 to 40"),
@@ -147,15 +147,15 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
         ({"username": "g" * 9_000}, "username", "3 to 40"),
         ({"username": "ADA"}, "username", "This username is already taken"),
         ({"username": "Support"}, "username", "This username is already taken"),
-        ({"email": ""}, "email", "Your address is needed"),
+        ({"email": ""}, "email", "Enter your email address"),
         ({"email": "grace"}, "email", "Email cannot be delivered"),
         ({"email": "grace@localhost"}, "email", "Email cannot be delivered"),
         ({"email": "a@b.example, c@d.example"}, "email", "Email cannot be delivered"),
         ({"email": "<a@b.example>"}, "email", "Email cannot be delivered"),
         ({"email": "a@b..example"}, "email", "Email cannot be delivered"),
         ({"email": f"{'a' * 300}@b.example"}, "email", "Email cannot be delivered"),
-        ({"name": "x" * 201}, "name", "At most 200"),
-        ({"name": "evil\u202ename"}, "name", "can be printed"),
+        ({"name": "x" * 201}, "name", "at most 200"),
+        ({"name": "evil\u202ename"}, "name", "visible characters"),
         ({"new": "short"}, "new", "at least 8"),
         ({"new": "password123"}, "new", "This password is too common. Use several unrelated words"),
         (
@@ -275,7 +275,7 @@ def test_where_mail_is_off_the_account_is_there_at_once_and_its_address_unproven
         assert user.email_verified_at is None
         answer = await asked_to_sign_up(it, browser(it), username="other")
         assert answer.status == 400
-        assert "has an account already" in answer.body
+        assert "already has an account" in answer.body
 
     run(tmp_path, story, mail=MailSettings())
 
@@ -291,7 +291,7 @@ def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path
         page = await first.get(found["grace@example.com"])
         answer = await first.submit(page, "finish")
         assert answer.status == 410
-        assert "Somebody else took" in answer.body
+        assert "has been taken in the meantime" in answer.body
 
     run(tmp_path, story)
 

@@ -79,7 +79,7 @@ def test_with_every_box_cleared_the_page_asks_again(sqlite_url: str) -> None:
         page = await asked(alice)
         again = await alice.allow(page, scope=[])
         assert again.status == 400
-        assert "Nothing is chosen" in again.body
+        assert "Nothing is selected" in again.body
         assert "checked" not in again.body
         answer = await alice.allow(again, scope=["read"])
         assert "code" in answer.told

@@ -83,7 +83,7 @@ def test_the_deprecation_notice_leads_to_a_page_that_explains(sqlite_url: str) -
     async def story(it: World) -> None:
         page = await it.browser().get("/notices/query-string")
         assert page.status == 200
-        assert "Send the same parameters in the body" in page.body
+        assert "Send the same parameters in the request body" in page.body
         assert "https://auth.example/oauth/token" in page.body
 
     run(sqlite_url, story)

@@ -105,23 +105,23 @@ def test_an_expired_hint_is_as_good(sqlite_url: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"client_id": "leaver", "post_logout_redirect_uri": f"{BACK}/"}, "has not registered"),
-        ({"client_id": "leaver", "post_logout_redirect_uri": f"{BACK}?x=2"}, "has not registered"),
-        ({"client_id": "leaver", "post_logout_redirect_uri": BACK.upper()}, "has not registered"),
-        ({"client_id": "web1", "post_logout_redirect_uri": BACK}, "has not registered"),
-        ({"client_id": "nobody", "post_logout_redirect_uri": BACK}, "did not say which app"),
-        ({"post_logout_redirect_uri": BACK}, "did not say which app"),
+        ({"client_id": "leaver", "post_logout_redirect_uri": f"{BACK}/"}, "is not registered"),
+        ({"client_id": "leaver", "post_logout_redirect_uri": f"{BACK}?x=2"}, "is not registered"),
+        ({"client_id": "leaver", "post_logout_redirect_uri": BACK.upper()}, "is not registered"),
+        ({"client_id": "web1", "post_logout_redirect_uri": BACK}, "is not registered"),
+        ({"client_id": "nobody", "post_logout_redirect_uri": BACK}, "names no app"),
+        ({"post_logout_redirect_uri": BACK}, "names no app"),
         (
             {"client_id": "leaver", "post_logout_redirect_uri": BACK, "id_token_hint": "a.b.c"},
-            "does not come from this server",
+            "was not issued by this server",
         ),
         (
             {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "x" * 2_001},
-            "something that is too long",
+            "its state is too long",
         ),
         (
             {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "x\ny"},
-            "something that is too long",
+            "its state is too long",
         ),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(sqlite_url: str) 
             client_id="leaver",
             post_logout_redirect_uri=BACK,
         )
-        assert says(answer, "named two different apps")
+        assert says(answer, "name different apps")
 
     run(sqlite_url, story)
 
@@ -173,7 +173,7 @@ def test_a_hint_with_another_signature_leads_nowhere(sqlite_url: str) -> None:
                 it, await signed_in(it), id_token_hint=bad, post_logout_redirect_uri=BACK
             )
             assert not answer.location
-            assert says(answer, "You are signed out all the same.")
+            assert says(answer, "You are signed out nevertheless.")
 
     run(sqlite_url, story)
 
@@ -184,7 +184,7 @@ def test_an_app_that_was_switched_off_is_nobody(sqlite_url: str) -> None:
         answer = await leave(
             it, await signed_in(it), client_id="leaver", post_logout_redirect_uri=BACK
         )
-        assert says(answer, "did not say which app")
+        assert says(answer, "names no app")
 
     run(sqlite_url, story)
 

@@ -59,7 +59,7 @@ FORM = AppForm(
         UriRow(),
     ),
     scopes=(
-        ScopeBox("openid", "know that it is you who signs in", chosen=True),
+        ScopeBox("openid", "confirm your identity", chosen=True),
         ScopeBox("notes:read", "read your notes", chosen=True),
         ScopeBox("notes:write", "write, change and delete your notes"),
         ScopeBox("files:read", "see 50% of %s of your files", chosen=True, given=True),
@@ -75,7 +75,7 @@ FAULTY = replace(
         UriRow(),
     ),
     faults={
-        "name": SENTENCES["another one: this name would make people think of this server"],
+        "name": SENTENCES["another one: users could mistake this name for this server"],
         "logo_uri": SENTENCES["an https address"],
     },
 )
@@ -101,7 +101,7 @@ OVERVIEW = OverviewPage(
     ("https://app.example/callback", "http://localhost:3000/callback"),
     ago(900_000),
     "Prints your notes on real paper.",
-    sentences=("know that it is you who signs in", "read your notes"),
+    sentences=("confirm your identity", "read your notes"),
 )
 SPRING = PRESETS["spring-boot"]
 CHOICE = {kind: presets_of(AppKind(kind)) for kind in KINDS}

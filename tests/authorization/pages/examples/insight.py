@@ -40,7 +40,7 @@ _REFUSALS = (
     (
         "/oauth/token",
         ErrorCode.INVALID_CLIENT,
-        "the client is unknown, or did not prove that it is this client",
+        "the client is unknown, or client authentication failed",
         minutes(50),
     ),
     (
@@ -52,7 +52,7 @@ _REFUSALS = (
     (
         "/oauth/authorize",
         ErrorCode.INVALID_SCOPE,
-        "scope names something that this app cannot ask a person for",
+        "scope contains a scope that this app cannot request from users",
         days(2),
     ),
 )

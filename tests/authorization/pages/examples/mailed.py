@@ -44,7 +44,7 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
         **_email(),
         "mailbox": MailboxPage(
             (
-                ListedEmail("/mailbox/ml_1", _GRACE, "Finish opening your account", ago(20)),
+                ListedEmail("/mailbox/ml_1", _GRACE, "Finish creating your account", ago(20)),
                 ListedEmail("/mailbox/ml_2", _LONG, "Choose a new password", ago(7_000)),
             ),
             "/mailbox",
@@ -52,11 +52,11 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
         "mailbox-empty": MailboxPage((), "/mailbox"),
         "letter": MailboxEmailPage(
             _GRACE,
-            "Reset your password for Valetkey",
+            "Reset your Valetkey password",
             (
                 Paragraph("A password reset was requested for the account grace."),
                 Paragraph(_LINK),
-                Paragraph("It works once. If it was not you, you need not do anything."),
+                Paragraph("The link works once. If you did not request it, ignore this email."),
             ),
             ago(20),
             "/mailbox",

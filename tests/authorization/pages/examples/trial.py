@@ -99,7 +99,7 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         pasted=True,
         redirect_uri=_OWN,
         landed="https://app.example/callback?error=access_denied",
-        fault="This is not the answer to this request: its state is missing or different.",
+        fault="This is not the response to this request: its state is missing or different.",
     )
     return {
         "start": StartPage(HEAD, _snippets(), "python", (("Server", ISSUER),), has_secret=True),

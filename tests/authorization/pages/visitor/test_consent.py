@@ -44,7 +44,7 @@ def test_gives_a_box_to_what_is_optional_alone() -> None:
 
     assert [box.attributes["value"] for box in _boxes(reading)] == ["notes:write", "files:read"]
     assert all("checked" in box.attributes for box in _boxes(reading))
-    assert reading.the("fieldset").text.count("always needed") == 2
+    assert reading.the("fieldset").text.count("always required") == 2
 
 
 def test_remembers_the_boxes_that_were_cleared() -> None:
@@ -58,8 +58,8 @@ def test_remembers_the_boxes_that_were_cleared() -> None:
 def test_says_of_an_app_that_registered_itself_that_nobody_checked_it() -> None:
     unchecked = replace(PRINTER, self_registered=True)
 
-    assert "nobody here has checked it" in _read(consent(unchecked)).by_id("unverified").text
-    assert "nobody here has checked it" not in _read(consent()).the("main").text
+    assert "has not been reviewed" in _read(consent(unchecked)).by_id("unverified").text
+    assert "has not been reviewed" not in _read(consent()).the("main").text
 
 
 def test_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
@@ -75,7 +75,7 @@ def test_says_who_asks_whom_and_where_the_answer_goes() -> None:
 
     assert reading.the("h1").text == "Notes Printer wants to use your Valetkey account"
     assert "Ada Lovelace ada@example.com" in reading.the("main").text
-    assert "Either way you go back to app.example." in reading.the("main").text
+    assert "You will be redirected to app.example." in reading.the("main").text
 
 
 def test_says_that_an_app_is_not_verified() -> None:
@@ -89,13 +89,13 @@ def test_says_that_an_app_is_not_verified() -> None:
     [(3_600, "1 hour"), (86_400, "24 hours"), (2_592_000, "30 days"), (15_552_000, "180 days")],
 )
 def test_says_how_long_access_lasts(lasts: int, said: str) -> None:
-    assert f"This lasts for {said} at most." in _read(consent(lasts=lasts)).the("main").text
+    assert f"This access lasts at most {said}." in _read(consent(lasts=lasts)).the("main").text
 
 
 def test_says_where_access_can_be_ended() -> None:
     reading = _read(consent(account_url="/account/applications"))
 
-    assert "You can end it earlier in your account. Either way" in reading.the("main").text
+    assert "You can revoke it earlier in your account. You will" in reading.the("main").text
     assert "/account/applications" in [a.attributes["href"] for a in reading.all("a")]
 
 

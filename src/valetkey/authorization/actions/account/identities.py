@@ -84,7 +84,7 @@ class FederatedAccounts:
         if tx.identities.find(claimed.issuer, claimed.subject) is not None:
             return None
         if not is_choosable(username) or is_reserved(username, (self.brand_name,)):
-            return (MetadataError("username", "letters and digits, and none that is reserved"),)
+            return (MetadataError("username", "letters and digits, and not a reserved name"),)
         record = UserRecord(username, email, name, email_verified=True)
         made = self.accounts.register(tx, record, now)
         if isinstance(made, User) and not connect(tx, made, claimed, now):

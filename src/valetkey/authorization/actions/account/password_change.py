@@ -131,6 +131,6 @@ class PasswordChange:
             return None
         return Refusal(
             ErrorCode.INVALID_GRANT,
-            "the password or the session was changed meanwhile",
+            "the password or the session has changed",
             "password.overtaken",
         )

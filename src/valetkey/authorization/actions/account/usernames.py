@@ -52,7 +52,7 @@ def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
     if _UNSEEN.search(username):
         return "characters that can be seen"
     if is_reserved(username, reserved):
-        return "another one: this name would make people think of who runs this server"
+        return "another one: users could mistake this name for the operator of this server"
     return name_fault(username, ())
 
 

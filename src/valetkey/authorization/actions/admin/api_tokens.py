@@ -99,7 +99,7 @@ def issue(
     maker = tx.users.find_to_change(wanted.maker)
     powers = require(tx, actor, Permission.KEYS)
     if maker is None or maker.disabled_at is not None or maker.role is None:
-        return (MetadataError("maker", "somebody with a role, whose account is on"),)
+        return (MetadataError("maker", "a user with a role and an enabled account"),)
     if getattr(actor, "uid", None) != maker.uid:
         require(tx, actor, Permission.KEYS, maker)
     faults = list(_faults(wanted))

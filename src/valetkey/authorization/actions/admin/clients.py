@@ -62,7 +62,7 @@ def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientW
 
 def no_such_client() -> Refused:
     """For what is not there."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such app", "admin.client"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client"))
 
 
 def client_to_change(tx: Transaction, client_id: str) -> Client:

@@ -22,7 +22,7 @@ def leave_an_owner(tx: Transaction, user: User) -> None:
         raise Refused(
             Refusal(
                 ErrorCode.CONFLICT,
-                "this is the last owner; make somebody else an owner first",
+                "this is the last owner; make another user an owner first",
                 "admin.last_owner",
             )
         )

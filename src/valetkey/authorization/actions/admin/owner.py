@@ -146,7 +146,7 @@ def _over() -> Refused:
     return Refused(
         Refusal(
             ErrorCode.CONFLICT,
-            "this link has been used, or its time is over; whoever runs this server makes another",
+            "this link was already used or has expired; ask the operator for a new one",
             "owner.link",
         )
     )

@@ -27,16 +27,16 @@ class Permission(StrEnum):
 
 PERMISSIONS: Mapping[Permission, str] = MappingProxyType(
     {
-        Permission.READ: "see people, apps, keys, events, settings and the overview",
-        Permission.RESET: "help people back in: sign them out, take lost factors away",
-        Permission.PEOPLE: "switch people off and on, delete them, end the access of apps",
-        Permission.CLIENTS: "change, switch off and verify apps; who may register them",
-        Permission.KEYS: "rotate keys, make tokens of the admin API",
-        Permission.SETTINGS: "change name, logo and colour, try the mail",
-        Permission.ROLES: "give and take roles",
+        Permission.READ: "view users, apps, keys, events, settings and the overview",
+        Permission.RESET: "help users recover their accounts: sign them out, remove lost factors",
+        Permission.PEOPLE: "disable, enable and delete users, revoke the access of apps",
+        Permission.CLIENTS: "change, disable and verify apps; manage app registration",
+        Permission.KEYS: "rotate keys, create admin API tokens",
+        Permission.SETTINGS: "change name, logo and colour, send test emails",
+        Permission.ROLES: "assign and remove roles",
     }
 )
-"""What each of them is for."""
+"""The description of each permission."""
 
 MAY: Mapping[Role, frozenset[Permission]] = MappingProxyType(
     {
@@ -46,7 +46,7 @@ MAY: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.AUDITOR: frozenset({Permission.READ}),
     }
 )
-"""The whole of it."""
+"""The permissions of each role."""
 
 _RANK: Mapping[Role | None, int] = MappingProxyType(
     {Role.OWNER: 4, Role.ADMINISTRATOR: 3, Role.SUPPORT: 2, Role.AUDITOR: 1, None: 0}
@@ -179,7 +179,7 @@ def require(
         raise Refused(
             Refusal(
                 ErrorCode.FORBIDDEN,
-                "this person has a higher role than yours",
+                "this user has a higher role than yours",
                 "admin.rank",
                 "the same role or a lower one",
             )

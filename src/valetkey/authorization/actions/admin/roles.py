@@ -66,7 +66,7 @@ def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
     hold_in_order(tx, actor, uid)
     user = tx.users.find_to_change(uid)
     if user is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
     return user
 
 

@@ -92,7 +92,7 @@ def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetail
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)
     if user is None or is_gone(user):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such person", "admin.user"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
     return UserDetails(
         user,
         _factors(tx, uid),

@@ -59,8 +59,8 @@ class OperationEndpoint:
             raise Refused(
                 Refusal(
                     ErrorCode.FORBIDDEN,
-                    f"this needs a token with the permission {operation.permission.value}, made"
-                    " by somebody whose role has it",
+                    f"this needs a token with the permission {operation.permission.value}, "
+                    "created by a user whose role has it",
                     "admin_api.permission",
                     operation.permission.value,
                     " ".join(sorted(powers.permissions)),

@@ -18,7 +18,7 @@ NO_TOKEN = Refusal(
     ErrorCode.INVALID_TOKEN,
     "this needs a token of the admin API that works, sent as Authorization: Bearer",
     "admin_api.token",
-    "a token that works, of somebody with a role",
+    "a valid token of a user with a role",
     "none, or another",
 )
 

@@ -32,7 +32,7 @@ def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> 
         return renderer.page(request, explained(issuer))
 
     async def nothing(_: Request) -> Response:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "http.path"))
 
     paths: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:

@@ -72,9 +72,9 @@ _NONCE_USED = Refusal(
 )
 _SIGNED_OUT = Refusal(
     ErrorCode.INVALID_REQUEST,
-    "you were signed out meanwhile; go back to the app and start again",
+    "you have been signed out; go back to the app and start again",
     "interaction.signed_out",
-    "a session that goes on",
+    "a session that has not ended",
     "one that ended",
 )
 

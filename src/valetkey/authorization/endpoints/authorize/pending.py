@@ -80,7 +80,7 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
     """
     interaction = Interaction.open(sealed, server.keyring.sealer)
     if interaction is None:
-        raise _refused("the address is not complete; go back to the app and start again", "sealed")
+        raise _refused("the address is incomplete; go back to the app and start again", "sealed")
     if not interaction.is_live(request.at):
         raise _refused("this took too long; go back to the app and start again", "expired")
     cookies = server.cookies
@@ -89,7 +89,10 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
         raise Refused(
             Refusal(
                 ErrorCode.FORBIDDEN,
-                "this request began in another browser, or cookies are off; start again here",
+                (
+                    "this request was started in another browser, or cookies are disabled; start "
+                    "again here"
+                ),
                 "interaction.browser",
                 "the browser in which it began",
                 "another browser",
@@ -105,7 +108,7 @@ async def open_pending(server: Server, request: Request) -> Pending:
     """
     interaction = open_interaction(server, request, sealed_in(request))
     if not interaction.browser:
-        raise _refused("the address is not complete; go back to the app and start again", "unbound")
+        raise _refused("the address is incomplete; go back to the app and start again", "unbound")
     return await judge(server, request, interaction)
 
 
@@ -117,7 +120,7 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
         # Another process may have begun this after it enabled the client a moment ago.
         client = require_client(await server.directory.find_again(client.id))
     if interaction.browser and interaction.client_generation != client.generation:
-        raise _refused("the app was disabled meanwhile; go back to it and start again", "ended")
+        raise _refused("the app has been disabled; go back to it and start again", "ended")
     resource = interaction.parameters.get(RESOURCE, "")
     apis = await server.apis.requested(resource, client)
     try:

@@ -87,7 +87,7 @@ class TokenEndpoint:
             granted = await self._redeem(request, asked, proven, grant_type)
         client = proven.client
         if granted is None:
-            granted = not_proven("disabled", "a client that is switched on", "a disabled one")
+            granted = not_proven("disabled", "an enabled client", "a disabled one")
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
         metrics.TOKENS.add(grant_type.name, client.type.value)

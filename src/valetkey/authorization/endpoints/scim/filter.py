@@ -340,7 +340,7 @@ class _Parser:
         if kind == "text":
             value = cast("str", json.loads(text))
             if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
-                self.wrong("a text holds U+0000 or half a surrogate pair")
+                self.wrong("a text contains U+0000 or half a surrogate pair")
         elif kind == "number":
             value = float(text) if "." in text else int(text)
         elif kind == "word" and text in _LITERALS:

@@ -230,7 +230,7 @@ class Users:
 
 def not_found() -> Refused:
     """Return the refusal of an unknown resource."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such resource", "scim.resource"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this resource does not exist", "scim.resource"))
 
 
 def _rows(tx: Transaction, caller: Caller) -> ScimUsers:

@@ -79,8 +79,8 @@ _PKCE = FieldRule(Kind.FLAG, "RFC 7636", _PORTAL, translatable("Require PKCE"))
 _LOGO = _link(
     label=translatable("Logo"),
     hint=translatable(
-        "The https address of a square PNG, JPEG, GIF or WebP, at most 256 KiB. A copy of it is "
-        "shown; for another picture, give another address."
+        "The https URL of a square PNG, JPEG, GIF or WebP image of at most 256 KiB. A copy is "
+        "shown; to change the image, use another URL."
     ),
 )
 

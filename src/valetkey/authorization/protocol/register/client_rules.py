@@ -144,9 +144,9 @@ class ClientRules:
         for field in ("default_scopes", "required_scopes"):
             chosen: tuple[str, ...] = getattr(metadata, field)
             if not set(chosen) <= set(metadata.scopes):
-                yield MetadataError(field, "only scopes that the client has")
+                yield MetadataError(field, "only scopes of this client")
             elif any(name in self.own_scopes for name in chosen):
-                yield MetadataError(field, "only scopes that people are asked for")
+                yield MetadataError(field, "only scopes that can be requested from users")
 
 
 _OWN_GRANTS = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.JWT_BEARER})

@@ -24,7 +24,7 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
     words = [word for word in reserved if letters_of(word)]
     for seen in (letters_of, shape_of):
         if any(taken in seen(name) for taken in map(seen, words)):
-            return "another one: this name would make people think of this server"
+            return "another one: users could mistake this name for this server"
     return ""
 
 

@@ -189,7 +189,7 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
         raise Refused(
             Refusal(
                 ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT,
-                "software_statement: this server trusts nobody to make one; leave it out",
+                "software_statement: this server accepts none; leave it out",
                 "registration.software_statement",
             )
         )

@@ -125,7 +125,7 @@ async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
 
 def nothing_here() -> Refused:
     """Return the refusal of an address that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "nothing is at this address", "http.path"))
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "http.path"))
 
 
 def with_query(address: str, parameters: Mapping[str, str]) -> str:

@@ -18,12 +18,12 @@ CLAIM_WORDS: Mapping[str, str] = MappingProxyType(
         "birthdate": "know your date of birth",
         "zoneinfo": "know your time zone",
         "locale": "know your language",
-        "updated_at": "know when your account last changed",
+        "updated_at": "know when your profile was last changed",
         "email": "know your email address",
-        "email_verified": "know whether your email address was checked",
+        "email_verified": "know whether your email address is verified",
         "address": "know your postal address",
         "phone_number": "know your phone number",
-        "phone_number_verified": "know whether your phone number was checked",
+        "phone_number_verified": "know whether your phone number is verified",
         "groups": "know which groups you are in",
     }
 )

@@ -119,7 +119,7 @@ class ConsentPage:
 
 NO_DECISION = Refusal(
     ErrorCode.INVALID_REQUEST,
-    "the form was sent without a decision; go back and press Allow or Deny",
+    "the form was sent without a decision; go back and choose Allow or Deny",
     "consent.decision",
     "allow or deny",
     "something else",

@@ -76,7 +76,7 @@ async def owner_of_app(visit: Visit) -> AppRequest:
         raise Refused(
             Refusal(
                 ErrorCode.FORBIDDEN,
-                "only an owner of this app may do that; ask one of them",
+                "only an owner of this app can do this; contact an owner",
                 "developer.owner",
             )
         )

@@ -107,8 +107,8 @@ def _over() -> Refused:
     return Refused(
         Refusal(
             ErrorCode.NOT_FOUND,
-            "there is no such invitation for the account that is signed in; if it came by email,"
-            " open the link in the email again, with the account of that address",
+            "this account has no such invitation; if you received it by email, sign in with the "
+            "account of that address and open its link again",
             "developer.invitation",
         )
     )

@@ -201,7 +201,9 @@ class DevicePages:
         """The QR code of a user code as SVG. Says nothing about whether the code is valid."""
         code = read_user_code(request.arguments["user_code"])
         if code is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such code", "device.picture"))
+            raise Refused(
+                Refusal(ErrorCode.NOT_FOUND, "this code does not exist", "device.picture")
+            )
         squares, size = qr_code(f"{self.server.issuer}{DEVICE}/{shown_user_code(code)}")
         svg = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}">'
@@ -263,7 +265,7 @@ class DevicePages:
             raise Refused(
                 Refusal(
                     ErrorCode.SLOW_DOWN,
-                    "too many codes were entered that are not valid; try again later",
+                    "too many invalid codes were entered; try again later",
                     "device.throttled",
                     retry_after=found,
                 )
@@ -380,21 +382,21 @@ def _give_back(tx: Transaction, buckets: Sequence[str]) -> None:
 
 _NOT_VALID = Refusal(
     ErrorCode.NOT_FOUND,
-    "the code is unknown, has expired or was used",
+    "the code is unknown, has expired or was already used",
     "device.user_code",
     "a code that a device shows",
     "another code",
 )
 _TOO_LATE = Refusal(
     ErrorCode.CONFLICT,
-    "the code has expired or was used meanwhile; start again on the device",
+    "the code has expired or was already used; start again on the device",
     "device.too_late",
 )
 _NOT_ADMITTED = Refusal(
-    ErrorCode.FORBIDDEN, "you are in none of the groups that may use this app", "device.groups"
+    ErrorCode.FORBIDDEN, "you are not in a group that can use this app", "device.groups"
 )
 _SIGNED_OUT = Refusal(
     ErrorCode.CONFLICT,
-    "you were signed out meanwhile; sign in and enter the code again",
+    "you have been signed out; sign in and enter the code again",
     "device.signed_out",
 )

@@ -79,7 +79,7 @@ class ErrorPages:
         page = explanation_of(request.arguments["code"], plain_reference(given))
         if page is None:
             raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "there is no error of that name", "errors.code")
+                Refusal(ErrorCode.NOT_FOUND, "this error code does not exist", "errors.code")
             )
         return Show(page)
 

@@ -67,9 +67,9 @@ _BAD_REQUEST = 400
 _CONFLICT = 409
 _SAID: Mapping[str, str] = {
     "username": translatable(
-        "Take another: letters and digits without spaces, and not one of another person."
+        "Choose another username: letters and digits without spaces, and not already taken."
     ),
-    "name": translatable("It is too long, or has characters that cannot be shown."),
+    "name": translatable("The name is too long, or contains invisible characters."),
 }
 
 

@@ -67,7 +67,7 @@ class ProviderRedirect:
             raise Refused(
                 Refusal(
                     ErrorCode.INVALID_REQUEST,
-                    "this address is not complete; begin again at the sign-in page",
+                    "the address is incomplete; start again at the sign-in page",
                     "federation.errand",
                 )
             )

@@ -95,7 +95,7 @@ class Return:
             raise Refused(
                 Refusal(
                     ErrorCode.INVALID_REQUEST,
-                    "this sign-in is over, or it began in another browser; begin again",
+                    "this sign-in has expired or was started in another browser; start again",
                     "interaction.trip",
                 )
             )

@@ -55,7 +55,7 @@ class Federation:
             raise Refused(
                 Refusal(
                     ErrorCode.NOT_FOUND,
-                    "this server knows no such provider",
+                    "this provider is not configured",
                     "federation.provider",
                 )
             )
@@ -112,7 +112,7 @@ class Federation:
             raise Refused(
                 Refusal(
                     ErrorCode.SLOW_DOWN,
-                    "many sign-ins began from here; try again later",
+                    "too many sign-in attempts from your network; try again later",
                     "federation.throttled",
                     "",
                     "",

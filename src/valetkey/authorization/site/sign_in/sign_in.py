@@ -189,6 +189,6 @@ class SignIn:
 
 _NO_PASSKEY = Refusal(
     ErrorCode.INVALID_GRANT,
-    "this passkey opens no account here, or the page was open for too long",
+    "this passkey does not belong to an account, or the page was open for too long",
     "passkey.wrong",
 )

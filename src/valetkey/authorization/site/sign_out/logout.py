@@ -32,7 +32,7 @@ _WRONG = {
     NotRedirected.APP: "id_token_hint and client_id name different apps",
     NotRedirected.UNKNOWN_APP: "no registered app is named by id_token_hint or client_id",
     NotRedirected.ADDRESS: "post_logout_redirect_uri is not one that the app registered",
-    NotRedirected.STATE: "state is too long or holds control characters",
+    NotRedirected.STATE: "state is too long or contains control characters",
 }
 
 

@@ -119,7 +119,7 @@ def _judge_member(tx: Transaction, request: AppRequest, changes: bool) -> None:
         raise Refused(
             Refusal(
                 ErrorCode.FORBIDDEN,
-                "only an owner of this app may do that; ask one of them",
+                "only an owner of this app can do this; contact an owner",
                 "developer.owner",
             )
         )

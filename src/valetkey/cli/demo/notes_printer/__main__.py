@@ -8,7 +8,7 @@ from valetkey.cli.demo.notes_printer.app import NotesPrinter
 
 def main() -> None:
     """Serve until Ctrl-C; the client secret is in the environment, because `ps` shows arguments."""
-    parser = argparse.ArgumentParser("notes_printer", description="Prints people's notes.")
+    parser = argparse.ArgumentParser("notes_printer", description="Print the notes of its users.")
     parser.add_argument("--auth-url", default="http://localhost:8400")
     parser.add_argument("--api-url", default="http://localhost:8401")
     parser.add_argument("--client-id", default="printer")

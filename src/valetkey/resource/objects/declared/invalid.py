@@ -112,7 +112,7 @@ def _check_lists(declared: ResourceObject) -> None:
             raise InvalidDeclaration(f"{word} names a field twice", "name it once")
     if taken := [name for name in declared.filter if name in IN_QUERIES]:
         raise InvalidDeclaration(
-            f"a query says something else with {taken[0]!r}", "call the field by another name"
+            f"a query string uses {taken[0]!r}", "call the field by another name"
         )
     if len(declared.orders.names) > _MOST_LISTS:
         raise InvalidDeclaration(

@@ -44,7 +44,7 @@ def read(file: Path, text: str) -> ResourceObject:
     try:
         shape = JsonSchema(schema)
     except Unusable as reason:
-        raise InvalidDeclaration(str(reason), "mend the schema") from None
+        raise InvalidDeclaration(str(reason), "fix the schema") from None
     declared = ResourceObject(
         file.stem,
         shape,

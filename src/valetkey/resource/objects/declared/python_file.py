@@ -19,7 +19,7 @@ def read(file: Path, text: str) -> ResourceObject:
     try:
         exec(compile(text, str(file), "exec"), module.__dict__)  # noqa: S102 - the operator's own
     except (Exception, SystemExit) as reason:  # noqa: BLE001 - it is not our code
-        raise InvalidDeclaration(_what_happened(file, reason), "mend the file") from None
+        raise InvalidDeclaration(_what_happened(file, reason), "fix the file") from None
     declared = getattr(module, "OBJECT", None)
     if not isinstance(declared, ResourceObject):
         raise InvalidDeclaration("it has no OBJECT", "end the file with OBJECT = ResourceObject(…)")

@@ -168,7 +168,7 @@ def test_the_later_of_two_windows_sees_what_the_first_saved(database_url: str) -
         page = await save(second, browser, nickname="Al")
         assert page.status == 409
         assert knows(page, "Your profile was changed in another window or by an app")
-        assert knows(page, "Saved meanwhile: <bdi>Alice One</bdi>")
+        assert knows(page, "Saved by another window: <bdi>Alice One</bdi>")
         assert shown(page)["nickname"] == "Al"
         assert (await alice(it)).name == "Alice One"
         assert (await save(page, browser, name="Alice Two")).status == 303

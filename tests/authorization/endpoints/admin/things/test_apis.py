@@ -70,15 +70,15 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
     ("field", "value", "said"),
     [
         ("identifier", "http://mcp.example.com", "Must be: an absolute https URL"),
-        ("name", "", "missing or not valid"),
-        ("name", "x" * 81, "missing or not valid"),
-        ("scopes", "calendar:read", "missing or not valid"),
-        ("scopes", "a see a\r\na see b", "missing or not valid"),
+        ("name", "", "missing or invalid"),
+        ("name", "x" * 81, "missing or invalid"),
+        ("scopes", "calendar:read", "missing or invalid"),
+        ("scopes", "a see a\r\na see b", "missing or invalid"),
         ("scopes", "openid sign you in", "openid is a scope of this server"),
-        ("access_token_lifetime", "soon", "missing or not valid"),
-        ("access_token_lifetime", "86401", "missing or not valid"),
-        ("access_token_format", "paper", "missing or not valid"),
-        ("clients", "a b", "missing or not valid"),
+        ("access_token_lifetime", "soon", "missing or invalid"),
+        ("access_token_lifetime", "86401", "missing or invalid"),
+        ("access_token_format", "paper", "missing or invalid"),
+        ("clients", "a b", "missing or invalid"),
     ],
 )
 def test_invalid_field_is_shown_with_what_was_typed(

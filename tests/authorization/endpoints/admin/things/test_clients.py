@@ -69,7 +69,7 @@ def test_grants_of_old_say_what_they_cost(tmp_path: Path) -> None:
         await it.client("viewer", profile="classic")
         browser = await administrator(it)
         asked = await page(browser, "/admin/clients/viewer/allow-implicit")
-        assert "in the address of a page" in asked.body
+        assert "in a page&#39;s URL" in asked.body
         await browser.submit(asked, "do")
         await do(browser, "/admin/clients/viewer/allow-password")
         client = await it.read(lambda tx: tx.clients.find("viewer"))

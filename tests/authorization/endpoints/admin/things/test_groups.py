@@ -74,7 +74,7 @@ def test_invalid_input_is_explained(tmp_path: Path) -> None:
         await do(browser, "/admin/groups/new", name="staff")
         for fields, said in (
             ({"name": "staff"}, "this one is taken"),
-            ({"name": "a b"}, "missing or not valid"),
+            ({"name": "a b"}, "missing or invalid"),
             ({"name": "new", "parent": "nowhere"}, "a group that exists"),
         ):
             answer = await do(browser, "/admin/groups/new", **fields)
@@ -83,7 +83,7 @@ def test_invalid_input_is_explained(tmp_path: Path) -> None:
         for person in ("nobody", "x" * 201, "", "\x00"):
             unknown = await browser.submit(staff, "add", person=person)
             assert unknown.status == 400
-            assert "There is no such user" in unknown.body
+            assert "User not found" in unknown.body
         for path in ("none", "none/delete", "staff/nonsense", "%00", "%ff", "staff/remove?uid=9"):
             assert (await browser.get(f"/admin/groups/{path}")).status == 404, path
 

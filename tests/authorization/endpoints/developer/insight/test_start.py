@@ -43,11 +43,11 @@ def test_a_machine_is_not_told_to_ask_people(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         await team(it)
         browser = await signed_in(it)
-        assert knows(await browser.get(f"{WEB1}/start"), "allow it in the browser")
+        assert knows(await browser.get(f"{WEB1}/start"), "allow access in the browser")
         await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))
         page = await browser.get(f"{WEB1}/start")
-        assert knows(page, "see it get a token of its own")
-        assert not knows(page, "allow it in the browser")
+        assert knows(page, "it gets a token of its own")
+        assert not knows(page, "allow access in the browser")
 
     run(sqlite_url, story)
 

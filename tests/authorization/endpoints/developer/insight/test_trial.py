@@ -70,7 +70,12 @@ def test_every_step_shows_its_request_and_its_answer(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         browser = await begun(it)
         page, url = await prepared(browser)
-        for words in ("code_challenge", "S256", f"{ISSUER}{CATCHER}", "letter by letter"):
+        for words in (
+            "code_challenge",
+            "S256",
+            f"{ISSUER}{CATCHER}",
+            "match a registered redirect URI exactly",
+        ):
             assert knows(page, words), words
         answer = await caught(browser, url)
         assert answer.status == 200, answer.body
@@ -101,7 +106,7 @@ def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
         for wrong in ("", "x", "http://[", CALLBACK, f"{CALLBACK}?code=1&state=2", "\x00\u202e<b>"):
             again = await browser.submit(page, "landed-here", landed=wrong)
             assert again.status == 400, wrong
-            assert knows(again, "This is not the answer to this request"), (wrong, again.body)
+            assert knows(again, "This is not the response to this request"), (wrong, again.body)
             assert "<b>" not in again.body
         shown = await browser.submit(page, "landed-here", landed=allowed.location)
         assert knows(shown, "Authorization granted")

@@ -22,7 +22,7 @@ def require_still_signed_in(tx: Transaction, browsers: Browsers, request: Signed
         raise Refused(
             Refusal(
                 ErrorCode.FORBIDDEN,
-                "you were signed out meanwhile; sign in and try again",
+                "you have been signed out; sign in and try again",
                 "account.signed_out",
             )
         )

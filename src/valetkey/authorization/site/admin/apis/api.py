@@ -49,7 +49,7 @@ ACT = "/admin/apis/{api_id}/{act}"
 
 _BUTTONS = Buttons.below("/apis/{api_id}")
 _DONE = {
-    "new": translatable("The API is declared. Issue a secret if it introspects tokens."),
+    "new": translatable("The API is created. Issue a secret if it introspects tokens."),
     "edit": translatable("The API is changed."),
 }
 _CHANGE_WORDS = {name: words for name, words in API_WORDS.items() if name != "identifier"}

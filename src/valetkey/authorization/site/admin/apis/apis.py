@@ -34,38 +34,38 @@ API_WORDS: Words = {
     "identifier": (
         translatable("Identifier"),
         translatable(
-            "The URL of the API: what apps send as resource, and the audience of its tokens. Its "
-            "path counts. It cannot be changed later."
+            "The URL of the API including its path: the resource parameter that apps send, and "
+            "the audience of its tokens. It cannot be changed later."
         ),
     ),
-    "name": (translatable("Name"), translatable("What users read on the consent page.")),
+    "name": (translatable("Name"), translatable("Users see this name on the consent page.")),
     "scopes": (
         translatable("Scopes"),
         translatable(
-            "One per line: the name, a space, and what it lets an app do, such as: calendar:read "
-            "see your calendar"
+            "One per line: the name, a space, and the permission that it gives an app, such as: "
+            "calendar:read see your calendar"
         ),
     ),
     "machine_scopes": (
         translatable("Machine scopes"),
-        translatable("One name per line, for apps that act for themselves."),
+        translatable("One name per line, for apps that use client credentials."),
     ),
     "access_token_format": (translatable("Format of access tokens"), ""),
     "access_token_lifetime": (
         translatable("Lifetime of access tokens (seconds)"),
-        translatable("From 1 to 86,400. Empty: as the settings say."),
+        translatable("From 1 to 86,400. Leave empty to use the setting of the server."),
     ),
     "signing_algorithm": (
         translatable("Signing algorithm"),
-        translatable("What the libraries of the API can verify."),
+        translatable("An algorithm that the API's library can verify."),
     ),
     "clients": (
-        translatable("Apps that may ask for it"),
+        translatable("Allowed apps"),
         translatable("One client ID per line, or the word any."),
     ),
     "shares_scopes": (
         translatable("Other APIs may declare the same scope names"),
-        translatable("Both have to say so."),
+        translatable("Both APIs must allow it."),
     ),
 }
 """The words of the fields of an API."""

@@ -51,7 +51,7 @@ _SUBGROUPS = 200
 _BUTTONS = Buttons.below("/groups/{group}")
 _DONE = {
     "new": translatable("The group is created."),
-    "add": translatable("The user is in the group."),
+    "add": translatable("The user was added to the group."),
 }
 _LONGEST = 200
 _MOST_COUNTED = 100_000

@@ -32,14 +32,16 @@ _WORDS: Words = {
     "name": (
         translatable("Name"),
         translatable(
-            "What apps receive: letters, digits, dots, hyphens and underscores. It cannot be "
-            "changed later."
+            "Apps receive this name. Letters, digits, dots, hyphens and underscores. It cannot be"
+            " changed later."
         ),
     ),
     "description": (translatable("Description"), translatable("What the group is for.")),
     "parent": (
-        translatable("In the group"),
-        translatable("Its members are then members of that group too. Empty for none."),
+        translatable("Parent group"),
+        translatable(
+            "Members of the new group are members of this group too. Leave empty for none."
+        ),
     ),
 }
 _BAD_REQUEST = 400

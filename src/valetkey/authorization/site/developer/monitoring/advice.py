@@ -24,8 +24,8 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         "redirect_uri.unknown": Advice(
             "Whether redirect_uri exactly matches a registered redirect URI, including scheme, "
             "host, port, path and trailing slash.",
-            "Register the address that the app sends, or let the app send one of those that are"
-            " registered.",
+            "Register the redirect URI that the app sends, or change the app to send a registered"
+            " one.",
             "settings",
         ),
         "redirect_uri.missing": Advice(
@@ -47,9 +47,9 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "Whether the response_type exists.", "Send response_type=code.", "start"
         ),
         "response_type.forbidden": Advice(
-            "Whether this app is registered for the response type it asked for.",
-            "Send response_type=code. Where tokens must come through the browser, the app needs"
-            " the implicit grant, which only an administrator can give.",
+            "Whether this app is registered for the requested response type.",
+            "Send response_type=code. Tokens through the browser require the implicit grant, "
+            "which only an administrator can enable.",
             "settings",
         ),
         "response_mode.unknown": Advice(
@@ -58,7 +58,7 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         ),
         "scope.wider": Advice(
             "Whether everything in scope is registered for this app.",
-            "Leave out what is named under what was received, or register it for the app.",
+            "Remove the scopes listed as received, or register them for the app.",
             "settings",
         ),
         "scope.openid": Advice(
@@ -67,10 +67,10 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "settings",
         ),
         "pkce.missing": Advice(
-            "Whether the request carries a code_challenge: this app needs one, or a nonce"
-            " with the scope openid if it is confidential.",
-            "Make a code_verifier for each request and send its S256 challenge along. Every"
-            " current OAuth library does it when it is told to.",
+            "Whether the request has a code_challenge: this app requires one, or a nonce with the"
+            " scope openid if it is confidential.",
+            "Generate a code_verifier for each request and send its S256 challenge. Current OAuth"
+            " libraries have an option for PKCE.",
             "start",
         ),
         "pkce.alone": Advice(
@@ -85,26 +85,26 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         ),
         "pkce.malformed": Advice(
             "Whether code_challenge is the base64url of a SHA-256 digest, without padding.",
-            "Hash the bytes of the code_verifier, not its hexadecimal form, and cut off the equals"
-            " sign.",
+            "Hash the bytes of the code_verifier, not its hexadecimal form, and remove the "
+            "trailing equals sign.",
             "start",
         ),
         "nonce.missing": Advice(
-            "Whether a request whose ID token comes through the browser has a nonce.",
-            "Send a fresh nonce with every request.",
+            "Whether a request for an ID token through the browser has a nonce.",
+            "Send a new nonce with every request.",
         ),
         "nonce.used": Advice(
-            "Whether this nonce was used before: each counts once in 24 hours.",
-            "Make the nonce afresh for every request; one from a configuration will not do.",
+            "Whether this nonce was used before: each can be used once in 24 hours.",
+            "Generate a new nonce for every request instead of a fixed one.",
         ),
         "state.long": Advice(
-            "Whether the state can come back as it was sent.",
-            "Keep what is long in the session of your app, and only its key in state.",
+            "Whether the state can be returned unchanged.",
+            "Store long values in your app's session, and send only a key in state.",
         ),
         "resource.unknown": Advice(
-            "Whether resource names an API for which this app may have tokens.",
-            "Send one of the identifiers that were expected, byte by byte. An API can admit"
-            " certain apps only.",
+            "Whether resource names an API that this app can get tokens for.",
+            "Send one of the expected identifiers, byte by byte. An API can be limited to certain"
+            " apps.",
         ),
         "resource.several": Advice(
             "How many APIs the request names.",
@@ -135,14 +135,14 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "secrets",
         ),
         "client.secret.place": Advice(
-            "Whether the secret came in the way that this app is registered for.",
-            "Send it as was expected: client_secret_basic is the Authorization header,"
-            " client_secret_post the body.",
+            "Whether the secret was sent with the registered authentication method.",
+            "Use the expected method: client_secret_basic is the Authorization header, "
+            "client_secret_post the body.",
             "settings",
         ),
         "client.two_proofs": Advice(
             "Whether the app authenticated with exactly one method.",
-            "Send id and secret once: in the Authorization header or in the body.",
+            "Send client ID and secret once: in the Authorization header or in the body.",
             "start",
         ),
         "client.disabled": Advice(
@@ -150,29 +150,29 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             "An administrator of this service disabled the app. Contact them.",
         ),
         "client.too_many_failures": Advice(
-            "How often wrong credentials came from this address.",
+            "How many failed attempts came from this IP address.",
             "Wait, then send the correct secret. Correct credentials are never delayed.",
             "secrets",
         ),
         "client.public": Advice(
-            "Whether the app can keep a secret; only such an app may ask this.",
-            "Ask from your server, with an app that has a secret.",
+            "Whether the app is confidential; public apps cannot send this request.",
+            "Send the request from your server, with an app that has a secret.",
         ),
         "grant_type.not_registered": Advice(
             "Whether this app is registered for the grant type.",
-            "Use one of those that were expected, or register the app for the other one.",
+            "Use one of the expected grant types, or register the app for this one.",
             "settings",
         ),
         "request.query_profile": Advice(
-            "Whether the parameters came in the body.",
-            "Send them in the body of the POST, never in the address: addresses are written to"
-            " logs. What was sent that way should be rotated.",
+            "Whether the parameters were sent in the body.",
+            "Send them in the body of the POST, never in the URL: URLs are logged. Rotate secrets"
+            " that were sent in a URL.",
             "secrets",
         ),
         "code.unknown": Advice(
-            "Whether the code is one that was issued to this app.",
-            "Take the value of code from the redirect as it is, decoded once. Another app or"
-            " another environment has codes of its own.",
+            "Whether the code was issued to this app.",
+            "Use the value of code from the redirect, URL-decoded once. Codes of another app or "
+            "environment are not valid.",
             "try",
         ),
         "code.expired": Advice(
@@ -182,8 +182,8 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         "code.replayed": Advice(
             "Whether the code is used for the first time. Its tokens were revoked, because a "
             "reused code may have been stolen.",
-            "Exchange each code once. Look for a retry, for two workers, and for a page that is"
-            " loaded twice.",
+            "Exchange each code once. Common causes are retries, two workers, and a page that is "
+            "loaded twice.",
         ),
         "code.redirect_uri": Advice(
             "Whether the token request names the same redirect_uri as the authorization request.",

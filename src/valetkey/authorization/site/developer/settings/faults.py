@@ -10,65 +10,62 @@ from valetkey.kernel.words import translatable
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
         "1 to 80 printable characters": translatable(
-            "Write a name of at most 80 characters, all of which can be seen."
+            "Enter a name of at most 80 visible characters."
         ),
-        "at most 500 printable characters": translatable(
-            "Use at most 500 characters, all of which can be seen."
-        ),
+        "at most 500 printable characters": translatable("Use at most 500 visible characters."),
         "each word in one script: letters of different scripts look alike": translatable(
-            "Use letters of one alphabet in each word: those of different alphabets look alike."
+            "Use letters of one alphabet in each word: letters of different alphabets look alike."
         ),
-        "characters that can be seen": translatable("Use characters that can be seen."),
-        "another one: this name would make people think of this server": translatable(
+        "characters that can be seen": translatable("Use visible characters only."),
+        "another one: users could mistake this name for this server": translatable(
             "Choose another name: users could mistake this app for the service itself."
         ),
-        "another one: a verified app is called so": translatable(
+        "another one: a verified app has this name": translatable(
             "Choose another name: a verified app already uses it."
         ),
         "an https address": translatable(
-            "Write the whole address, beginning with https:// and without quotes or spaces."
+            "Enter the complete URL, beginning with https:// and without quotes or spaces."
         ),
         "at least one: users are sent back to it": translatable("Enter at least one redirect URI."),
-        "each only once": translatable("Write each address only once."),
-        "at most 20": translatable("Write at most 20 addresses."),
-        "only what can be registered here": translatable(
-            "Choose among what is listed: something else was asked for."
-        ),
+        "each only once": translatable("Enter each URL only once."),
+        "at most 20": translatable("Enter at most 20 URLs."),
+        "only what can be registered here": translatable("Choose one of the listed options."),
         "only native apps may use a private scheme": translatable(
             "Only mobile and desktop apps can use a scheme of their own. Begin with https://."
         ),
         "it must be an absolute https URL in lower case, without user name": translatable(
-            "Write the whole address, with scheme and host in lower case and without a "
-            "username, such as https://app.example.com/callback."
+            "Enter the complete URL, with scheme and host in lower case and without a username, "
+            "such as https://app.example.com/callback."
         ),
         "http is only for 127.0.0.1, [::1] and localhost; use https": translatable(
             "http is only for 127.0.0.1, [::1] and localhost, while you develop. Use https."
         ),
         "it leads back to this server": translatable(
-            "This address is one of this server itself. Write one of your app."
+            "This URL belongs to this server. Enter a URL of your app."
         ),
         "it must have between 1 and 2000 bytes": translatable(
-            "Use at most 2,000 characters; put what varies into the state parameter."
+            "Use at most 2,000 characters; put variable data into the state parameter."
         ),
         "it must be ASCII: write international names as xn--": translatable(
-            "Write a name with letters beyond a to z in its form for machines, which begins with"
-            " xn--, and other such letters as % with two digits."
+            "Enter an internationalized host name in its xn-- form, and percent-encode other "
+            "non-ASCII characters."
         ),
         "its query must not have what answers bring, such as state": translatable(
-            "Leave parameters such as state, code and error out of the address: answers bring them."
+            "Remove parameters such as state, code and error from the URL: responses add them."
         ),
         "it must not have a fragment": translatable(
-            "Leave out # and what follows: browsers do not send it."
+            "Remove # and everything after it: browsers do not send it."
         ),
         "wildcards are not known: register each address, or use state": translatable(
-            "Addresses are compared letter by letter, so * stands for nothing. Write each address,"
-            " or put what varies into the state parameter."
+            "URLs must match exactly, and * is not a wildcard. Enter each URL, or put variable "
+            "data into the state parameter."
         ),
         "it must not contain spaces, controls or backslashes": translatable(
-            "Leave out spaces and backslashes."
+            "Remove spaces and backslashes."
         ),
         "the implicit grant needs https or a loopback address": translatable(
-            "The implicit grant, which is on for this app, needs https or a loopback address."
+            "The implicit grant, which is enabled for this app, requires https or a loopback "
+            "address."
         ),
         "the profile modern has no implicit grant": translatable(
             "Disable the implicit grant below first: this profile does not allow it."

@@ -61,7 +61,7 @@ _ANSWERS = ("code", "state", "iss", "error", "error_description", "error_uri")
 _BAD_REQUEST = 400
 
 _NOT_AN_ANSWER = translatable(
-    "This is not the answer to this request: its state is missing or different."
+    "This is not the response to this request: its state is missing or different."
 )
 
 
