@@ -1,4 +1,4 @@
-"""Render queued email: plain text, the same as simple HTML, and headers without injection.
+"""Render queued email: plain text, the same as HTML with a button, and headers without injection.
 
 Messages do not track their readers: no image, no address of another server.
 """
@@ -16,6 +16,8 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from valetkey.authorization.layout.accent import shades
+from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
 from valetkey.authorization.model.email import Email
@@ -24,15 +26,18 @@ from valetkey.kernel.moment import Instant
 _TEMPLATES = PackageLoader("valetkey.authorization.email")
 _WIDTH = 72
 _ADDRESS = re.compile(r"https?://[!-~]+")
+# No value contains it: `_BREAKS` removes control characters.
+_SEPARATOR = "\x01"
 # A break in a value could begin a paragraph of its own; marks of direction could turn a sentence.
 _BREAKS = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph: words, or one address to follow."""
+    """A paragraph: text, or a URL on a button with this label."""
 
     text: str
+    label: str = ""
 
     @property
     def is_address(self) -> bool:
@@ -52,7 +57,7 @@ class Written:
     def text(self) -> str:
         """As plain text, with lines that every reader can show."""
         return "\n\n".join(
-            each.text
+            f"{each.label}:\n{each.text}".removeprefix(":\n")
             if each.is_address
             else textwrap.fill(each.text, _WIDTH, break_long_words=False, break_on_hyphens=False)
             for each in self.paragraphs
@@ -71,7 +76,16 @@ def write(email: Email, *, brand: Brand) -> Written:
     subject, *paragraphs = (
         " ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()
     )
-    return Written(subject, tuple(map(Paragraph, paragraphs)), language)
+    return Written(subject, tuple(map(_paragraph, paragraphs)), language)
+
+
+def _paragraph(text: str) -> Paragraph:
+    label, separator, url = text.partition(_SEPARATOR)
+    return Paragraph(url, label) if separator else Paragraph(text)
+
+
+def _button(label: str, url: str) -> str:
+    return f"{label}{_SEPARATOR}{url}"
 
 
 def message_of(
@@ -120,6 +134,8 @@ def _html(written: Written, brand: Brand) -> str:
         "paragraphs": written.paragraphs,
         "language": written.language,
         "brand": brand,
+        "light": shades(brand.accent, LIGHT_CARD),
+        "dark": shades(brand.accent, DARK_CARD),
     }
     return _frames().get_template("frame.html").render(said)
 
@@ -150,6 +166,7 @@ def _environment(language: Language) -> Environment:
     environment.policies["ext.i18n.trimmed"] = True
     words = translations(language)
     environment.filters["translated"] = words.gettext
+    environment.globals["button"] = _button
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         words, newstyle=True
     )
