@@ -267,7 +267,9 @@ def _without_inline_scripts(site: Path, html: Path) -> None:
 
 
 def _api_reference(folder: Path) -> None:
-    site = resource_api.Site("Valetkey", "https://api.example.com", "https://auth.example.com")
+    site = resource_api.ApiIdentity(
+        "Valetkey", "https://api.example.com", "https://auth.example.com"
+    )
     documents: dict[str, Document] = {
         "admin": admin_api.document("https://auth.example.com", "Valetkey"),
         "v2": resource_api.document(site, OBJECTS),

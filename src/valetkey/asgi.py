@@ -72,7 +72,7 @@ class Application:
         named = given.get(FILE)
         settings = load(find_file(Path(named) if named else None), given)
         log.set_up(settings.log.level, settings.log.format)
-        NOTICES.begin(log.seldom, settings.log.slow_statement / 1000)
+        NOTICES.begin(log.throttled, settings.log.slow_statement / 1000)
         self._stop_traces = trace_export.begin(settings, self._name)
         await self._prepare(settings)
         return await self._build(settings)

@@ -40,7 +40,7 @@ def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
     opening = [
         each.inside
         for each in files
-        if "lay_foundation(" in each.text or "Store(" in each.text.replace("SecretStore(", "")
+        if "build_foundation(" in each.text or "Store(" in each.text.replace("SecretStore(", "")
     ]
     assert opening == [OPENS]
 

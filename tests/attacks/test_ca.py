@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.world import Answer, World, basic, secret_of
 from tests.attacks.world import world as begin
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
@@ -108,7 +108,7 @@ def _svc1(tx: Transaction) -> Client:
 
 def _registrar(world: World) -> Registrar:
     servers = world.servers
-    foundation = lay_foundation(servers.settings, servers.runtime, SCOPES)
+    foundation = build_foundation(servers.settings, servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation.registrar("test")
 

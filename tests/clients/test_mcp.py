@@ -32,7 +32,7 @@ from tests.fetch.canary import LOOPBACK, certificate
 from tests.support.pages import Page, pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.apis import ApiMetadata
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
@@ -114,7 +114,7 @@ def _framework(servers: Servers, title: str) -> Generator[str]:
 
 
 def _declare(servers: Servers, url: str, name: str) -> None:
-    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+    foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     registrar = foundation.api_registrar("test")
     asyncio.run(foundation.store.engine.close())
     wanted = ApiMetadata(url, name, scopes={SCOPE: "see your calendar"}, shares_scopes=True)

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from valetkey.fetch.certificate import good_until
+from valetkey.fetch.certificate import expiry_of
 
 
 def certificate(until: datetime) -> bytes:
@@ -29,9 +29,9 @@ def certificate(until: datetime) -> bytes:
 
 def test_its_end_is_told_to_the_second() -> None:
     until = datetime(2027, 3, 4, 5, 6, 7, tzinfo=UTC)
-    assert good_until(certificate(until)) == int(until.timestamp())
+    assert expiry_of(certificate(until)) == int(until.timestamp())
 
 
 def test_what_is_none_has_no_end() -> None:
     for text in (b"", b"\0", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
-        assert good_until(text) is None
+        assert expiry_of(text) is None

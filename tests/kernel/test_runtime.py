@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from valetkey.kernel.runtime import SYSTEM, lazily
+from valetkey.kernel.runtime import SYSTEM, import_lazily
 
 
 def test_the_clock_counts_whole_seconds_of_now() -> None:
@@ -34,4 +34,4 @@ def test_a_module_is_loaded_when_it_is_first_used() -> None:
 
 def test_what_such_a_module_does_not_have_is_missing_as_ever() -> None:
     with pytest.raises(AttributeError, match="nothing"):
-        _ = lazily("calendar").nothing
+        _ = import_lazily("calendar").nothing

@@ -18,7 +18,7 @@ from tests.stories.processes.serving import PASSWORD, configure, serving, togeth
 from tests.support.relying_party import RelyingParty
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.background import logout_delivery
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -299,7 +299,7 @@ def test_a_power_cut_between_the_end_and_the_word_of_it_loses_no_word(
 
 def register_in(config: Path, app: RelyingParty) -> None:
     """Register the app beside the servers, as the command line does."""
-    foundation = lay_foundation(load(config, {}), SYSTEM, {})
+    foundation = build_foundation(load(config, {}), SYSTEM, {})
     registrar, now = foundation.registrar("test"), SYSTEM.now()
 
     async def work() -> None:

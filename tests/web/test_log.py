@@ -195,10 +195,10 @@ def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
     out = io.StringIO()
     log.set_up("info", "json", out)
     for _ in range(5):
-        log.seldom("warning", "request.unavailable", "DatabaseUnavailable: disk full")
-    log.seldom("warning", "request.unavailable", "Busy: too many sign-ins wait")
+        log.throttled("warning", "request.unavailable", "DatabaseUnavailable: disk full")
+    log.throttled("warning", "request.unavailable", "Busy: too many sign-ins wait")
     clock[0] += 60
-    log.seldom("warning", "request.unavailable", "DatabaseUnavailable: disk full")
+    log.throttled("warning", "request.unavailable", "DatabaseUnavailable: disk full")
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [(each["cause"][:4], each["repeated"]) for each in told] == [
         ("Data", 0),

@@ -42,7 +42,7 @@ class DatabaseUnavailable(Exception):
     """
 
 
-class GivenUp(DatabaseUnavailable):
+class CallerGone(DatabaseUnavailable):
     """The caller no longer waits, or has waited too long: nothing was written."""
 
 

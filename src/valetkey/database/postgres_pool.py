@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from valetkey.database.engine import DatabaseUnavailable, GivenUp, Overloaded, Timeouts
+from valetkey.database.engine import CallerGone, DatabaseUnavailable, Overloaded, Timeouts
 from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session, Unconnected
@@ -96,7 +96,7 @@ class Pool:
                 self._relieve_later(asked.loop)
         try:
             return await asked.answer(kind.limit(self._timeouts))
-        except GivenUp:
+        except CallerGone:
             raise
         except DatabaseUnavailable:
             self.failures += kind is Kind.WRITE

@@ -8,7 +8,7 @@ from valetkey.database.sqlite_connection import check_backup
 from valetkey.database.sqlite_files import files_of, sync
 
 
-def put_in_place(backup: Path, path: Path, *, package: str, aside: str) -> None:
+def replace_with_backup(backup: Path, path: Path, *, package: str, aside: str) -> None:
     """Copy `backup` to `path`, mode 0600; the previous file is kept with `aside` appended.
 
     Raises Mistake if the backup is not a database of `package`, and OSError.

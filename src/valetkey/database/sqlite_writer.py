@@ -14,8 +14,8 @@ from typing import Any
 import apsw
 
 from valetkey.database.engine import (
+    CallerGone,
     DatabaseUnavailable,
-    GivenUp,
     Overloaded,
     Row,
     Timeouts,
@@ -169,7 +169,7 @@ class Writer:
                 asked.loop.call_soon(self._hand_over, asked.loop)
         try:
             return await asked.answer(self._timeouts.answer if limited else None)
-        except GivenUp:
+        except CallerGone:
             raise
         except DatabaseUnavailable:
             self.failures += 1

@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant
 _CLOCKS = dt.timedelta(hours=1)  # by how much a client's clock may be behind
 
 
-def good_until(pem: bytes) -> Instant | None:
+def expiry_of(pem: bytes) -> Instant | None:
     """Return when the first certificate expires; None if none can be read."""
     found = _first(pem)
     return None if found is None else _expiry(found)

@@ -4,12 +4,12 @@ import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 
 if TYPE_CHECKING:
     from PIL import Image, ImageOps
 else:
-    Image, ImageOps = lazily("PIL.Image"), lazily("PIL.ImageOps")
+    Image, ImageOps = import_lazily("PIL.Image"), import_lazily("PIL.ImageOps")
 
 SIDE = 128
 """Width and height of the copy, in pixels."""

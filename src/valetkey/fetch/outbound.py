@@ -15,7 +15,7 @@ from valetkey.fetch.resolve import Lookups, Resolve, resolve_by_system
 from valetkey.fetch.slots import RequestSlots
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.tracing import TRACES
 from valetkey.kernel.url import Web, parse_url
 from valetkey.kernel.waiting import current_span
@@ -23,7 +23,7 @@ from valetkey.kernel.waiting import current_span
 if TYPE_CHECKING:
     import httpx2
 else:
-    httpx2 = lazily("httpx2")
+    httpx2 = import_lazily("httpx2")
 
 CONNECT_WITHIN = 3.0
 """Timeout for connecting to one address, in seconds."""

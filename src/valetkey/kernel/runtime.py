@@ -31,7 +31,7 @@ def nanoseconds() -> int:
     return time.time_ns()
 
 
-def lazily(name: str) -> ModuleType:
+def import_lazily(name: str) -> ModuleType:
     """Return the module of this name, imported on first use; safe to call from any thread.
 
     For large libraries that many servers never need.

@@ -22,7 +22,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
-from valetkey.resource.documentation.openapi import Site
+from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.routes import routes as documentation
 from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.homes.identity import Identity, IdentityRecords
@@ -38,7 +38,7 @@ from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.lists import bring_up_to_date
-from valetkey.resource.storage.upkeep import UNAVAILABLE, Upkeep, forgiving
+from valetkey.resource.storage.upkeep import UNAVAILABLE, Maintenance, tolerate_outage
 from valetkey.resource.storage.values import KEY_SET, PAGE_KEY, StoredValues
 from valetkey.sdk import (
     Credential,
@@ -124,7 +124,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
         base = f"{url}/v2/{kind.name}"
         return Operations(kind, records, protection, problems, pages, base, uses, allowances)
 
-    upkeep = Upkeep(engine, runtime, decisions, settings.log.keep_events)
+    upkeep = Maintenance(engine, runtime, decisions, settings.log.keep_events)
     watch = Watch(
         engine,
         last_seen_path(settings, settings.resource),
@@ -142,7 +142,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
         await engine.close()
 
     routes = [route for kind in objects for route in operations(kind).routes()]
-    site = Site(settings.brand.name, url, auth_url, settings.brand.accent)
+    site = ApiIdentity(settings.brand.name, url, auth_url, settings.brand.accent)
     routes += documentation(site, objects, problems)
     return App(
         [
@@ -219,10 +219,10 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
     return key, Memory(
         keys=kept.find(KEY_SET).encode(),
         revocations=kept.revocations(now),
-        keep_keys=forgiving(
+        keep_keys=tolerate_outage(
             engine, lambda db, document: StoredValues(db).put(KEY_SET, document.decode())
         ),
-        keep_revocations=forgiving(engine, lambda db, page: StoredValues(db).learn(page)),
+        keep_revocations=tolerate_outage(engine, lambda db, page: StoredValues(db).learn(page)),
     )
 
 

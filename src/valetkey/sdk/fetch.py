@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import quote_plus, urlencode
 
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.tracing import TRACES
 from valetkey.kernel.url import parse_url
@@ -20,7 +20,7 @@ from valetkey.kernel.waiting import current_span
 if TYPE_CHECKING:
     import httpx2
 else:
-    httpx2 = lazily("httpx2")
+    httpx2 = import_lazily("httpx2")
 
 CONNECT_WITHIN = 3.0
 """Seconds to connect to the issuer."""

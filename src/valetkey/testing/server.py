@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as authorization
-from valetkey.authorization.app.foundation import lay_foundation, prepare
+from valetkey.authorization.app.foundation import build_foundation, prepare
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import by_cli
@@ -135,7 +135,7 @@ class Servers:
         """Run `work` on the authorization server's database, as another process would."""
 
         async def run() -> T:
-            foundation = lay_foundation(self.settings, self.runtime, self.scopes)
+            foundation = build_foundation(self.settings, self.runtime, self.scopes)
             try:
                 return await foundation.store.write(work, done_by=_BY)
             finally:
@@ -147,7 +147,7 @@ class Servers:
         self, metadata: ClientMetadata, client_id: str, secret: str | None = None
     ) -> Client:
         """A client; raises ValueError for what the rules refuse."""
-        foundation = lay_foundation(self.settings, self.runtime, self.scopes)
+        foundation = build_foundation(self.settings, self.runtime, self.scopes)
         registrar = foundation.registrar("test")
         _run(foundation.store.engine.close())
         said = self.write(
@@ -167,7 +167,7 @@ class Servers:
         self, username: str, password: str, *, uid: int | None = None, name: str = ""
     ) -> User:
         """A person; raises ValueError for what the rules refuse."""
-        foundation = lay_foundation(self.settings, self.runtime, self.scopes)
+        foundation = build_foundation(self.settings, self.runtime, self.scopes)
         accounts = foundation.accounts()
         _run(foundation.store.engine.close())
         stored = hash_password(password, self.settings.passwords, SYSTEM.random)

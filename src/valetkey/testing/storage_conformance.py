@@ -230,7 +230,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.clients.reseal_secret("cs_2", "sealed", "anew"))
         assert memory.write(lambda tx: tx.clients.sweep_secrets(LATER, 10)) == 1
         for _ in "12":
-            memory.write(lambda tx: tx.clients.saw_query("printer", NOW))
+            memory.write(lambda tx: tx.clients.count_query_credentials("printer", NOW))
         sighting = memory.read(lambda tx: tx.clients.query_sighting("printer"))
         assert sighting is not None
         assert (sighting.requests, sighting.last_seen_at) == (2, NOW)
@@ -329,9 +329,9 @@ class StorageConformance:
                     tx.decisions.add(_decision(number, client_id))
 
         memory.write(refuse)
-        assert memory.write(lambda tx: tx.decisions.sweep_nobodys(2, 3)) == 3
-        assert memory.write(lambda tx: tx.decisions.sweep_nobodys(2, 3)) == 1
-        assert memory.write(lambda tx: tx.decisions.sweep_nobodys(2, 3)) == 0
+        assert memory.write(lambda tx: tx.decisions.sweep_without_client(2, 3)) == 3
+        assert memory.write(lambda tx: tx.decisions.sweep_without_client(2, 3)) == 1
+        assert memory.write(lambda tx: tx.decisions.sweep_without_client(2, 3)) == 0
         assert memory.write(lambda tx: tx.decisions.sweep_beyond(5, 10)) == 1
         kept = [
             decision

@@ -25,7 +25,7 @@ async def keep_running(
         except unavailable as failure:
             metrics.JOB_FAILURES.add(job)
             cause = f"{job}: {type(failure).__name__}: {failure}"
-            log.seldom("error", "background.failed", cause, job=job)
+            log.throttled("error", "background.failed", cause, job=job)
             await asyncio.sleep(_RESTART)
         except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
             metrics.JOB_FAILURES.add(job)

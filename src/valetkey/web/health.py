@@ -59,7 +59,7 @@ class Health:
         found = await self._look(request.at)
         wrong = [f"{name}: {why}" for name, why in found.items() if why]
         if wrong:
-            log.seldom("warning", "health.not_ready", "; ".join(wrong))
+            log.throttled("warning", "health.not_ready", "; ".join(wrong))
         well = not wrong
         if not well and not self._trusts(request):
             raise Refused(_NOT_READY)

@@ -20,13 +20,13 @@ import msgspec
 
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.waiting import CALLER
 
 if TYPE_CHECKING:
     import structlog
 else:
-    structlog = lazily("structlog")
+    structlog = import_lazily("structlog")
 
 Field = str | int | float | bool | None
 
@@ -135,7 +135,7 @@ def error(event: str, failure: BaseException | None = None, **fields: Field) -> 
     _tell("error", event, fields, failure)
 
 
-def seldom(level: str, event: str, cause: str, **fields: Field) -> None:
+def throttled(level: str, event: str, cause: str, **fields: Field) -> None:
     """Log an event at most once a minute for each cause, with the number of repetitions.
 
     `cause` must contain nothing that a client sent.

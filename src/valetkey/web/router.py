@@ -25,7 +25,7 @@ from valetkey.kernel.tracing import OFF, TRACES, Span
 from valetkey.web import log
 from valetkey.web.background import keep_running
 from valetkey.web.client_address import Network, Proxies
-from valetkey.web.connection.body import BodyMemory, Gone, read_body, take_body
+from valetkey.web.connection.body import BodyMemory, ClientDisconnected, read_body, take_body
 from valetkey.web.connection.incoming_request import (
     AsgiRequest,
     IncomingRequest,
@@ -209,7 +209,7 @@ class App:
                 body = _of_type(found.body, headers, body)
         except Refused as refused:
             refusal = refused.refusal
-        except Gone:
+        except ClientDisconnected:
             return
         hides = route is None or route.hides_query
         address, secure = self._origin(asked)
@@ -326,7 +326,7 @@ class App:
         except self._unavailable as failure:
             kind = type(failure).__name__
             metrics.UNAVAILABLE.add(kind)
-            log.seldom("warning", "request.unavailable", f"{kind}: {failure}")
+            log.throttled("warning", "request.unavailable", f"{kind}: {failure}")
             return self._say_no(route, request, _UNAVAILABLE)
         except Exception as failure:  # noqa: BLE001 - the client gets an answer whatever failed
             return self._failed(route, request, failure)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from tests.attacks.world import CALLBACK, PASSWORD, World, secret_of
 from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
 from valetkey.authorization.actions.clients import metadata_of as client_metadata_of
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -66,7 +66,7 @@ class Apis:
     @property
     def registrar(self) -> ApiRegistrar:
         servers = self.world.servers
-        foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+        foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
         asyncio.run(foundation.store.engine.close())
         return foundation.api_registrar("cli")
 

@@ -11,7 +11,7 @@ import requests
 from tests.attacks.world import CALLBACK, PASSWORD, SCOPES, Answer, World, secret_of
 from tests.attacks.world import world as begin
 from valetkey.authorization.actions.clients import Registrar, metadata_of
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -48,7 +48,7 @@ def _password(world: World, client_id: str = "old1", **said: str) -> Answer:
 
 def _registrar(world: World) -> Registrar:
     servers = world.servers
-    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+    foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
     return foundation.registrar("test")
 

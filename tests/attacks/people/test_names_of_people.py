@@ -14,7 +14,7 @@ from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
 from valetkey.authorization.actions.account.identities import FederatedAccounts
-from valetkey.authorization.app.foundation import SCHEMA, lay_foundation
+from valetkey.authorization.app.foundation import SCHEMA, build_foundation
 from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.config.load import load
@@ -85,7 +85,7 @@ def two(tmp_path: Path) -> Path:
         return User(Uid(uid), name, f"u{uid}@example.com", now, f"User {uid}", now, now, None)
 
     async def fill() -> None:
-        foundation = lay_foundation(load(file, {}), SYSTEM, {})
+        foundation = build_foundation(load(file, {}), SYSTEM, {})
         try:
             await migrate(foundation.store.engine, SCHEMA)
             for each in (user(1002, "ada"), user(5, "1002")):

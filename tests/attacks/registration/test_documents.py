@@ -15,7 +15,7 @@ from tests.attacks.outgoing.apps import TYPE, fresh_key, jwks
 from tests.attacks.registration.documents import CALLBACK, Documents, documents
 from tests.support.pages import Page, pages
 from valetkey.authorization.actions.registrations import SelfRegistrar
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationSettings, Settings
 from valetkey.kernel.jose.jwt import sign
@@ -282,7 +282,7 @@ def _disable(servers: Servers, url: str) -> bool:
 
 
 def _self_registrar(servers: Servers) -> SelfRegistrar:
-    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+    foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
     return foundation.self_registrar()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tests.attacks.world import Answer, World
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.scopes import SCOPES
@@ -108,7 +108,7 @@ def key_of(world: World) -> SigningKey:
 
     async def current() -> SigningKey:
         servers, now = world.servers, world.servers.clock.now()
-        foundation = lay_foundation(servers.settings, servers.runtime, SCOPES)
+        foundation = build_foundation(servers.settings, servers.runtime, SCOPES)
         await foundation.keys.refresh(now)
         key = foundation.keys.current(now)
         await foundation.store.engine.close()

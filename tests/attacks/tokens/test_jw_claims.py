@@ -14,7 +14,7 @@ from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, 
 from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
 from tests.support.wait import wait_until
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -314,7 +314,7 @@ def fresh(tmp_path: Path) -> Iterator[World]:
 def _rotate(world: World) -> None:
     async def rotate() -> None:
         servers = world.servers
-        foundation = lay_foundation(servers.settings, servers.runtime, SCOPES)
+        foundation = build_foundation(servers.settings, servers.runtime, SCOPES)
         await foundation.keys.rotate(servers.clock.now(), at_once=True, done_by=SYSTEM)
         await foundation.store.engine.close()
 

@@ -16,7 +16,7 @@ from valetkey.authorization.actions.developer.secrets import (
     state_of,
 )
 from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, give_owner
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import StandardClaims
@@ -146,6 +146,6 @@ def test_a_scope_that_nobody_can_be_asked_for_is_a_mistake_of_the_settings(tmp_p
         authorization=AuthorizationSettings(database=f"sqlite:///{tmp_path}/a.db"),
         portal=PortalSettings(scopes=("nonsense",)),
     )
-    foundation = lay_foundation(settings, SYSTEM, {"notes:read": "read your notes"})
+    foundation = build_foundation(settings, SYSTEM, {"notes:read": "read your notes"})
     with pytest.raises(Mistake, match="nonsense"):
         foundation.portal()

@@ -13,7 +13,7 @@ import pytest
 from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.support.wait import until_found
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.app.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import PAUSES, LogoutDelivery, pause
 from valetkey.authorization.model.delivery import LEASE, Delivery
@@ -119,7 +119,7 @@ async def town(directory: Path, *statuses: int, database: str = "") -> AsyncGene
         source=Source(None, directory, {}),
     )
     await prepare(settings, runtime)
-    foundation = lay_foundation(settings, runtime, {})
+    foundation = build_foundation(settings, runtime, {})
     await foundation.keep_keys(clock.now)
     metadata = ClientMetadata(
         "Web",

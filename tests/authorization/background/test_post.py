@@ -14,7 +14,7 @@ from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.sdk.certificate import self_signed
 from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
-from valetkey.authorization.app.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.email.delivery import BATCH, PAUSES, MailDelivery
 from valetkey.authorization.email.outbox import ASKED_LIMIT
@@ -84,7 +84,7 @@ async def town(
     )
     if not begun:
         await prepare(settings, runtime)
-    foundation = lay_foundation(settings, runtime, {})
+    foundation = build_foundation(settings, runtime, {})
     send = MailServer.of(settings).send
     brand = Brand("Notes & more")
     office = MailDelivery(foundation.store, foundation.outbox, send, lambda: brand, runtime)
@@ -321,7 +321,7 @@ def test_a_mailbox_keeps_letters_for_a_day_and_sends_none(tmp_path: Path) -> Non
     async def story(it: Town, receiver: Receiver) -> None:
         assert await it.post()
         store = it.foundation.store
-        await store.write(lambda tx: it.foundation.outbox.pretend_to_enqueue(tx, VERIFY, NOON))
+        await store.write(lambda tx: it.foundation.outbox.enqueue_decoy(tx, VERIFY, NOON))
         await it.deliver()
         assert receiver.took == []
         kept = await store.read(lambda tx: tx.mails.kept(NOON, 9))

@@ -8,7 +8,7 @@ import pytest
 from tests.authorization.endpoints.world import ADA, Service, run
 from tests.support.wait import until_found
 from valetkey.authorization.background import upkeep as module
-from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Upkeep, sweep_all
+from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Maintenance, sweep_all
 from valetkey.authorization.model.device_code import DeviceCode
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
@@ -180,11 +180,11 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
             queue.put(_REFUSAL, endpoint=f"/{number}", at=it.clock.now)
             for number in range(BATCH + 1)
         ]
-        away = Upkeep(_Broken(store.engine, store.random), queue, it.foundation.keys, runtime)
+        away = Maintenance(_Broken(store.engine, store.random), queue, it.foundation.keys, runtime)
         with pytest.raises(DatabaseUnavailable):
             await away.flush()
         assert [each.reference for each in queue.waiting] == references
-        await Upkeep(store, queue, it.foundation.keys, runtime).flush()
+        await Maintenance(store, queue, it.foundation.keys, runtime).flush()
         assert not queue.waiting
         for reference in (references[0], references[-1]):
             assert await it.read(lambda tx, r=reference: tx.decisions.find(r))  # type: ignore[misc]

@@ -14,7 +14,7 @@ from tests.support.wait import until_found
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as composition
-from valetkey.authorization.app.foundation import Foundation, lay_foundation, prepare
+from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.account.user import Uid
@@ -372,7 +372,7 @@ async def service(
     settings = replace(settings, **more)
     await prepare(settings, runtime)
     app = await composition.build(settings, runtime, SCOPES)
-    foundation = lay_foundation(settings, runtime, SCOPES)
+    foundation = build_foundation(settings, runtime, SCOPES)
     it = Service(app, foundation, clock, settings)
     record = UserRecord("ada", "ada@example.com", "Ada", email_verified=False)
     await it.write(lambda tx: foundation.accounts().register(tx, record, clock.now, uid=ADA))

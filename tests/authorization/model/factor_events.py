@@ -18,7 +18,11 @@ from valetkey.authorization.authentication.factors.device import (
     remember_device,
 )
 from valetkey.authorization.authentication.factors.passkey import NewPasskey, VerifiedAssertion
-from valetkey.authorization.authentication.factors.proof import Factors, Shown, VerifiedPasskey
+from valetkey.authorization.authentication.factors.proof import (
+    Factors,
+    SubmittedFactor,
+    VerifiedPasskey,
+)
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -54,9 +58,15 @@ async def second_factors(it: Service, told: set[str]) -> None:
         assert passkey is not None
         proved = VerifiedAssertion((), 3, fell=True, once=_once("three", now))
         factors.prove(
-            tx, ada, Shown(credential="x"), VerifiedPasskey(passkey, proved), "", "page", now
+            tx,
+            ada,
+            SubmittedFactor(credential="x"),
+            VerifiedPasskey(passkey, proved),
+            "",
+            "page",
+            now,
         )
-        factors.prove(tx, ada, Shown(recovery=codes.codes[0]), None, "", "page", now)
+        factors.prove(tx, ada, SubmittedFactor(recovery=codes.codes[0]), None, "", "page", now)
         assert remove_passkey(tx, ada, "cr_one", now)
         assert remove_authenticator(tx, ada, now)
         assert remove_password(tx, ada, now)

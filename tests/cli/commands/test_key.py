@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
-from valetkey.authorization.app.foundation import Foundation, lay_foundation
+from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -133,7 +133,7 @@ def _deed(here: Path, work: Callable[[Foundation, Transaction], object]) -> obje
             "VALETKEY__AUTHORIZATION__URL": "http://127.0.0.1:8400",
             "VALETKEY__RESOURCE__URL": "http://127.0.0.1:8401",
         }
-        foundation = lay_foundation(load(here / "valetkey.toml", urls), SYSTEM, {})
+        foundation = build_foundation(load(here / "valetkey.toml", urls), SYSTEM, {})
         try:
             return await foundation.store.write(lambda tx: work(foundation, tx))
         finally:

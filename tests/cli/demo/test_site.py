@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.cli.demo.site import CLUB, DESK, PRINTER, Site, furnish, known_secrets
+from valetkey.cli.demo.site import CLUB, DESK, PRINTER, DemoSite, known_secrets, prepare_demo
 from valetkey.kernel.refusal import Mistake
 
 
-def site(directory: Path) -> Site:
-    return Site(
+def site(directory: Path) -> DemoSite:
+    return DemoSite(
         directory,
         "http://127.0.0.1:8400",
         "http://127.0.0.1:8401",
@@ -20,11 +20,11 @@ def site(directory: Path) -> Site:
 
 def test_a_second_demo_in_a_folder_has_the_secrets_of_the_first(tmp_path: Path) -> None:
     first = site(tmp_path / "kept")
-    furnish(first)
+    prepare_demo(first)
     again = site(tmp_path / "kept")
     assert dict(again.secrets) == dict(first.secrets)
     assert again.secrets.keys() == {PRINTER, DESK, CLUB}
-    furnish(again)
+    prepare_demo(again)
 
 
 def test_two_demos_share_no_secret(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_two_demos_share_no_secret(tmp_path: Path) -> None:
 
 
 def test_nobody_else_may_look_into_the_folder(tmp_path: Path) -> None:
-    furnish(site(tmp_path / "kept"))
+    prepare_demo(site(tmp_path / "kept"))
     assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
     for file in (tmp_path / "kept").iterdir():
         assert file.stat().st_mode & 0o077 == 0, file.name

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.wait import until
 from valetkey.cli.serving import vitals
-from valetkey.cli.serving.vitals import Vitals, open_descriptors
+from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import log
@@ -30,7 +30,7 @@ def test_clock_step_and_few_descriptors_are_logged(told: io.StringIO) -> None:
 
     async def story() -> None:
         nonlocal ahead
-        watch = Vitals(lambda: Instant(SYSTEM.now() + ahead), lambda: 1_000_000_000)
+        watch = ProcessMonitor(lambda: Instant(SYSTEM.now() + ahead), lambda: 1_000_000_000)
         task = asyncio.create_task(watch.watch())
         await until(lambda: "descriptors.low" in told.getvalue())
         assert "clock.stepped" not in told.getvalue()

@@ -19,7 +19,7 @@ from playwright.sync_api import Page
 from tests.clients.presets.site import free_port, register, running, sign_in
 from tests.documents.pages import blocks
 from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -108,7 +108,7 @@ def declare(servers: Servers, *identifiers: str) -> None:
 
 
 def _registrar(servers: Servers) -> ApiRegistrar:
-    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+    foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
     return foundation.api_registrar("cli")
 

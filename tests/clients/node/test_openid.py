@@ -12,7 +12,7 @@ from tests.clients.node.library import Script
 from tests.clients.node.relying import App
 from tests.openid.provider import Provider, provider
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.secret import from_base64url
@@ -246,7 +246,7 @@ def _rotate(op: Provider, algorithm: Algorithm) -> None:
     servers = op.servers
 
     async def work() -> None:
-        foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+        foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
         try:
             await foundation.keys.rotate(
                 servers.clock.now(), at_once=True, algorithm=algorithm, done_by=SYSTEM

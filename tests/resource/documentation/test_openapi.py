@@ -15,11 +15,11 @@ from tests.resource.objects.test_declared_api import declared
 from tests.resource.requests.test_lists import SONGS
 from tests.sdk.issuer import API
 from valetkey.config.settings import ResourceSettings, Settings, Source
-from valetkey.resource.documentation.openapi import Site, document
+from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.scopes import scopes_of
 
-_SITE = Site("Acme", API, "https://auth.example")
+_SITE = ApiIdentity("Acme", API, "https://auth.example")
 
 
 def _objects(directory: Path) -> Settings:

@@ -10,13 +10,13 @@ from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
 from valetkey.config.settings import ResourceSettings, Settings, Source
 from valetkey.resource.documentation.actions import actions
-from valetkey.resource.documentation.openapi import Site
+from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import page
 from valetkey.resource.documentation.programs import programs
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.resource_object import ResourceObject
 
-_SITE = Site("Acme", "https://api.example", "https://auth.example")
+_SITE = ApiIdentity("Acme", "https://api.example", "https://auth.example")
 
 
 def _objects(directory: Path) -> tuple[ResourceObject, ...]:
@@ -27,7 +27,7 @@ def _objects(directory: Path) -> tuple[ResourceObject, ...]:
     return objects_of(Settings(resource=resource, source=Source(directory=directory)))
 
 
-def _text(directory: Path, site: Site = _SITE) -> str:
+def _text(directory: Path, site: ApiIdentity = _SITE) -> str:
     return page(site, _objects(directory)).body.decode()
 
 
@@ -71,7 +71,9 @@ def test_it_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_what_the_operator_wrote_stays_text(tmp_path: Path) -> None:
-    text = _text(tmp_path, Site("<script>alert(1)</script>&", "https://a.example", "https://b"))
+    text = _text(
+        tmp_path, ApiIdentity("<script>alert(1)</script>&", "https://a.example", "https://b")
+    )
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;" in text
     folder = write_objects(

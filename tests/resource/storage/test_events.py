@@ -16,7 +16,7 @@ from valetkey.resource.storage.events import (
     ObjectChanged,
     ObjectCreated,
 )
-from valetkey.resource.storage.upkeep import Upkeep
+from valetkey.resource.storage.upkeep import Maintenance
 
 _SCHEMA = "valetkey.resource.storage.schema"
 
@@ -79,7 +79,7 @@ def test_events_end_when_the_operator_says(engine: Engine) -> None:
         await engine.write(_write)
         clock = [Instant(1_001 + days(10))]
         runtime = Runtime(now=lambda: clock[0], random=SYSTEM.random)
-        upkeep = Upkeep(engine, runtime, DecisionQueue(SYSTEM.random), days(10))
+        upkeep = Maintenance(engine, runtime, DecisionQueue(SYSTEM.random), days(10))
         await upkeep.sweep()
         left = await engine.read(lambda db: Events(db).page(FIRST, 100))
         assert {event.at for event in left} == {1_001, 1_002}

@@ -10,7 +10,7 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.storage.upkeep import Upkeep, forgiving
+from valetkey.resource.storage.upkeep import Maintenance, tolerate_outage
 from valetkey.resource.storage.values import KEY_SET, StoredValues
 
 _SCHEMA = "valetkey.resource.storage.schema"
@@ -22,7 +22,7 @@ def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
         clock = [1_000]
         runtime = Runtime(now=lambda: Instant(clock[0]), random=SYSTEM.random)
         queue = DecisionQueue(SYSTEM.random)
-        upkeep = Upkeep(engine, runtime, queue)
+        upkeep = Maintenance(engine, runtime, queue)
         refusal = Refusal(ErrorCode.NOT_FOUND, "gone")
         references = [queue.put(refusal, endpoint="", at=runtime.now()) for _ in range(1_201)]
         await upkeep.write_decisions()
@@ -52,7 +52,7 @@ def test_a_database_that_is_away_is_no_fault_and_is_told(tmp_path: Path) -> None
                 raise DatabaseUnavailable
             StoredValues(db).put(KEY_SET, value)
 
-        keep = forgiving(engine, put)
+        keep = tolerate_outage(engine, put)
         assert await keep("x")
         assert not await keep("")
         assert await engine.read(lambda db: StoredValues(db).find(KEY_SET)) == "x"

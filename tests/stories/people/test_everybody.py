@@ -18,7 +18,7 @@ from tests.support.pages import Page as AppPage
 from tests.support.pages import pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings, MailTransport
@@ -308,7 +308,7 @@ def becomes_owner(olga: Somebody) -> None:
     """The link that `valetkey owner` prints, for somebody with a second factor."""
     servers = olga.servers
     link = fresh_link(SYSTEM.random)
-    foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+    foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     key, now = foundation.keyring.fingerprint_key, servers.clock.now()
     servers.write(lambda tx: issue_link(tx, link, key, now))
     olga.goes(f"/admin/owner?link={link.reveal()}")

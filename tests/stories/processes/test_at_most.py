@@ -21,7 +21,7 @@ from valetkey.authorization.actions.account.factors import (
 )
 from valetkey.authorization.actions.developer.team import MOST_MEMBERS, Teams, add_member
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.app.foundation import Foundation, lay_foundation
+from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
 from valetkey.authorization.authentication.factors.recovery_code import COUNT
 from valetkey.authorization.model.account.factors import Authenticator
@@ -191,7 +191,7 @@ def _removals(running: Serving, console: Console, client_id: str, here: Path) ->
 
 async def _in_two_pools(settings: Settings, client_id: str) -> None:
     """What needs a device or many people, with a connection pool for each process's."""
-    pools = [lay_foundation(settings, SYSTEM, {}) for _ in range(2)]
+    pools = [build_foundation(settings, SYSTEM, {}) for _ in range(2)]
     try:
         await _factors(pools)
         await _members(pools, client_id)

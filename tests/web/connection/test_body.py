@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.connection.body import SMALL, BodyMemory, Gone, read_body
+from valetkey.web.connection.body import SMALL, BodyMemory, ClientDisconnected, read_body
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import NO_HEADERS
 
@@ -58,7 +58,7 @@ def test_who_goes_away_or_sends_too_much_leaves_the_room() -> None:
 
     async def story() -> None:
         room = BodyMemory(10 * SMALL)
-        with pytest.raises(Gone):
+        with pytest.raises(ClientDisconnected):
             await read_body(NO_HEADERS, gone, _LIMIT, room)
         with pytest.raises(Refused):
             await read_body(NO_HEADERS, endless, _LIMIT, room)

@@ -137,7 +137,7 @@ class ApiRegistrar:
         credential = tx.clients.find_to_change(api.id)
         if credential is not None:
             self.credentials.remove(tx, credential, now, because="deleted")
-            tx.members.dissolve(api.id, now)
+            tx.members.remove_all_of(api.id, now)
         tx.apis.remove(api.id)
         end_all_of_api(tx, api, now, "api_removed")
         tx.events.add(ApiRemoved(api.id, api.identifier), now)

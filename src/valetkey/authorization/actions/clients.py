@@ -31,7 +31,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.keys import as_document
-from valetkey.authorization.protocol.register.names import alike
+from valetkey.authorization.protocol.register.names import look_alike
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.moment import Instant, Lifetime, later
@@ -172,7 +172,7 @@ class Registrar:
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
         """Return why an unverified client may not have this name; `but` is the client itself."""
-        if self.door not in UNSEEN_DOORS or not alike(name, tx.clients.verified_names(but)):
+        if self.door not in UNSEEN_DOORS or not look_alike(name, tx.clients.verified_names(but)):
             return ()
         return (MetadataError("name", "another one: a verified app has this name"),)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.authentication.session import (
-    announce_user,
+    invalidate_user_jwts,
     revoke_ended,
     write_ended_sessions,
 )
@@ -53,7 +53,7 @@ def end_grants_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) ->
     tx.users.begin_generation(uid)
     ending = Ending(EndedKind.USER, str(uid), because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
-        announce_user(tx, uid, now)
+        invalidate_user_jwts(tx, uid, now)
         tx.endings.add(ending, now)
 
 
@@ -68,7 +68,7 @@ def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, beca
     tx.grants.begin_app_generation(uid, client_id)
     ending = Ending(EndedKind.APP, f"{uid} {client_id}", because, tx.done_by or SYSTEM)
     _write(tx, ending, now)
-    announce_user(tx, uid, now)
+    invalidate_user_jwts(tx, uid, now)
     tx.endings.add(ending, now)
     return True
 

@@ -40,7 +40,7 @@ class SignOut:
         await self.tell(leased)
         return frames
 
-    async def end_elsewhere(self, by: Session, now: Instant, *, only: str = "") -> int:
+    async def end_other_sessions(self, by: Session, now: Instant, *, only: str = "") -> int:
         """End the other sessions of the user of session `by`, or `only` one. Return their number.
 
         Their apps are notified. Does nothing if `by` has ended.

@@ -35,7 +35,7 @@ Changes = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordRequest:
     """A request to the records API, with the token that authorizes it. Never printed.
 
     A change applies only to the `expected` version of the record, if one is given.
@@ -114,7 +114,7 @@ class Records:
     accounts: Accounts
 
     def answer(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Run the operation and return its result, if the token's scope allows it."""
         act = _ACTS.get((wanted.object, wanted.verb))
@@ -134,14 +134,14 @@ class Records:
         return act(self, tx, read, wanted, now)
 
     def read_account(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """The user's record."""
         user = _user(tx, read)
         return _gone() if user is None else {"record": account_record(user)}
 
     def change_account(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """The user's record after a change of what apps may change."""
         changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
@@ -169,14 +169,14 @@ class Records:
         return {"record": account_record(changed)}
 
     def read_client(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """The client's own record."""
         client = tx.clients.find(read.client_id)
         return _gone() if client is None else {"record": client_record(client)}
 
     def change_client(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """The client's own record after a change of it."""
         changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
@@ -204,7 +204,7 @@ class Records:
         return {"record": client_record(changed)}
 
     def list_authorizations(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """List the user's grants."""
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
@@ -214,7 +214,7 @@ class Records:
         return {"records": records}
 
     def read_authorization(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Return one grant."""
         found = tx.grants.find(wanted.id)
@@ -225,7 +225,7 @@ class Records:
         return {"record": authorization_record(found.grant, name, apis)}
 
     def delete_authorization(
-        self, tx: Transaction, read: Read, wanted: Wanted, now: Instant
+        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """End one grant, and require consent next time."""
         if read.uid is None or not withdraw(tx, Uid(read.uid), wanted.id, now):
@@ -369,7 +369,7 @@ _ACCOUNT_READ_ONLY = frozenset(
 )
 _CLIENT_READ_ONLY = frozenset({"client_id", "name", "grant_types", "scope", "created_at"})
 
-_Act = Callable[[Records, Transaction, Read, Wanted, Instant], Said | Refusal | Rejected]
+_Act = Callable[[Records, Transaction, Read, RecordRequest, Instant], Said | Refusal | Rejected]
 
 _ACTS: Mapping[tuple[str, str], _Act] = {
     ("account", "read"): Records.read_account,

@@ -17,8 +17,8 @@ from valetkey.authorization.app.clients import (
     resource_server_routes,
     userinfo_route,
 )
-from valetkey.authorization.app.foundation import lay_foundation
-from valetkey.authorization.app.pages import Site, page_routes
+from valetkey.authorization.app.foundation import build_foundation
+from valetkey.authorization.app.pages import PageDependencies, page_routes
 from valetkey.authorization.app.parts import (
     make_apis,
     make_audit_exports,
@@ -37,10 +37,10 @@ from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
 from valetkey.authorization.background.answer_times import AnswerClock
 from valetkey.authorization.background.audit import AuditChain
-from valetkey.authorization.background.endings import EndingNotes
+from valetkey.authorization.background.endings import EndingsFile
 from valetkey.authorization.background.gauges import DatabaseGauges
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
-from valetkey.authorization.background.upkeep import Upkeep
+from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
@@ -49,7 +49,7 @@ from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.site.errors.refuse import (
-    RefuseWhereNobodyAnswers,
+    RefuseUnknownPath,
     RefuseWithPage,
     is_page,
 )
@@ -71,7 +71,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
 
     Raises Mistake if the keyring cannot decrypt what the database keeps sealed.
     """
-    foundation = lay_foundation(settings, runtime, scopes, begins=False)
+    foundation = build_foundation(settings, runtime, scopes, begins=False)
     store, keyring = foundation.store, foundation.keyring
     decisions = DecisionQueue(runtime.random)
     refuse = ClientRefusal(foundation.issuer, decisions)
@@ -86,7 +86,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     door = make_door(foundation, directory, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
-    upkeep = Upkeep(
+    upkeep = Maintenance(
         store.acting(SYSTEM),
         decisions,
         foundation.keys,
@@ -141,7 +141,9 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         refuse,
     )
     userinfo = userinfo_route(foundation, directory, claims, reader, minter, refuse)
-    site = Site(foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page)
+    site = PageDependencies(
+        foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page
+    )
     routes = (
         *browser_routes(server, minter, refuse_with_page),
         *page_routes(site, clients[0], userinfo),
@@ -156,7 +158,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     return App(
         (*metadata_routes(foundation, routes, server.brand.languages, refuse), *routes),
         runtime=runtime,
-        refuse=RefuseWhereNobodyAnswers(
+        refuse=RefuseUnknownPath(
             replace(refuse_with_page, keeps_path=False), replace(refuse, keeps_path=False)
         ),
         hosts=frozenset({urlsplit(foundation.issuer).netloc, settings.authorization.listen}),
@@ -167,7 +169,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         hsts=foundation.issuer.startswith("https://"),
         background=(
             make_watch(foundation).run,
-            EndingNotes(store, endings_path(settings), runtime).run,
+            EndingsFile(store, endings_path(settings), runtime).run,
             AuditChain(
                 store, foundation.keep_events, checkpoint_key(keyring.fingerprint_key), runtime
             ).run,

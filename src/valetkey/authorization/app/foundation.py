@@ -286,7 +286,7 @@ def check_grant_types(settings: Settings) -> None:
                 raise Mistake(f'"{name}" is not one of {", ".join(allowed)}', setting)
 
 
-def lay_foundation(
+def build_foundation(
     settings: Settings, runtime: Runtime, scopes: Mapping[str, str], *, begins: bool = True
 ) -> Foundation:
     """Open keyring and database; `scopes` maps the scopes of all APIs to their descriptions.
@@ -326,7 +326,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
 
     Any number of processes may do this, any number of times. Whether the server has an owner.
     """
-    foundation = lay_foundation(settings, runtime, {})
+    foundation = build_foundation(settings, runtime, {})
     try:
         await open_known(settings, settings.authorization, foundation.store.engine, SCHEMA, runtime)
         await foundation.require_own_keyring()

@@ -78,7 +78,7 @@ from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
 from valetkey.authorization.site.errors.explanation import ErrorPages
-from valetkey.authorization.site.federation.arrived import Newcomer
+from valetkey.authorization.site.federation.arrived import UpstreamSignUp
 from valetkey.authorization.site.federation.begin import ProviderRedirect
 from valetkey.authorization.site.federation.callback import Return
 from valetkey.authorization.site.federation.connections import Connections
@@ -103,7 +103,7 @@ from valetkey.web.router import Body, Route
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PageDependencies:
     """The dependencies that several groups of pages share."""
 
     foundation: Foundation
@@ -177,7 +177,7 @@ class Site:
         )
 
 
-def page_routes(site: Site, token: Route, userinfo: Route) -> tuple[Route, ...]:
+def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[Route, ...]:
     """Return the routes of all pages. "Try it" of the portal calls `token` and `userinfo`."""
     server, refuse = site.server, site.refuse
     pages = PageServer(server, site.renderer, refuse)
@@ -197,7 +197,7 @@ def page_routes(site: Site, token: Route, userinfo: Route) -> tuple[Route, ...]:
     )
 
 
-def documentation_routes(site: Site) -> tuple[Route, ...]:
+def documentation_routes(site: PageDependencies) -> tuple[Route, ...]:
     """Return the routes of our copy of the documentation; none if `docs.url` names another."""
     if site.foundation.settings.docs.url:
         return ()
@@ -206,7 +206,7 @@ def documentation_routes(site: Site) -> tuple[Route, ...]:
     return tuple(Route(path, methods, site.refuse) for path in (DOCS, DOCS_FILES))
 
 
-def visitor_pages(site: Site) -> tuple[AnyPage, ...]:
+def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     """Return the pages that need no session."""
     foundation, server, federation = site.foundation, site.server, site.federation
     links, outbox, accounts = foundation.links, foundation.outbox, foundation.accounts()
@@ -218,7 +218,7 @@ def visitor_pages(site: Site) -> tuple[AnyPage, ...]:
     upstream = (
         *ProviderRedirect(federation).pages(),
         *Return(federation).pages(),
-        *Newcomer(federation).pages(),
+        *UpstreamSignUp(federation).pages(),
     )
     return (
         *SignIn(site.flow, site.passwords, mode, federation.sign_in_buttons).pages(),
@@ -239,7 +239,7 @@ def visitor_pages(site: Site) -> tuple[AnyPage, ...]:
     )
 
 
-def account_pages(site: Site) -> tuple[AnyPage, ...]:
+def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     """Return the pages of the account area, in the order of the navigation."""
     server, factors, notices = site.server, site.factors, site.foundation.notices
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
@@ -265,7 +265,7 @@ def account_pages(site: Site) -> tuple[AnyPage, ...]:
     )
 
 
-def developer_pages(site: Site, token: Route, userinfo: Route) -> tuple[AnyPage, ...]:
+def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tuple[AnyPage, ...]:
     """Return the pages of the portal, in the order of the navigation."""
     server, portal = site.server, site.portal
     store, keyring, random = server.store, server.keyring, server.random

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.authentication.familiar_browser import FamiliarBrowser
-from valetkey.authorization.authentication.session import Present, SignedIn, find_present
+from valetkey.authorization.authentication.session import LiveSession, SignedIn, find_present
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.administration import AdministrationSettings
@@ -69,7 +69,7 @@ class Browsers:
         present = await self.present(request, "")
         return None if present is None else present.signed_in
 
-    async def present(self, request: Request, client_id: str) -> Present | None:
+    async def present(self, request: Request, client_id: str) -> LiveSession | None:
         """Return who is signed in, with what they allow this client."""
         cookie = self.cookies.session(request)
         if not cookie:

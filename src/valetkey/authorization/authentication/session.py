@@ -67,7 +67,7 @@ class SignedIn(Struct, frozen=True):
         return not second_factor or not _SECOND_FACTORS.isdisjoint(session.proved_by)
 
 
-class Present(Struct, frozen=True):
+class LiveSession(Struct, frozen=True):
     """The signed-in user, their consent for one client, and whether it is a participant."""
 
     signed_in: SignedIn
@@ -97,7 +97,7 @@ def find_present(
     key: FingerprintKey,
     settings: SessionSettings,
     now: Instant,
-) -> Present | None:
+) -> LiveSession | None:
     """Return the user of this cookie, if the session is live and the account enabled.
 
     Includes the user's consent for the client; a `client_id` of "" reads none.
@@ -109,7 +109,7 @@ def find_present(
 
 def find_still_present(
     tx: Transaction, session_id: str, client_id: str, settings: SessionSettings, now: Instant
-) -> Present | None:
+) -> LiveSession | None:
     """Find a known session again, inside a transaction that decides."""
     return _living(tx.presences.find_by_id(session_id, client_id), settings, now)
 
@@ -273,7 +273,7 @@ def _end_grants_of_sessions(
     grants = tx.endings.grants_of_sessions(uid, BATCH)
     revoke_ended(tx, grants, now, "session_ended")
     if len(grants) >= BATCH:
-        announce_user(tx, uid, now)
+        invalidate_user_jwts(tx, uid, now)
     if left or len(grants) >= BATCH:
         tx.endings.add(Ending(EndedKind.SESSIONS, str(uid), because, tx.done_by or SYSTEM), now)
 
@@ -304,7 +304,7 @@ def revoke_ended(tx: Transaction, grants: Sequence[EndedGrant], now: Instant, be
     return len(grants)
 
 
-def announce_user(tx: Transaction, uid: Uid, now: Instant) -> None:
+def invalidate_user_jwts(tx: Transaction, uid: Uid, now: Instant) -> None:
     """Make resource servers refuse every JWT issued for the user so far.
 
     For an ending with too many grants to name each.
@@ -324,7 +324,7 @@ def close_session(tx: Transaction, session: Session, now: Instant, because: str)
 
 def _living(
     presence: SessionAndUser | None, settings: SessionSettings, now: Instant
-) -> Present | None:
+) -> LiveSession | None:
     if presence is None or presence.user.disabled_at is not None:
         return None
     session = presence.session
@@ -332,4 +332,4 @@ def _living(
         return None
     if later(session.last_seen_at, settings.idle) <= now:
         return None
-    return Present(SignedIn(session, presence.user), presence.consent, presence.told)
+    return LiveSession(SignedIn(session, presence.user), presence.consent, presence.told)

@@ -56,7 +56,7 @@ class AuditExport:
                     pause = _LOOK_EVERY
             except NotExported as failure:
                 metrics.AUDIT_EXPORT_FAILURES.add(self.name)
-                log.seldom("error", "audit.not_exported", f"{self.name}: {failure}")
+                log.throttled("error", "audit.not_exported", f"{self.name}: {failure}")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
@@ -74,7 +74,7 @@ class AuditExport:
             return False
         if batch.skipped:
             cause = f"{name}: events expired before they were exported"
-            log.seldom("error", "audit.export_gap", cause, blocks=batch.skipped)
+            log.throttled("error", "audit.export_gap", cause, blocks=batch.skipped)
         if batch.events:
             await self.deliver(_lines(batch, self.public))
         block = batch.block.number

@@ -34,7 +34,7 @@ def _page(at: Instant, after: str, tx: Transaction) -> EndingPage:
 
 
 @dataclass(frozen=True, slots=True)
-class EndingNotes:
+class EndingsFile:
     """Keep the file of endings beside the keyring up to date while the server runs."""
 
     store: Store
@@ -57,5 +57,5 @@ class EndingNotes:
                 await note_endings(self.store, endings)
                 mark = now
             except (DatabaseUnavailable, Overloaded, OSError) as failure:
-                cause = f"EndingNotes.run: {type(failure).__name__}: {failure}"
-                log.seldom("error", "background.failed", cause, job="EndingNotes.run")
+                cause = f"EndingsFile.run: {type(failure).__name__}: {failure}"
+                log.throttled("error", "background.failed", cause, job="EndingsFile.run")

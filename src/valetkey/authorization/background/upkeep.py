@@ -71,7 +71,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.participants.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),
-    lambda tx, _: tx.decisions.sweep_nobodys(_DECISIONS, _COUNTED_BATCH),
+    lambda tx, _: tx.decisions.sweep_without_client(_DECISIONS, _COUNTED_BATCH),
     lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, _COUNTED_BATCH),
     lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
@@ -87,7 +87,7 @@ SWEEPS: tuple[Sweep, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class Maintenance:
     """Run in the background of every worker; nothing here requires a single instance."""
 
     store: Store

@@ -112,7 +112,7 @@ class ClientAuthentication:
 
         A one-time assertion that was redeemed the first time is not redeemed again.
         """
-        self._directory.distrust()
+        self._directory.recheck()
         return await self.authenticate(presented, place)
 
     def is_on(self, tx: Transaction, client: Client) -> bool:

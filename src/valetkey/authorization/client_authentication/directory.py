@@ -51,11 +51,11 @@ class ClientDirectory:
 
         Another process may have changed it less than a second ago.
         """
-        self.distrust()
+        self.recheck()
         await self.compare()
         return await self.look(client_id)
 
-    def distrust(self) -> None:
+    def recheck(self) -> None:
         """Compare the revision with the database before the next client is given.
 
         For a caller that knows better than `Engine.changed`, which hears of another process's

@@ -16,7 +16,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from valetkey.authorization.layout.accent import shades
+from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
@@ -134,8 +134,8 @@ def _html(written: Written, brand: Brand) -> str:
         "paragraphs": written.paragraphs,
         "language": written.language,
         "brand": brand,
-        "light": shades(brand.accent, LIGHT_CARD),
-        "dark": shades(brand.accent, DARK_CARD),
+        "light": accent_shades(brand.accent, LIGHT_CARD),
+        "dark": accent_shades(brand.accent, DARK_CARD),
     }
     return _frames().get_template("frame.html").render(said)
 

@@ -20,7 +20,7 @@ UNDO_LIFETIME = days(7)
 """So long the old address can have the account back."""
 
 
-class WayIn(StrEnum):
+class SignInMethod(StrEnum):
     """A sign-in method that users can add to their account."""
 
     PASSKEY = "passkey"
@@ -29,9 +29,9 @@ class WayIn(StrEnum):
 
 
 _PLACES = {
-    WayIn.PASSKEY: "/account/security",
-    WayIn.AUTHENTICATOR: "/account/security",
-    WayIn.ELSEWHERE: "/account/connections",
+    SignInMethod.PASSKEY: "/account/security",
+    SignInMethod.AUTHENTICATOR: "/account/security",
+    SignInMethod.ELSEWHERE: "/account/connections",
 }
 
 
@@ -71,7 +71,7 @@ class Notices:
 
     def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the address if somebody else marked it as verified."""
-        if not said_by(tx, user):
+        if not actor_values(tx, user):
             return
         forgotten = f"{self.issuer}/account/forgotten"
         self._tell(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
@@ -102,7 +102,7 @@ class Notices:
         values = {"left": str(left), "security": f"{self.issuer}/account/security"}
         self._tell(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
-    def way_in_added(self, tx: Transaction, user: User, way: WayIn, now: Instant) -> None:
+    def way_in_added(self, tx: Transaction, user: User, way: SignInMethod, now: Instant) -> None:
         """Notify the user that a sign-in method was added."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
         self._tell(tx, user, EmailKind.WAY_IN_ADDED, values, now)
@@ -136,11 +136,11 @@ class Notices:
     def _write(
         self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
-        said = {**values, **said_by(tx, user)}
+        said = {**values, **actor_values(tx, user)}
         self.outbox.enqueue(tx, email_to(user, kind, said), now)
 
 
-def said_by(tx: Transaction, about: User) -> Mapping[str, str]:
+def actor_values(tx: Transaction, about: User) -> Mapping[str, str]:
     """Return the values that say in an email who made the change; none if its reader did.
 
     `by` is `person`, `program` or `operator`; `by_name` is the name of the first two's user.

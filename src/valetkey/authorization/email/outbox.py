@@ -64,7 +64,7 @@ class MailOutbox:
         self._queue(tx, email, now, later(now, LIFETIME))
         return True
 
-    def pretend_to_enqueue(self, tx: Transaction, email: Email, now: Instant) -> None:
+    def enqueue_decoy(self, tx: Transaction, email: Email, now: Instant) -> None:
         """Do as much work as `enqueue` for an email that is not sent.
 
         Response times must not tell whether an address belongs to an account.

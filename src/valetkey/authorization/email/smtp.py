@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from valetkey.config.sections.mail import MailTls
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 
 if TYPE_CHECKING:
     import aiosmtplib
 else:
-    aiosmtplib = lazily("aiosmtplib")
+    aiosmtplib = import_lazily("aiosmtplib")
 
 _STEP = 20.0
 """Seconds for each answer of the mail server."""

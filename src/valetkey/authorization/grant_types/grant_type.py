@@ -12,7 +12,7 @@ from valetkey.authorization.protocol.resource import (
     RESOURCE,
     choose,
     issuable,
-    several_targets,
+    too_many_targets,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
@@ -129,7 +129,7 @@ def target(tx: Transaction, request: TokenRequest) -> Api | Refusal:
     it. It cannot change until the transaction ends.
     """
     if len(request.resources) > 1:
-        return several_targets(1)
+        return too_many_targets(1)
     found = request.apis.requested_in(tx, request.resources, request.client)
     return found if isinstance(found, Refusal) else found[0]
 

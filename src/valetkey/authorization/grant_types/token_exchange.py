@@ -28,8 +28,8 @@ from valetkey.authorization.protocol.resource import (
     canonical,
     choose,
     issuable,
-    several_targets,
     still,
+    too_many_targets,
     wrong_target,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -157,7 +157,7 @@ def _target(tx: Transaction, request: TokenRequest, read: Read) -> tuple[Api, Sc
     """
     named = [*request.resources, *filter(None, [request.parameters.get("audience")])]
     if len({canonical(each) for each in named}) > 1:
-        return several_targets(1)
+        return too_many_targets(1)
     identifier = named[0] if named else read.audience
     found = request.apis.requested_in(tx, [identifier], request.client)
     if isinstance(found, Refusal):

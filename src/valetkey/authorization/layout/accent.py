@@ -36,7 +36,7 @@ class AccentColors:
     text: str
 
 
-def shades(accent: str, ground: str) -> AccentColors:
+def accent_shades(accent: str, ground: str) -> AccentColors:
     """The accent as it is where that can be seen, and moved away from `ground` where it cannot."""
     colour, under = _parse(accent), _parse(ground)
     readable = _contrast(colour, under) >= TEXT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from valetkey.authorization.layout.accent import shades
+from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.theme import Theme
 
@@ -73,7 +73,7 @@ class Assets:
 @lru_cache(maxsize=8)
 def assets(brand: Brand) -> Assets:
     """The stylesheet and the icon in the brand's colour."""
-    light, dark = shades(brand.accent, LIGHT_CARD), shades(brand.accent, DARK_CARD)
+    light, dark = accent_shades(brand.accent, LIGHT_CARD), accent_shades(brand.accent, DARK_CARD)
     colours = (
         f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"
         f"--edge:{light.edge};--accent:{light.text}}}\n"

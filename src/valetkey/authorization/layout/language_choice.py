@@ -90,7 +90,7 @@ def asked(
     return ()
 
 
-def kept_wish(request: Request, languages: Sequence[Language], *, secure: bool) -> Pairs:
+def requested_language(request: Request, languages: Sequence[Language], *, secure: bool) -> Pairs:
     """Keep the language of a page that was requested with `ui_locales` in its own URL."""
     said = _in_query(request)
     return asked(" ".join(said), request, languages, secure=secure) if said else ()

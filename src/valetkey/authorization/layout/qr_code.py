@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 
 if TYPE_CHECKING:
     import segno
 else:
-    segno = lazily("segno")
+    segno = import_lazily("segno")
 
 
 def qr_code(text: str) -> tuple[str, int]:

@@ -96,7 +96,7 @@ def viewer_of(
     )
 
 
-def spoken(viewer: Viewer) -> Pairs:
+def content_language(viewer: Viewer) -> Pairs:
     """Return the Content-Language header."""
     return (("content-language", viewer.language.tag),)
 

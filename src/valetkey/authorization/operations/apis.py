@@ -26,7 +26,7 @@ from valetkey.authorization.operations.api_records import (
     wanted_metadata,
 )
 from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
-from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
+from valetkey.authorization.operations.client_records import NewSecret, SecretWanted
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
@@ -117,7 +117,7 @@ def delete_api(tx: Transaction, call: Call, api: Api) -> None:
     registrar(call).remove(tx, api, call.now)
 
 
-def issue_api_secret(tx: Transaction, call: Call, api: Api) -> SecretMade:
+def issue_api_secret(tx: Transaction, call: Call, api: Api) -> NewSecret:
     """Issue a secret for introspection and the revocation feed.
 
     Refused (conflict) where two work already.
@@ -130,7 +130,7 @@ def issue_api_secret(tx: Transaction, call: Call, api: Api) -> SecretMade:
         raise no_such_api()
     if faults := credentials.issue_secret(tx, credential, secret, call.now, others_live=live):
         raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
-    return SecretMade(secret.reveal())
+    return NewSecret(secret.reveal())
 
 
 def end_api_secret(tx: Transaction, call: Call, api: Api) -> None:
@@ -260,7 +260,7 @@ ISSUE_API_SECRET = Operation(
     "Issue a secret of the API for introspection and revocations, shown this once",
     _on_api(issue_api_secret),
     takes=SecretWanted,
-    gives=SecretMade,
+    gives=NewSecret,
     status=201,
     refuses=(404, 409),
     event=ClientSecretIssued,

@@ -14,7 +14,7 @@ from valetkey.authorization.model.event.clients import (
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.operations.client_records import (
     ClientShown,
-    SecretMade,
+    NewSecret,
     SecretWanted,
     shown,
 )
@@ -45,7 +45,7 @@ SECRET_LIFETIMES = (
 )
 
 
-def issue_secret(tx: Transaction, call: Call, client: Client) -> SecretMade:
+def issue_secret(tx: Transaction, call: Call, client: Client) -> NewSecret:
     """Issue another secret; the others end after `others_live`, or never where that is None.
 
     Refused (conflict) where two secrets work already, and for a client that uses none.
@@ -55,7 +55,7 @@ def issue_secret(tx: Transaction, call: Call, client: Client) -> SecretMade:
     secret = call.new_secret(Prefix.CLIENT_SECRET)
     if faults := registrar(call).issue_secret(tx, client, secret, call.now, others_live=live):
         raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
-    return SecretMade(secret.reveal())
+    return NewSecret(secret.reveal())
 
 
 def end_secret(tx: Transaction, call: Call, client: Client) -> None:
@@ -126,7 +126,7 @@ SECRET = Operation(
     "Issue another secret, shown this once",
     on_client(issue_secret),
     takes=SecretWanted,
-    gives=SecretMade,
+    gives=NewSecret,
     status=201,
     refuses=(404, 409),
     event=ClientSecretIssued,

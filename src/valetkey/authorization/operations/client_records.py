@@ -188,7 +188,7 @@ class SecretWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     others_live: Annotated[int, msgspec.Meta(ge=0, le=31_536_000)] | None = 86_400
 
 
-class SecretMade(msgspec.Struct, frozen=True):
+class NewSecret(msgspec.Struct, frozen=True):
     """A new secret, shown this once."""
 
     client_secret: str

@@ -227,7 +227,7 @@ ENABLE = Operation(
 def delete_client(tx: Transaction, call: Call, client: Client) -> None:
     """Delete the client and everything it holds, and dissolve its team."""
     registrar(call).remove(tx, client, call.now, because="deleted")
-    tx.members.dissolve(client.id, call.now)
+    tx.members.remove_all_of(client.id, call.now)
 
 
 DELETE = Operation(

@@ -22,7 +22,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import (
     Holders,
-    HolderShown,
+    RoleHolderShown,
     RoleWanted,
     shown,
 )
@@ -97,7 +97,7 @@ GIVE_ROLE = Operation(
 def list_roles(tx: Transaction, call: Call) -> Holders:
     """List the users with a role."""
     found = call.services.roles.holders(tx)
-    return Holders([HolderShown(shown(each.user), each.protected) for each in found])
+    return Holders([RoleHolderShown(shown(each.user), each.protected) for each in found])
 
 
 def _in_vain(settings: Settings) -> str:

@@ -25,10 +25,10 @@ from valetkey.authorization.operations.server_records import (
     BrandChange,
     BrandShown,
     DayShown,
+    EmailQueueState,
     Keys,
     KeyShown,
     OverviewShown,
-    PostShown,
     RotationWanted,
     SettingShown,
     SettingsShown,
@@ -152,10 +152,10 @@ def _told_brand(fields: Mapping[BrandField, str]) -> Result:
     return Result(record, etag=tag_of(record))
 
 
-def read_mail(tx: Transaction, call: Call) -> PostShown:
+def read_mail(tx: Transaction, call: Call) -> EmailQueueState:
     """Read the state of mail delivery."""
     state = mail.look(tx, call.actor)
-    return PostShown(
+    return EmailQueueState(
         mail.transport_of(call.services.outbox),
         state.waiting,
         [event_shown(each) for each in state.sent],
@@ -275,7 +275,7 @@ SERVER = (
         Permission.READ,
         "State of mail delivery",
         reads(read_mail),
-        gives=PostShown,
+        gives=EmailQueueState,
         commands=(),
     ),
     Operation(

@@ -165,7 +165,7 @@ class InvitationMade(msgspec.Struct, frozen=True):
     record: InvitationShown
 
 
-class PostShown(msgspec.Struct, frozen=True):
+class EmailQueueState(msgspec.Struct, frozen=True):
     """The state of the email queue."""
 
     transport: Literal["smtp", "mailbox", "off"]

@@ -72,7 +72,7 @@ class UserTokenWanted(TokenWanted, frozen=True, kw_only=True, forbid_unknown_fie
     ]
 
 
-class TokenMade(msgspec.Struct, frozen=True):
+class NewToken(msgspec.Struct, frozen=True):
     """A new token, shown this once."""
 
     token: str
@@ -122,20 +122,20 @@ def list_tokens(tx: Transaction, call: Call) -> Result:
     return Result(TokenList(items, after), next=after or "")
 
 
-def make_token(tx: Transaction, call: Call) -> TokenMade | Faults:
+def make_token(tx: Transaction, call: Call) -> NewToken | Faults:
     """Issue another token for the user whose token calls."""
     if not isinstance(call.actor, Program):
         raise _no_such_token()
     return _issue(tx, call, call.input(TokenWanted), call.actor.uid)
 
 
-def make_user_token(tx: Transaction, call: Call) -> TokenMade | Faults:
+def make_user_token(tx: Transaction, call: Call) -> NewToken | Faults:
     """Issue a token in the name of a user with a role."""
     wanted = call.input(UserTokenWanted)
     return _issue(tx, call, wanted, Uid(wanted.uid))
 
 
-def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> TokenMade | Faults:
+def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> NewToken | Faults:
     fresh = FreshToken(call.new_id("at"), call.new_secret(Prefix.API_TOKEN))
     names = tuple(each.value for each in body.permissions)
     wanted = WantedToken(body.name, names, Lifetime(body.lifetime), maker)
@@ -143,7 +143,7 @@ def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> TokenM
     made = api_tokens.issue(tx, call.actor, key, wanted, fresh, call.now)
     if isinstance(made, tuple):
         return made
-    return TokenMade(fresh.secret.reveal(), token_shown(made, call.now))
+    return NewToken(fresh.secret.reveal(), token_shown(made, call.now))
 
 
 def end_token(tx: Transaction, call: Call) -> None:
@@ -166,7 +166,7 @@ MAKE_USER_TOKEN = Operation(
     "Make a token in the name of a user",
     unchecked_write(make_user_token),
     takes=UserTokenWanted,
-    gives=TokenMade,
+    gives=NewToken,
     commands=(
         Command(
             "admin-token create",
@@ -227,7 +227,7 @@ TOKENS = (
         unchecked_write(make_token),
         description="It allows no more than the token that asks, and ends no later.",
         takes=TokenWanted,
-        gives=TokenMade,
+        gives=NewToken,
         status=201,
         refuses=(409,),
         commands=(),

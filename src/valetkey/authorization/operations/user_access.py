@@ -5,7 +5,7 @@ from valetkey.authorization.actions.account.password_reset import LIFETIME, issu
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.users import sign_out_everywhere
 from valetkey.authorization.email.links import RESET
-from valetkey.authorization.email.notices import email_to, said_by
+from valetkey.authorization.email.notices import actor_values, email_to
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.factors import FactorsRemoved
@@ -84,7 +84,7 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
         "username": user.username,
         "minutes": str(LIFETIME // minutes(1)),
         "link": links.address(RESET, link),
-        **said_by(tx, user),
+        **actor_values(tx, user),
     }
     message = email_to(user, EmailKind.PASSWORD_RESET, values, until)
     if not call.services.outbox.enqueue(tx, message, call.now):

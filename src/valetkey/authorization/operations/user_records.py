@@ -175,10 +175,10 @@ class SessionsEnded(msgspec.Struct, frozen=True):
 class Holders(msgspec.Struct, frozen=True):
     """Everybody with a role, the highest first."""
 
-    items: list["HolderShown"]
+    items: list["RoleHolderShown"]
 
 
-class HolderShown(msgspec.Struct, frozen=True):
+class RoleHolderShown(msgspec.Struct, frozen=True):
     """A user with a role; `protected` if a second factor or passkey is set up."""
 
     record: UserShown

@@ -76,7 +76,7 @@ def wrong_target(received: str, known: Sequence[str]) -> Refusal:
     )
 
 
-def several_targets(most: int) -> Refusal:
+def too_many_targets(most: int) -> Refusal:
     """Return the refusal of more APIs than one request may name."""
     return Refusal(
         ErrorCode.INVALID_TARGET,
@@ -96,7 +96,7 @@ def choose(resources: Sequence[str], among: Sequence[Api]) -> Api | Refusal:
     """
     named = [each for each in resources if each]
     if len(named) > 1:
-        return several_targets(1)
+        return too_many_targets(1)
     if len(among) == 1 and not named:
         return among[0]
     if not among:

@@ -334,7 +334,7 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
     return f"{CONFIRM}?to={place}" if place else CONFIRM
 
 
-def nothing_there(what: str) -> Refused:
+def not_found(what: str) -> Refused:
     """The refusal for what does not exist, in the same words as for what belongs to others."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, f"this {what} does not exist", f"account.{what}"))
 

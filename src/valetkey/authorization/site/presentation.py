@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.layout.language_choice import kept_wish
+from valetkey.authorization.layout.language_choice import requested_language
 from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.render import (
     PageContext,
@@ -14,7 +14,7 @@ from valetkey.authorization.layout.render import (
     render,
     scripts_of,
 )
-from valetkey.authorization.layout.viewer import UNNAMED, Configuration, spoken, viewer_of
+from valetkey.authorization.layout.viewer import UNNAMED, Configuration, content_language, viewer_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
@@ -56,8 +56,8 @@ class Renderer:
             request, user, self.portal, languages=languages, configuration=self.configuration
         )
         body = render(page, brand=self.brands.current, viewer=viewer, navigation=navigation)
-        wish = kept_wish(request, languages, secure=self.secure)
-        return html_response(body, status, policy, (*spoken(viewer), *wish, *headers))
+        wish = requested_language(request, languages, secure=self.secure)
+        return html_response(body, status, policy, (*content_language(viewer), *wish, *headers))
 
 
 def logo_of(client: Client) -> str:

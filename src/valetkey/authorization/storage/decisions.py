@@ -51,7 +51,7 @@ class Decisions(decisions.Decisions):
             limit=limit,
         )
 
-    def sweep_nobodys(self, keep: int, limit: int) -> int:
+    def sweep_without_client(self, keep: int, limit: int) -> int:
         """Delete at most `limit` of the records that name no client, beyond the newest `keep`.
 
         Anybody can cause such refusals: they are bounded separately, so that they do not displace

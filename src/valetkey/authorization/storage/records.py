@@ -175,7 +175,7 @@ class Events(Struct, frozen=True):
             limit=limit,
         )
 
-    def withdrew(self, uid: int, client_id: str, since: Instant) -> bool:
+    def has_revoked(self, uid: int, client_id: str, since: Instant) -> bool:
         """Return whether this user has revoked anything of this client since then."""
         row = self.db.row(
             "SELECT id FROM events WHERE uid = :uid AND at >= :since AND client_id = :client_id"

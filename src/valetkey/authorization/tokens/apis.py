@@ -8,8 +8,8 @@ from valetkey.authorization.protocol.resource import (
     MOST,
     canonical,
     identifier_fault,
-    several_targets,
     split,
+    too_many_targets,
     wrong_target,
 )
 from valetkey.authorization.storage.revision import revision
@@ -127,7 +127,7 @@ class ApiDirectory:
         if not resources:
             return (self.default,)
         if len(resources) > MOST:
-            return several_targets(MOST)
+            return too_many_targets(MOST)
         apis: dict[str, Api] = {}
         for each in resources:
             api = self.find(tx, each)

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.apis import (
 )
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
 
@@ -20,7 +20,7 @@ from valetkey.kernel.moment import Instant
 class WantedApi:
     """An API of the file, with an id to use if it is new."""
 
-    wanted: Wanted
+    wanted: DeclaredEntry
     fresh_id: str
 
 

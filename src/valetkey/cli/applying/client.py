@@ -16,8 +16,8 @@ from valetkey.authorization.protocol.register.client_metadata import (
     with_values,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import Wanted
-from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
+from valetkey.cli.applying.file import DeclaredEntry
+from valetkey.cli.applying.step import Action, InvalidEntry, Step, changed_or_kept, unfit
 from valetkey.cli.register.clients import COSTS
 from valetkey.cli.register.keeper import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
@@ -33,12 +33,12 @@ _OTHERS_LIVE = days(1)
 class WantedClient:
     """A client of the file, with a fresh id and secret to use if it needs them."""
 
-    wanted: Wanted
+    wanted: DeclaredEntry
     fresh_id: str
     fresh_secret: Secret
 
 
-def prepared(opened: Opened, wanted: Wanted) -> WantedClient:
+def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedClient:
     """Generate the random values for a client, outside any transaction."""
     fresh = fresh_id("client", opened.runtime.random)
     return WantedClient(wanted, fresh, fresh_client_secret(opened))
@@ -52,7 +52,7 @@ def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
     return _change(tx, keeper, client, there, now)
 
 
-def find(tx: Transaction, wanted: Wanted) -> Client | None:
+def find(tx: Transaction, wanted: DeclaredEntry) -> Client | None:
     """Return the client with the id that the file gives, else with its name, or None.
 
     Raises Unfit if several clients have the name.
@@ -65,7 +65,7 @@ def find(tx: Transaction, wanted: Wanted) -> Client | None:
         problem = Problem(
             wanted.place, f"{len(same)} clients have this name", f"write one of {ids} as client_id"
         )
-        raise Unfit([problem])
+        raise InvalidEntry([problem])
     return same[0] if same else None
 
 
@@ -123,7 +123,7 @@ def _costs(grant_types: frozenset[str]) -> tuple[str, ...]:
     return tuple(cost for grant_type, cost in COSTS.items() if grant_type in grant_types)
 
 
-def client_metadata(before: ClientMetadata, wanted: Wanted) -> ClientMetadata:
+def client_metadata(before: ClientMetadata, wanted: DeclaredEntry) -> ClientMetadata:
     """Return `before` with the changes of the file."""
     said = {name: value for name, value in wanted.given.items() if name in FIELDS}
     return with_values(before, said)

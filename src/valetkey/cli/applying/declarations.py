@@ -9,12 +9,12 @@ from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Step, unfit
 from valetkey.kernel.moment import Instant
 
 
-def declare(tx: Transaction, wanted: Wanted, now: Instant) -> Step:
+def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     """Declare or change an attribute. Raises Unfit if the rules do not allow it."""
     given = wanted.given
     attribute = Attribute(
@@ -31,7 +31,7 @@ def declare(tx: Transaction, wanted: Wanted, now: Instant) -> Step:
     return Step(done, "attribute", attribute.name)
 
 
-def declare_claims(tx: Transaction, wanted: Wanted, default_api: str, now: Instant) -> Step:
+def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now: Instant) -> Step:
     """Declare or change a claim. Raises Unfit if the rules do not allow it."""
     given = wanted.given
     places = cast("Sequence[str]", given.get("in", ()))

@@ -25,7 +25,7 @@ _LARGEST = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeclaredEntry:
     """A user or client in the file: its place there, its values, and its secret separately."""
 
     place: str
@@ -38,23 +38,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DeclaredObjects:
     """The content of the file."""
 
-    users: tuple[Wanted, ...]
-    clients: tuple[Wanted, ...]
-    apis: tuple[Wanted, ...] = ()
-    attributes: tuple[Wanted, ...] = ()
-    groups: tuple[Wanted, ...] = ()
-    roles: tuple[Wanted, ...] = ()
-    claims: tuple[Wanted, ...] = ()
+    users: tuple[DeclaredEntry, ...]
+    clients: tuple[DeclaredEntry, ...]
+    apis: tuple[DeclaredEntry, ...] = ()
+    attributes: tuple[DeclaredEntry, ...] = ()
+    groups: tuple[DeclaredEntry, ...] = ()
+    roles: tuple[DeclaredEntry, ...] = ()
+    claims: tuple[DeclaredEntry, ...] = ()
 
 
 class _InvalidValue(Exception):
     """Carries a description of the correct value."""
 
 
-def read_site(path: Path) -> Site:
+def read_site(path: Path) -> DeclaredObjects:
     """Return the content of the file. Raises Mistakes with everything that is invalid in it.
 
     The rules for clients and users are not checked here.
@@ -89,10 +89,10 @@ def read_site(path: Path) -> Site:
     ]
     if problems:
         raise Mistakes(str(path), problems)
-    return Site(users, clients, apis, attributes, groups, roles, claims)
+    return DeclaredObjects(users, clients, apis, attributes, groups, roles, claims)
 
 
-def holds_secrets(site: Site) -> bool:
+def holds_secrets(site: DeclaredObjects) -> bool:
     """Return whether the file contains a secret."""
     return any(wanted.secret is not None for wanted in (*site.users, *site.clients))
 
@@ -122,7 +122,7 @@ def _wanted(
     known: Mapping[str, Callable[[object], object]],
     secret_key: str,
     problems: list[Problem],
-) -> Iterator[Wanted]:
+) -> Iterator[DeclaredEntry]:
     listed = document.get(kind, [])
     if not isinstance(listed, list):
         problems.append(Problem(kind, "it is no list", f"write [[{kind}]] above each of them"))
@@ -144,7 +144,7 @@ def _wanted(
                 shown = "its value" if key == secret_key else quoted(value)
                 problems.append(Problem(f"{place}.{key}", f"{shown} will not do", str(right)))
         secret = given.pop(secret_key, None)
-        yield Wanted(place, given, Secret(str(secret)) if secret is not None else None)
+        yield DeclaredEntry(place, given, Secret(str(secret)) if secret is not None else None)
 
 
 def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
@@ -154,14 +154,14 @@ def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
     return Problem(plain, "unknown table", right)
 
 
-def _lacking(wanted: tuple[Wanted, ...], key: str, example: str) -> Iterator[Problem]:
+def _lacking(wanted: tuple[DeclaredEntry, ...], key: str, example: str) -> Iterator[Problem]:
     for each in wanted:
         if not each.text(key):
             yield Problem(each.place, f"it has no {key}", f'write {key} = "{example}"')
 
 
 def _repeated(
-    wanted: tuple[Wanted, ...], key: str, spelt: Callable[[str], str]
+    wanted: tuple[DeclaredEntry, ...], key: str, spelt: Callable[[str], str]
 ) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for each in wanted:

@@ -18,12 +18,12 @@ from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
 
 
-def carry_out(tx: Transaction, wanted: Wanted, fresh_id: str, now: Instant) -> Step:
+def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
     """Create the group, add its members. Raises Unfit if the rules do not allow it."""
     name, parent = wanted.text("name"), wanted.text("parent")
     try:
@@ -47,7 +47,7 @@ def carry_out(tx: Transaction, wanted: Wanted, fresh_id: str, now: Instant) -> S
     return changed_or_kept("group", name, [f"members ({len(added)} added)"] if added else [])
 
 
-def assign_roles(tx: Transaction, wanted: Wanted, now: Instant) -> Step:
+def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     """Give the users and groups the role. Raises Unfit for those that do not exist."""
     api, role = _api(tx, wanted), wanted.text("role")
     added = [
@@ -63,7 +63,7 @@ def assign_roles(tx: Transaction, wanted: Wanted, now: Instant) -> Step:
     return changed_or_kept("role", f"{role} at {api.identifier}", shown)
 
 
-def _api(tx: Transaction, wanted: Wanted) -> Api:
+def _api(tx: Transaction, wanted: DeclaredEntry) -> Api:
     api = tx.apis.find_by_key(canonical(wanted.text("api")))
     if api is None:
         raise unfit(wanted, [MetadataError("api", "the identifier of a declared API")])
@@ -73,7 +73,7 @@ def _api(tx: Transaction, wanted: Wanted) -> Api:
     return api
 
 
-def _users(tx: Transaction, wanted: Wanted, key: str) -> Sequence[User]:
+def _users(tx: Transaction, wanted: DeclaredEntry, key: str) -> Sequence[User]:
     """Return the users whom the file names, held in the order of their uids."""
     found: dict[int, User] = {}
     for name in cast("Sequence[str]", wanted.given.get(key, ())):

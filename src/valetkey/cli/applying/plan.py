@@ -16,8 +16,8 @@ from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import api, client, declarations, group, user
-from valetkey.cli.applying.file import Site, Wanted
-from valetkey.cli.applying.step import Step, Unfit, unfit
+from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
+from valetkey.cli.applying.step import InvalidEntry, Step, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
@@ -33,9 +33,9 @@ class Prepared:
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
     apis: tuple[api.WantedApi, ...]
-    groups: tuple[tuple[Wanted, str], ...]
+    groups: tuple[tuple[DeclaredEntry, str], ...]
     """Each with the id to use if it is new."""
-    site: Site
+    site: DeclaredObjects
 
 
 class _Enough(Exception):
@@ -47,7 +47,7 @@ class _Enough(Exception):
 
 
 async def prepare(
-    opened: Opened, source: Path, site: Site, progress: Callable[[int], None]
+    opened: Opened, source: Path, site: DeclaredObjects, progress: Callable[[int], None]
 ) -> Prepared:
     """Hash new passwords and draw new secrets; `progress` is called after each user.
 
@@ -57,14 +57,14 @@ async def prepare(
     users: list[user.WantedUser] = []
     for wanted in site.users:
 
-        def look(tx: Transaction, wanted: Wanted = wanted) -> str | None:
+        def look(tx: Transaction, wanted: DeclaredEntry = wanted) -> str | None:
             found = user.find(tx, wanted)
             return tx.users.password_hash(found.uid) if found else None
 
         try:
             stored = await opened.store.read(look)
             users.append(user.prepared(opened, wanted, stored))
-        except Unfit as unfit:
+        except InvalidEntry as unfit:
             problems += unfit.problems
         progress(1)
     for wanted in site.clients:
@@ -78,7 +78,7 @@ async def prepare(
     return Prepared(source, tuple(users), clients, apis, groups, site)
 
 
-async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
+async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Problem]:
     """Fetch a client's sector identifier and check it, unless its metadata is invalid anyway."""
     if not wanted.text("sector_identifier_uri"):
         return ()
@@ -90,7 +90,7 @@ async def _sector_problems(opened: Opened, wanted: Wanted) -> Sequence[Problem]:
 
     try:
         metadata = await opened.store.read(look)
-    except Unfit:
+    except InvalidEntry:
         return ()
     if registrar(opened).rules.faults(metadata):
         return ()
@@ -138,7 +138,7 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     for do in todo:
         try:
             steps.append(do())
-        except Unfit as unfit:
+        except InvalidEntry as unfit:
             problems += unfit.problems
     if problems:
         raise Mistakes(str(prepared.source), problems)

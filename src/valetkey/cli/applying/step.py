@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import cast
 
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.cli.applying.file import Wanted
+from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.config.agreement import Problem
 from valetkey.config.rules import quoted
 from valetkey.kernel.secret import Secret
@@ -52,7 +52,7 @@ class Step:
         }
 
 
-class Unfit(Exception):
+class InvalidEntry(Exception):
     """One user or client of the file is not acceptable."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -61,12 +61,12 @@ class Unfit(Exception):
         self.problems = tuple(problems)
 
 
-def unfit(wanted: Wanted, faults: Sequence[MetadataError]) -> Unfit:
+def unfit(wanted: DeclaredEntry, faults: Sequence[MetadataError]) -> InvalidEntry:
     """Return the faults that a use case found, at their places in the file."""
-    return Unfit([_problem(wanted, fault) for fault in faults])
+    return InvalidEntry([_problem(wanted, fault) for fault in faults])
 
 
-def _problem(wanted: Wanted, fault: MetadataError) -> Problem:
+def _problem(wanted: DeclaredEntry, fault: MetadataError) -> Problem:
     name, _, number = fault.field.partition("/")
     listed = wanted.given.get(name)
     if not number.isdigit() or not isinstance(listed, tuple):

@@ -16,8 +16,8 @@ from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.operations.user_records import changed_claims
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import Wanted
-from valetkey.cli.applying.step import Action, Step, Unfit, changed_or_kept, unfit
+from valetkey.cli.applying.file import DeclaredEntry
+from valetkey.cli.applying.step import Action, InvalidEntry, Step, changed_or_kept, unfit
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
@@ -27,13 +27,13 @@ from valetkey.kernel.moment import Instant
 class WantedUser:
     """A user of the file, with the hash of the password if the file gives a different one."""
 
-    wanted: Wanted
+    wanted: DeclaredEntry
     uid: int
     """The uid that the file gives, else a fresh one in case the user does not exist."""
     password_hash: str | None
 
 
-def find(tx: Transaction, wanted: Wanted) -> User | None:
+def find(tx: Transaction, wanted: DeclaredEntry) -> User | None:
     """Return the user with the uid that the file gives, else with its username, or None."""
     uid = cast("int | None", wanted.given.get("uid"))
     if uid is not None:
@@ -41,7 +41,7 @@ def find(tx: Transaction, wanted: Wanted) -> User | None:
     return tx.users.find_by_username(wanted.text("username"))
 
 
-def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
+def prepared(opened: Opened, wanted: DeclaredEntry, stored: str | None) -> WantedUser:
     """Hash the user's new password, outside any transaction. Raises Unfit for a bad one.
 
     Checking or hashing a password takes tens of milliseconds.
@@ -51,7 +51,9 @@ def prepared(opened: Opened, wanted: Wanted, stored: str | None) -> WantedUser:
         return WantedUser(wanted, uid, None)
     text, settings = wanted.secret.reveal(), opened.settings.passwords
     if problem := password_problem(text):
-        raise Unfit([Problem(f"{wanted.place}.password", "it is not accepted", f"it {problem}")])
+        raise InvalidEntry(
+            [Problem(f"{wanted.place}.password", "it is not accepted", f"it {problem}")]
+        )
     normal = prepare(text)
     if stored is not None and normal is not None and verify(normal, stored, settings):
         return WantedUser(wanted, uid, None)
@@ -96,7 +98,7 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
 
 
 def _with_attributes(
-    tx: Transaction, user: User, wanted: Wanted, now: Instant
+    tx: Transaction, user: User, wanted: DeclaredEntry, now: Instant
 ) -> tuple[User, Sequence[str]]:
     """Return the user with the attributes that the file gives, and the names of changed ones."""
     if "attributes" not in wanted.given:
@@ -115,7 +117,7 @@ def _missing(user: WantedUser, made: User) -> tuple[str, ...]:
     return (f"cannot sign in without a password; next: valetkey user password {made.username}",)
 
 
-def _claims(wanted: Wanted, before: StandardClaims) -> StandardClaims:
+def _claims(wanted: DeclaredEntry, before: StandardClaims) -> StandardClaims:
     """Return the claims of the file; claims that it does not name are kept."""
     after = changed_claims(before, {**wanted.given, "address": {}})
     if "address" not in wanted.given:

@@ -10,7 +10,7 @@ import click
 
 from valetkey.authorization.model.event.actor import by_apply
 from valetkey.cli import options, say
-from valetkey.cli.applying.file import Site, holds_secrets, read_site
+from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
 from valetkey.cli.applying.step import Action, Step
 from valetkey.cli.register.keeper import confirm
@@ -61,7 +61,7 @@ def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
     return Exit.OK
 
 
-async def _prepare(opened: Opened, file: Path, site: Site) -> Prepared:
+async def _prepare(opened: Opened, file: Path, site: DeclaredObjects) -> Prepared:
     with click.progressbar(
         length=len(site.users),
         label="Looking at passwords",
@@ -108,6 +108,6 @@ def _without_secret(step: Step) -> Step:
     return replace(step, secret=None)
 
 
-def _warn_of_readers(file: Path, site: Site) -> None:
+def _warn_of_readers(file: Path, site: DeclaredObjects) -> None:
     if holds_secrets(site) and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         say.note(f"{file} holds secrets and other users can read it; run: chmod 600 {file}")

@@ -13,7 +13,7 @@ from valetkey.authorization.model.register.client import (
     Client,
 )
 from valetkey.authorization.operations.client_credentials import SECRET
-from valetkey.authorization.operations.client_records import SecretMade, SecretWanted
+from valetkey.authorization.operations.client_records import NewSecret, SecretWanted
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
@@ -221,11 +221,13 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     Example: valetkey client show printer
     """
 
-    async def work(opened: Opened) -> clients.Shown:
-        def look(tx: Transaction) -> clients.Shown:
+    async def work(opened: Opened) -> clients.ClientDetails:
+        def look(tx: Transaction) -> clients.ClientDetails:
             client = the_client(tx, client_id)
             grants = tx.grants.reach(client.id, opened.now).authorizations
-            return clients.Shown(client, grants, tx.clients.query_sighting(client.id), opened.now)
+            return clients.ClientDetails(
+                client, grants, tx.clients.query_sighting(client.id), opened.now
+            )
 
         return await opened.store.scan(look)
 
@@ -269,7 +271,7 @@ def secret(
         client = await opened.store.read(lambda tx: the_client(tx, client_id))
         wanted = SecretWanted(others_live=live)
         value = await perform(opened, SECRET, {"client_id": client.id}, wanted)
-        return value.client_secret if isinstance(value, SecretMade) else ""
+        return value.client_secret if isinstance(value, NewSecret) else ""
 
     issued = with_store(options.settings_of(config), work)
     if as_json:

@@ -9,7 +9,7 @@ import click
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
 from valetkey.cli.register import migration_plan, restoring
-from valetkey.cli.register.anew import begin_anew
+from valetkey.cli.register.anew import forget_missing_databases
 from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import stamp
 from valetkey.cli.register.store import SCHEMAS, Opened, is_begun, open_database, with_store
@@ -46,7 +46,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
     if plan:
         return _show_plans(settings, as_json=as_json)
     if new:
-        begin_anew(settings, ("authorization", "resource"))
+        forget_missing_databases(settings, ("authorization", "resource"))
     for name, server in servers(settings):
         if name == "authorization" and database_file(settings, server) is not None:
             # The keyring first: a database without one could never be used.

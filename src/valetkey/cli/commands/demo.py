@@ -48,7 +48,7 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
         with context.scope(cleanup=False):
             if walk:
                 return tell(running, as_json=as_json, verbose=verbose)
-            return screen.stay(running, kept=keep is not None)
+            return screen.run_until_interrupted(running, kept=keep is not None)
 
     try:
         code = run(keep, show_demo)

@@ -14,7 +14,7 @@ from typing import IO, cast
 import click
 import msgspec
 
-from valetkey.authorization.actions.admin.audit import MOST, Verdict, verify
+from valetkey.authorization.actions.admin.audit import MOST, VerificationResult, verify
 from valetkey.authorization.actions.admin.events import harmless
 from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
 from valetkey.cli import options, say
@@ -158,7 +158,7 @@ def print_checkpoint(config: Path | None) -> int:
     return Exit.OK
 
 
-async def _verify(known: Sequence[Checkpoint], opened: Opened) -> Verdict:
+async def _verify(known: Sequence[Checkpoint], opened: Opened) -> VerificationResult:
     return await verify(opened.store, _public(opened), known)
 
 

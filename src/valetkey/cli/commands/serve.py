@@ -53,7 +53,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     if problems := (*missing_files(settings, names), *wrong_objects(settings)):
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
     if new:
-        import_module(_ANEW).begin_anew(settings, names)
+        import_module(_ANEW).forget_missing_databases(settings, names)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     for name, part in servers(settings):
         if name not in names and urlsplit(part.url).port == 0:

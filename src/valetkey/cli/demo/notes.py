@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import cast
 
-from valetkey.cli.demo.site import DESK, PASSWORD, PRINTER, USERNAME, Site
-from valetkey.cli.demo.wire import Exchange, Unanswered, Wire, basic, bearer
+from valetkey.cli.demo.site import DESK, PASSWORD, PRINTER, USERNAME, DemoSite
+from valetkey.cli.demo.wire import Exchange, TracedHttp, Unanswered, basic, bearer
 
 _NOTES = (
     (
@@ -30,9 +30,9 @@ class Seeded:
     token: str
 
 
-def seed(site: Site) -> Seeded:
+def seed(site: DemoSite) -> Seeded:
     """Write her notes, unless she has some. Raises Unanswered if a server does not take them."""
-    wire = Wire(lambda _: None)
+    wire = TracedHttp(lambda _: None)
     form = {
         "grant_type": "password",
         "username": USERNAME,
@@ -54,7 +54,7 @@ def seed(site: Site) -> Seeded:
     return Seeded(len(_NOTES), token)
 
 
-def _fail(site: Site, wire: Wire) -> None:
+def _fail(site: DemoSite, wire: TracedHttp) -> None:
     """Send two wrong requests as Notes Printer; its team reads why they were refused."""
     asked = {
         "response_type": "code",

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
-from valetkey.cli.demo.site import PRINTER, Site, furnish, known_secrets
+from valetkey.cli.demo.site import PRINTER, DemoSite, known_secrets, prepare_demo
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
 from valetkey.cli.serving.places import Server, collect_orphans
@@ -43,7 +43,7 @@ class Stopped(Exception):
 class Running:
     """A site whose servers answer; `stopping` is set when they no longer do."""
 
-    site: Site
+    site: DemoSite
     stopping: threading.Event
 
 
@@ -66,8 +66,8 @@ def run(keep: Path | None, work: Work) -> int:
         app = stack.enter_context(
             _app(urls["authorization"], urls["resource"], PRINTER, secrets[PRINTER])
         )
-        site = Site(directory, urls["authorization"], urls["resource"], app.url, secrets)
-        furnish(site)
+        site = DemoSite(directory, urls["authorization"], urls["resource"], app.url, secrets)
+        prepare_demo(site)
         log.set_up("error")
         servers = [_server(name, site, sock) for name, sock in sockets.items()]
         with _answering(app):
@@ -77,7 +77,7 @@ def run(keep: Path | None, work: Work) -> int:
                 _ignore_signals()
 
 
-def _supervised(site: Site, servers: list[Server], work: Work) -> int:
+def _supervised(site: DemoSite, servers: list[Server], work: Work) -> int:
     running = Running(site, threading.Event())
     codes: list[int] = []
     failures: list[BaseException] = []
@@ -118,7 +118,7 @@ def _supervised(site: Site, servers: list[Server], work: Work) -> int:
     return code or (codes[0] if codes else Exit.INTERRUPTED)
 
 
-def _server(name: str, site: Site, listening: Sequence[socket.socket]) -> Server:
+def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> Server:
     module = f"valetkey.cli.serving.{name}"
     given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))

@@ -12,11 +12,11 @@ from valetkey.cli.demo.site import (
     PASSWORD,
     PRINTER,
     USERNAME,
-    Site,
+    DemoSite,
 )
 
 
-def stay(running: Running, *, kept: bool) -> int:
+def run_until_interrupted(running: Running, *, kept: bool) -> int:
     """Show the screen, and wait until the demo is interrupted."""
     site = running.site
     show(site, notes.seed(site).token, kept=kept)
@@ -24,7 +24,7 @@ def stay(running: Running, *, kept: bool) -> int:
     return 0
 
 
-def show(site: Site, token: str, *, kept: bool) -> None:
+def show(site: DemoSite, token: str, *, kept: bool) -> None:
     """Print URLs, accounts and commands for a first look."""
     say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
     say.line()
@@ -72,7 +72,7 @@ def show(site: Site, token: str, *, kept: bool) -> None:
     say.line(say.strong("Stop it") + " with Ctrl-C. " + _afterwards(site, kept=kept))
 
 
-def _afterwards(site: Site, *, kept: bool) -> str:
+def _afterwards(site: DemoSite, *, kept: bool) -> str:
     if not kept:
         return f"Everything goes with it: it lives in {site.directory} alone."
     return f"Everything stays in {site.directory}, and goes on the next time."

@@ -42,7 +42,7 @@ _WITH_SECRET = (PRINTER, DESK, CLUB)
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DemoSite:
     """Paths and URLs of the demo. `secrets` are the apps' own, by client id. URLs have no slash."""
 
     directory: Path
@@ -98,7 +98,7 @@ def known_secrets(directory: Path) -> Mapping[str, str]:
     return found
 
 
-def furnish(site: Site) -> None:
+def prepare_demo(site: DemoSite) -> None:
     """Write both files and fill the databases; safe to run again."""
     site.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(site.configuration, _configuration(site))
@@ -118,7 +118,7 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def _configuration(site: Site) -> str:
+def _configuration(site: DemoSite) -> str:
     servers = {"authorization": site.auth_url, "resource": site.api_url}
     lines = ["# The servers of a Valetkey demo: valetkey serve --config " + _CONFIGURATION]
     for name, url in servers.items():
@@ -134,7 +134,7 @@ def _configuration(site: Site) -> str:
     return "\n".join(lines)
 
 
-def _content(site: Site) -> str:
+def _content(site: DemoSite) -> str:
     ada: dict[str, object] = {
         "uid": UID,
         "username": USERNAME,
@@ -165,7 +165,7 @@ def _content(site: Site) -> str:
     )
 
 
-def _printer(site: Site) -> Mapping[str, object]:
+def _printer(site: DemoSite) -> Mapping[str, object]:
     return {
         "client_id": PRINTER,
         "client_secret": site.secret(PRINTER),
@@ -204,7 +204,7 @@ def _viewer() -> Mapping[str, object]:
     }
 
 
-def _desk(site: Site) -> Mapping[str, object]:
+def _desk(site: DemoSite) -> Mapping[str, object]:
     return {
         "client_id": DESK,
         "client_secret": site.secret(DESK),
@@ -216,7 +216,7 @@ def _desk(site: Site) -> Mapping[str, object]:
     }
 
 
-def _club(site: Site) -> Mapping[str, object]:
+def _club(site: DemoSite) -> Mapping[str, object]:
     return {
         "client_id": CLUB,
         "client_secret": site.secret(CLUB),

@@ -59,7 +59,7 @@ Seen = Callable[[Exchange], None]
 """Who is told of every exchange that is to be shown."""
 
 
-class Wire:
+class TracedHttp:
     """Sends requests, and numbers and shows those that are not a mere repetition."""
 
     def __init__(self, seen: Seen) -> None:

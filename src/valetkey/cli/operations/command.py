@@ -248,7 +248,12 @@ async def _find_user(opened: Opened, about: _About, *, reads: bool, ends: bool) 
         apps, orphans = await opened.store.scan(
             lambda tx: (
                 tx.connected.count_grants(user.uid, opened.now),
-                [each.id for each in opened.foundation.services.removal.hindrances(tx, user)],
+                [
+                    each.id
+                    for each in opened.foundation.services.removal.apps_without_other_owner(
+                        tx, user
+                    )
+                ],
             )
         )
         left = f" Apps without another owner: {', '.join(orphans)}." if orphans else ""

@@ -10,7 +10,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
 
 
-def begin_anew(settings: Settings, names: Sequence[str]) -> None:
+def forget_missing_databases(settings: Settings, names: Sequence[str]) -> None:
     """Forget the missing databases of the servers of these names.
 
     Raises Mistake where none is missing: left in a unit file, the option would undo what it is for.

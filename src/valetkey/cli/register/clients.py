@@ -47,7 +47,7 @@ _LARGEST = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ClientDetails:
     """A client with what is known about its use."""
 
     client: Client

@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 import click
 
-from valetkey.authorization.actions.admin.resolve import summary, users_meant
+from valetkey.authorization.actions.admin.resolve import resolve_users, summary
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
@@ -81,7 +81,7 @@ async def found_user(opened: Opened, name: str) -> User:
 
 def the_user(tx: Transaction, name: str) -> User:
     """The account that is meant, without a word. Raises Mistake as `found_user` does."""
-    found = users_meant(tx, name)
+    found = resolve_users(tx, name)
     if len(found) > 1:
         lines = "".join(f"\n  {summary(user)}" for user in found)
         raise Mistake(f"{name!r} could be {len(found)} accounts; say which:{lines}")

@@ -22,7 +22,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database import identity
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
 from valetkey.database.migrate import migrate
-from valetkey.database.replace import put_in_place
+from valetkey.database.replace import replace_with_backup
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
@@ -64,7 +64,7 @@ def put_back(
         raise _unknown(f"there is no {endings_path(settings)}")
     try:
         aside = f".before-{SYSTEM.now()}"
-        put_in_place(backup, file, package=SCHEMAS[name], aside=aside)
+        replace_with_backup(backup, file, package=SCHEMAS[name], aside=aside)
     except OSError as reason:
         raise Mistake(f"{file} cannot be restored: {reason.strerror or reason}") from None
 

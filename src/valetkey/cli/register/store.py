@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.app.foundation import SCHEMA, Foundation, lay_foundation
+from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
 from valetkey.authorization.model.event.actor import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
 from valetkey.cli.register.operator import operator
@@ -87,7 +87,7 @@ def with_store(
     settings = _addressed(settings)
 
     async def run() -> T:
-        foundation = lay_foundation(settings, SYSTEM, scopes_of(settings), begins=begins)
+        foundation = build_foundation(settings, SYSTEM, scopes_of(settings), begins=begins)
         done_by = acts(operator())
         foundation = replace(foundation, store=foundation.store.acting(done_by))
         engine = foundation.store.engine
@@ -109,7 +109,7 @@ def foundation_as_it_is(settings: Settings) -> Foundation:
 
     Raises Mistake where database or keyring is missing.
     """
-    foundation = lay_foundation(_addressed(settings), SYSTEM, scopes_of(settings), begins=False)
+    foundation = build_foundation(_addressed(settings), SYSTEM, scopes_of(settings), begins=False)
     return replace(foundation, store=foundation.store.acting(by_cli(operator())))
 
 

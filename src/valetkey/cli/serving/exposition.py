@@ -14,7 +14,7 @@ from valetkey.kernel.metrics import (
     Sample,
     Snapshot,
 )
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 
 if TYPE_CHECKING:
     from prometheus_client import exposition as prometheus
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from prometheus_client import samples
 else:
     # Loaded by the first scrape: most servers are never scraped.
-    prometheus = lazily("prometheus_client.exposition")
-    families = lazily("prometheus_client.metrics_core")
-    registries = lazily("prometheus_client.registry")
-    samples = lazily("prometheus_client.samples")
+    prometheus = import_lazily("prometheus_client.exposition")
+    families = import_lazily("prometheus_client.metrics_core")
+    registries = import_lazily("prometheus_client.registry")
+    samples = import_lazily("prometheus_client.samples")
 
 Worker = tuple[str, int]
 """The name of a server and the number of its worker."""

@@ -16,7 +16,7 @@ from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import trust
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.runtime import SYSTEM, lazily, nanoseconds
+from valetkey.kernel.runtime import SYSTEM, import_lazily, nanoseconds
 from valetkey.kernel.tracing import QUEUED, TRACES, Kind, Span
 from valetkey.web import log
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from opentelemetry.proto.common.v1 import common_pb2 as common
     from opentelemetry.proto.trace.v1 import trace_pb2 as traces
 else:
-    service = lazily("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-    common = lazily("opentelemetry.proto.common.v1.common_pb2")
-    traces = lazily("opentelemetry.proto.trace.v1.trace_pb2")
+    service = import_lazily("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    common = import_lazily("opentelemetry.proto.common.v1.common_pb2")
+    traces = import_lazily("opentelemetry.proto.trace.v1.trace_pb2")
 
 _PAUSE = 0.5  # seconds between two looks at the queue
 _BATCH = 256
@@ -127,7 +127,7 @@ class Exporter(threading.Thread):
             try:
                 rejected = self._deliver(body)
             except _Failed as failure:
-                log.seldom("warning", "traces.not_exported", str(failure))
+                log.throttled("warning", "traces.not_exported", str(failure))
                 stopping = self._stopping.is_set()
                 if not failure.again or stopping or attempt == _ATTEMPTS:
                     metrics.SPANS_DROPPED.add("failed", amount=len(batch))

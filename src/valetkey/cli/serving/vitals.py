@@ -17,7 +17,7 @@ _FEW = 0.9  # of the descriptors
 
 
 @dataclass(slots=True)
-class Vitals:
+class ProcessMonitor:
     """Measures the lag of the event loop, and logs what an operator should know of the process."""
 
     now: Callable[[], Instant]
@@ -44,7 +44,7 @@ class Vitals:
         opened, most = self.opened(), getrlimit(RLIMIT_NOFILE)[0]
         if opened > _FEW * most:
             cause = "more than 90 % of the open-file limit are in use"
-            log.seldom("error", "descriptors.low", cause, open=opened, limit=most)
+            log.throttled("error", "descriptors.low", cause, open=opened, limit=most)
 
 
 def open_descriptors() -> int:

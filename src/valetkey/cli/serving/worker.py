@@ -26,7 +26,7 @@ from valetkey.cli.serving.plan import METRICS, Scraping
 from valetkey.cli.serving.renewal import challenge_file
 from valetkey.cli.serving.renewal import prepare as prepare_certificate
 from valetkey.cli.serving.renewal import renew as renew_certificate
-from valetkey.cli.serving.vitals import Vitals, open_descriptors
+from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
 from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
@@ -81,7 +81,7 @@ def work(
     try:
         settings = load(Path(file) if file else None, environment())
         log.set_up(settings.log.level, settings.log.format)
-        NOTICES.begin(log.seldom, settings.log.slow_statement / 1000)
+        NOTICES.begin(log.throttled, settings.log.slow_statement / 1000)
         worker, prepares = channel.wait_to_go()
         stop_traces = trace_export.begin(settings, name)
         if prepares:
@@ -181,7 +181,7 @@ async def _answer(
     prepare_certificate(settings, server)
     files = certificate_files(settings, server)
     app = await _patiently(settings, lambda: build(settings))
-    beside = [asyncio.create_task(Vitals(SYSTEM.now, open_descriptors).watch())]
+    beside = [asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())]
     if renews and uses_acme(settings, server):
         beside.append(asyncio.create_task(renew_certificate(settings, server)))
     # Objects alive now stay: exclude them from collection. Requests leave hardly any cycles, so

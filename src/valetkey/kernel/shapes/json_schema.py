@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.shapes.inline import NotLocal, inlined, inside
 from valetkey.kernel.shapes.shape import (
     MOST_ERRORS,
@@ -23,7 +23,7 @@ from valetkey.kernel.shapes.shape import (
 if TYPE_CHECKING:
     import jsonschema_rs
 else:
-    jsonschema_rs = lazily("jsonschema_rs")
+    jsonschema_rs = import_lazily("jsonschema_rs")
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

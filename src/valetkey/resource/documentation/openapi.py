@@ -26,7 +26,7 @@ _OF_VERB = {
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ApiIdentity:
     """The API's address and name, and the authorization server it trusts."""
 
     name: str
@@ -35,7 +35,7 @@ class Site:
     accent: str = "#2456d6"
 
 
-def document(site: Site, objects: Sequence[ResourceObject]) -> Document:
+def document(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
     """Return the whole document."""
     return {
         "openapi": "3.1.0",
@@ -61,7 +61,7 @@ def document(site: Site, objects: Sequence[ResourceObject]) -> Document:
     }
 
 
-def _security_schemes(site: Site, objects: Sequence[ResourceObject]) -> Document:
+def _security_schemes(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
     def scopes(owner: OwnedBy) -> dict[str, str]:
         wide = {"read": "read all your data", "write": "change all your data"}
         found = wide if owner is OwnedBy.USER else {}

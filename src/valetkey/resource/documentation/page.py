@@ -14,7 +14,7 @@ from typing import cast
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import examples, schemas
 from valetkey.resource.documentation.actions import Action, actions
-from valetkey.resource.documentation.openapi import Site
+from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.programs import programs
 from valetkey.resource.requests.paging import MOST, USUAL
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
@@ -41,7 +41,7 @@ _MANNERS = (
 )
 
 
-def page(site: Site, objects: Sequence[ResourceObject]) -> Response:
+def page(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Response:
     """Return the whole page, without external resources."""
     style = files("valetkey.resource.documentation").joinpath("style.css").read_text("utf-8")
     style = style.replace("ACCENT", site.accent)
@@ -53,7 +53,7 @@ def page(site: Site, objects: Sequence[ResourceObject]) -> Response:
     return html_response("".join(_page(site, objects, style)).encode(), 200, csp)
 
 
-def _page(site: Site, objects: Sequence[ResourceObject], style: str) -> Iterator[str]:
+def _page(site: ApiIdentity, objects: Sequence[ResourceObject], style: str) -> Iterator[str]:
     title = _text(f"{site.name} API")
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -74,7 +74,7 @@ def _page(site: Site, objects: Sequence[ResourceObject], style: str) -> Iterator
     yield "</main></div></div></body></html>\n"
 
 
-def _start(site: Site) -> Iterator[str]:
+def _start(site: ApiIdentity) -> Iterator[str]:
     yield '<section id="start"><h2>Start</h2>'
     yield (
         "<p>Send an access token with every request. The authorization server "
@@ -88,7 +88,7 @@ def _start(site: Site) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _object(site: Site, kind: ResourceObject) -> Iterator[str]:
+def _object(site: ApiIdentity, kind: ResourceObject) -> Iterator[str]:
     name = _text(kind.name)
     whose = "a user" if kind.owned_by is OwnedBy.USER else _OWN
     yield f'<section id="{name}"><h2>{name}</h2><p class="quiet">Belongs to {whose}.</p>'
@@ -112,7 +112,7 @@ def _scopes(kind: ResourceObject) -> Iterator[str]:
     yield from _table(("Scope", head), ((_code(n), _text(said)) for n, said in rows))
 
 
-def _own_token(site: Site, kind: ResourceObject) -> Iterator[str]:
+def _own_token(site: ApiIdentity, kind: ResourceObject) -> Iterator[str]:
     wanted = f"{kind.name}:read {kind.name}:write" if kind.writes else f"{kind.name}:read"
     said = (
         'curl --user "$CLIENT_ID:$CLIENT_SECRET" --data grant_type=client_credentials \\\n'
@@ -181,7 +181,7 @@ def _several(schema: Document, keyword: str) -> Sequence[object]:
     return cast("list[object]", found) if isinstance(found, list) else ()
 
 
-def _action(site: Site, action: Action) -> Iterator[str]:
+def _action(site: ApiIdentity, action: Action) -> Iterator[str]:
     scopes = " or ".join(_code(scope) for scope in action.kind.scopes(action.verb))
     yield (
         f'<h3 id="{_text(action.name)}"><span class="method {action.method}">{action.method}</span>'

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from valetkey.resource.documentation.openapi import Site, document
+from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.documentation.page import OPENAPI, page
 from valetkey.resource.problem import Problems
 from valetkey.resource.resource_object import ResourceObject
@@ -15,7 +15,7 @@ _CACHED = (("cache-control", "public, max-age=300"),)
 
 
 def routes(
-    site: Site, objects: Sequence[ResourceObject], problems: Problems
+    site: ApiIdentity, objects: Sequence[ResourceObject], problems: Problems
 ) -> tuple[Route, Route]:
     """Return the page and the document, each built once."""
     described = json_response(document(site, objects), headers=_CACHED)

@@ -12,7 +12,7 @@ WINDOW = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingRequests:
     """The requests left and the seconds until all are available again; or the wait."""
 
     quota: int
@@ -52,7 +52,7 @@ class Allowances:
         # drift.
         self._full_at = ledger or LocalCounters()
 
-    def take(self, caller: str, now: Instant) -> Left:
+    def take(self, caller: str, now: Instant) -> RemainingRequests:
         """Count one request; return what is left, or the wait."""
         scaled = now * self._quota
 
@@ -64,9 +64,11 @@ class Allowances:
         missing = self._missing(full_at - scaled)
         if missing >= self._quota:
             wait = full_at - scaled - (self._quota - 1) * WINDOW
-            return Left(self._quota, 0, self._seconds(full_at - scaled), self._seconds(wait))
+            return RemainingRequests(
+                self._quota, 0, self._seconds(full_at - scaled), self._seconds(wait)
+            )
         left = self._quota - missing - 1
-        return Left(self._quota, left, self._seconds(full_at + WINDOW - scaled), 0)
+        return RemainingRequests(self._quota, left, self._seconds(full_at + WINDOW - scaled), 0)
 
     def _missing(self, scaled: int) -> int:
         return -(-scaled // WINDOW)

@@ -25,7 +25,7 @@ _YEAR = days(365)
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class Maintenance:
     """Run in the background while the server runs."""
 
     engine: Engine
@@ -61,7 +61,7 @@ class Upkeep:
             gone = await self.engine.write(lambda db: Events(db).sweep(forgotten, _BATCH))
 
 
-def forgiving(
+def tolerate_outage(
     engine: Engine, work: Callable[[Connection, T], None]
 ) -> Callable[[T], Awaitable[bool]]:
     """Return a function that runs `work` and returns False while the database is down."""

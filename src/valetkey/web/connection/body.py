@@ -33,7 +33,7 @@ class BodyMemory:
         self.left = size
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
 
@@ -81,7 +81,7 @@ async def _read(receive: Receive, limit: int, room: BodyMemory) -> bytes:
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                raise Gone
+                raise ClientDisconnected
             body += cast("bytes", message.get("body", b""))
             if len(body) > limit:
                 raise Refused(_too_large(limit))

@@ -28,7 +28,7 @@ class Disconnected(Exception):
     """The client disconnected or the server stops: the next piece cannot be delivered."""
 
 
-class Wire(Protocol):
+class ExchangeTransport(Protocol):
     """What an exchange needs of its connection."""
 
     loop: asyncio.AbstractEventLoop
@@ -100,7 +100,7 @@ class Exchange:
 
     def __init__(
         self,
-        connection: Wire,
+        connection: ExchangeTransport,
         method: str,
         target: bytes,
         headers: Headers,

@@ -84,14 +84,14 @@ class Gate:
             return True
         if len(self._open) >= self.limits.connections:
             metrics.HTTP_REFUSED.add("full")
-            log.seldom("warning", "connection.turned_away", "limits.connections is reached")
+            log.throttled("warning", "connection.turned_away", "limits.connections is reached")
             return False
         address = connection.address
         if not self._proxies.trusts(address):
             if self._by_address[address] >= self.limits.connections_per_address:
                 metrics.HTTP_REFUSED.add("address")
                 cause = "limits.connections_per_address is reached"
-                log.seldom("warning", "connection.turned_away", cause, address=address)
+                log.throttled("warning", "connection.turned_away", cause, address=address)
                 return False
             self._by_address[address] += 1
         self._open.add(connection)
@@ -120,7 +120,7 @@ class Gate:
         """
         if self._at_work >= self.limits.requests and path not in vital:
             metrics.HTTP_REFUSED.add("busy")
-            log.seldom("warning", "request.turned_away", "limits.requests is reached")
+            log.throttled("warning", "request.turned_away", "limits.requests is reached")
             return False
         if self.draining and path == _READY:
             return False

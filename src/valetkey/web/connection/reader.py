@@ -5,7 +5,7 @@ from typing import Protocol, cast
 import httptools
 
 from valetkey.kernel.refusal import ErrorCode
-from valetkey.web.connection.exchange import UNREAD, Exchange, Wire
+from valetkey.web.connection.exchange import UNREAD, Exchange, ExchangeTransport
 from valetkey.web.connection.gate import Limits, objection
 from valetkey.web.connection.refusal import Unreadable
 from valetkey.web.exchange import Headers
@@ -21,7 +21,7 @@ _FRAMING_PER_BYTE = 8
 # The smallest chunk, "1\r\nx\r\n", takes five bytes for each byte of body.
 
 
-class Receiving(Wire, Protocol):
+class Receiving(ExchangeTransport, Protocol):
     """What the reader reports to its connection."""
 
     address: str

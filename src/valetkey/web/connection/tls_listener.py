@@ -83,7 +83,7 @@ class TlsListener:
                 return
             except OSError as failure:
                 cause = failure.strerror or type(failure).__name__
-                log.seldom("error", "connection.not_accepted", cause)
+                log.throttled("error", "connection.not_accepted", cause)
                 self._loop.remove_reader(self._sock)
                 self._retry = self._loop.call_later(_RETRY, self._listen)
                 return

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tests.attacks.world import World
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.app.foundation import Foundation, lay_foundation
+from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
@@ -69,6 +69,6 @@ def _user(tx: Transaction, name: str) -> User:
 
 
 def _foundation(world: World) -> Foundation:
-    foundation = lay_foundation(world.servers.settings, world.servers.runtime, SCOPES)
+    foundation = build_foundation(world.servers.settings, world.servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation

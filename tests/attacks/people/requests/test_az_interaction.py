@@ -11,7 +11,7 @@ from tests.attacks.people.requests.desk import count, switch_user
 from tests.attacks.people.told import consent_page, fetch, shown, signed_in, yes
 from tests.attacks.world import CALLBACK, PASSWORD, World
 from tests.support.wait import CEILING
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.protocol.interaction import Interaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import hours, minutes, seconds
@@ -48,7 +48,7 @@ def _decided(world: World, person: Person, page: Page) -> str:
 
 def _sealer(world: World) -> Sealer:
     """The server's own, to make what nobody else could."""
-    foundation = lay_foundation(world.servers.settings, world.servers.runtime, SCOPES)
+    foundation = build_foundation(world.servers.settings, world.servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation.keyring.sealer
 

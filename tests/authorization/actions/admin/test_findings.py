@@ -9,7 +9,7 @@ import pytest
 from tests.authorization.actions.admin.test_owner import there
 from tests.authorization.endpoints.world import ADA, NOON, Service, run
 from tests.fetch.test_certificate import certificate
-from valetkey.authorization.actions.admin.findings import About, Inspector
+from valetkey.authorization.actions.admin.findings import FindingName, Inspector
 from valetkey.authorization.actions.admin.permissions import CommandLine, Person
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid
@@ -18,7 +18,7 @@ from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Refused
 
 
-async def _found(it: Service, settings: Settings | None = None) -> dict[About, bool]:
+async def _found(it: Service, settings: Settings | None = None) -> dict[FindingName, bool]:
     inspector = Inspector(settings or it.settings, it.foundation.roles)
     inside = await it.read(lambda tx: inspector.inside(tx, CommandLine(), it.clock.now))
     return {each.about: each.is_bad for each in inside}
@@ -26,15 +26,15 @@ async def _found(it: Service, settings: Settings | None = None) -> dict[About, b
 
 def test_a_lonely_owner_without_a_second_factor_is_told_of(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
-        assert await _found(it) == {About.MAIL_OFF: False}
+        assert await _found(it) == {FindingName.MAIL_OFF: False}
         await it.write(lambda tx: tx.people.set_role(ADA, Role.OWNER, NOON))
         assert await _found(it) == {
-            About.MAIL_OFF: False,
-            About.ONE_OWNER: False,
-            About.UNPROTECTED: True,
+            FindingName.MAIL_OFF: False,
+            FindingName.ONE_OWNER: False,
+            FindingName.UNPROTECTED: True,
         }
         await there(it, ADA)
-        assert await _found(it) == {About.MAIL_OFF: False, About.ONE_OWNER: False}
+        assert await _found(it) == {FindingName.MAIL_OFF: False, FindingName.ONE_OWNER: False}
         inspector = Inspector(it.settings, it.foundation.roles)
         with pytest.raises(Refused):
             await it.read(lambda tx: inspector.inside(tx, Person(Uid(7), "se_7"), NOON))
@@ -47,9 +47,9 @@ def test_keys_that_are_missing_are_told_of(tmp_path: Path) -> None:
         await it.write(
             lambda tx: tx.db.run("DELETE FROM signing_keys WHERE activates_at > 1800000000")
         )
-        assert About.NO_NEXT_KEY in await _found(it)
+        assert FindingName.NO_NEXT_KEY in await _found(it)
         await it.write(lambda tx: tx.db.run("DELETE FROM signing_keys"))
-        assert (await _found(it))[About.NO_KEY]
+        assert (await _found(it))[FindingName.NO_KEY]
 
     run(tmp_path, story)
 
@@ -68,15 +68,15 @@ def test_a_certificate_that_ends_is_told_of_in_time(tmp_path: Path) -> None:
         )
         inspector = Inspector(with_tls, it.foundation.roles)
 
-        def told(now: int) -> list[tuple[About, bool, int]]:
+        def told(now: int) -> list[tuple[FindingName, bool, int]]:
             found = inspector.outside(Instant(now))
-            return [(f.about, f.is_bad, f.count) for f in found if f.about is not About.DISK]
+            return [(f.about, f.is_bad, f.count) for f in found if f.about is not FindingName.DISK]
 
         assert told(NOON - days(2)) == []
-        assert told(NOON) == [(About.CERTIFICATE, False, 20)]
-        assert told(NOON + days(14)) == [(About.CERTIFICATE, True, 6)]
-        assert told(NOON + days(40)) == [(About.CERTIFICATE, True, 0)]
+        assert told(NOON) == [(FindingName.CERTIFICATE, False, 20)]
+        assert told(NOON + days(14)) == [(FindingName.CERTIFICATE, True, 6)]
+        assert told(NOON + days(40)) == [(FindingName.CERTIFICATE, True, 0)]
         file.unlink()
-        assert told(NOON) == [(About.CERTIFICATE_UNREAD, True, 0)]
+        assert told(NOON) == [(FindingName.CERTIFICATE_UNREAD, True, 0)]
 
     run(tmp_path, story)

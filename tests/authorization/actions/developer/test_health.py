@@ -168,7 +168,7 @@ def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(database_url: str) 
             tx.clients.add_secret("web1", secret, NOON)
             gone = ClientSecret("cs_0", Fingerprint("f0"), Instant(NOON + 1))
             tx.clients.add_secret("web1", gone, NOON)
-            tx.clients.saw_query("web1", Instant(NOON + 5))
+            tx.clients.count_query_credentials("web1", Instant(NOON + 5))
 
         await it.store.write(add)
         signs = await found(it, GOOD, OLD)

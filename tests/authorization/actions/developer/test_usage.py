@@ -27,7 +27,7 @@ from valetkey.authorization.actions.developer.usage import (
     sweep_people,
     usage_of,
 )
-from valetkey.authorization.background.upkeep import Upkeep
+from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
@@ -237,7 +237,7 @@ def test_what_commits_late_is_counted_all_the_same(postgres_url: str) -> None:
 def test_refusals_are_counted_with_their_records_and_once(database_url: str) -> None:
     async def story(it: World) -> None:
         queue = DecisionQueue(SYSTEM.random)
-        upkeep = Upkeep(it.store, queue, it.minter.keys, Runtime(lambda: NOON, SYSTEM.random))
+        upkeep = Maintenance(it.store, queue, it.minter.keys, Runtime(lambda: NOON, SYSTEM.random))
         queue.put(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
         queue.put(NO, endpoint="/oauth/token", at=NOON)
         same = list(queue.waiting)

@@ -12,7 +12,7 @@ from tests.architecture.tree import ROOT
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid
@@ -40,7 +40,7 @@ def _token(servers: Servers) -> str:
     wanted = WantedToken("Fuzzer", everything, days(365), Uid(1001))
 
     async def make() -> None:
-        foundation = lay_foundation(servers.settings, SYSTEM, {})
+        foundation = build_foundation(servers.settings, SYSTEM, {})
         now = SYSTEM.now()
 
         def work(tx: Transaction) -> None:

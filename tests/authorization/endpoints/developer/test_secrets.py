@@ -148,7 +148,7 @@ def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> 
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/secrets"
-        await it.store.write(lambda tx: tx.clients.saw_query(app.id, it.clock.now))
+        await it.store.write(lambda tx: tx.clients.count_query_credentials(app.id, it.clock.now))
         page = await alice.get(place)
         assert "was sent in the URL of 1 request" in text_of(page)
         it.clock.forward(5)

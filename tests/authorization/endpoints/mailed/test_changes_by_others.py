@@ -24,7 +24,7 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import begin
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.message import write
 from valetkey.authorization.email.outbox import NOTICE_LIMIT
 from valetkey.authorization.layout.brand import Brand
@@ -198,7 +198,7 @@ def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -
 
 
 async def _kept(file: Path) -> list[Email]:
-    foundation = lay_foundation(load(file, {}), SYSTEM, {})
+    foundation = build_foundation(load(file, {}), SYSTEM, {})
     try:
         kept = await foundation.store.read(lambda tx: tx.mails.kept(SYSTEM.now(), 99))
         opened = [foundation.outbox.open(mail) for mail in kept]

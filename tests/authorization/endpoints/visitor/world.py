@@ -13,7 +13,7 @@ from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import browser_routes
 from valetkey.authorization.app.foundation import Foundation
-from valetkey.authorization.app.pages import Site, page_routes
+from valetkey.authorization.app.pages import PageDependencies, page_routes
 from valetkey.authorization.app.parts import make_documents
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import Providers
@@ -252,7 +252,7 @@ async def world(
     )
     # Tokens are not given in this world.
     elsewhere = Route("/oauth/token", {}, refuse)
-    site = Site(foundation, server, password, deed, doorkeeper, Providers(()), refuse)
+    site = PageDependencies(foundation, server, password, deed, doorkeeper, Providers(()), refuse)
     app = App(
         (*browser_routes(server, minter, refuse), *page_routes(site, elsewhere, elsewhere)),
         runtime=runtime,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.federation.arrived import ArrivedPage
+from valetkey.authorization.site.federation.arrived import UnlinkedIdentityPage
 from valetkey.authorization.site.federation.callback import FailedPage
 from valetkey.authorization.site.federation.connections import (
     Connection,
@@ -21,7 +21,7 @@ GITHUB = ProviderButton("github", "GitHub", "/oauth/sign-in/with/github?csrf=c")
 
 def federation_examples() -> Mapping[str, PageContext]:
     """Each page, in the states in which it looks different."""
-    arrived = ArrivedPage(
+    arrived = UnlinkedIdentityPage(
         provider="Google",
         shown="ada@example.com",
         action="/oauth/sign-in/arrived",

@@ -13,7 +13,7 @@ from valetkey.authorization.site.account.email_address.email_address import (
 )
 from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
-    DeadLinkPage,
+    InvalidLinkPage,
     LinkSubject,
 )
 from valetkey.authorization.site.mailbox.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
@@ -86,9 +86,9 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
         "sign-up-elsewhere": FinishSignUpPage(
             _NEW, "csrf-value", "vk", "grace", _LONG, asks_password=True, wrong=True
         ),
-        "sign-up-link-dead": DeadLinkPage(LinkSubject.SIGN_UP, _NEW),
-        "sign-up-taken": DeadLinkPage(LinkSubject.SIGN_UP, _NEW, taken=True),
-        "invitation-dead": DeadLinkPage(LinkSubject.INVITATION, _IN),
+        "sign-up-link-dead": InvalidLinkPage(LinkSubject.SIGN_UP, _NEW),
+        "sign-up-taken": InvalidLinkPage(LinkSubject.SIGN_UP, _NEW, taken=True),
+        "invitation-dead": InvalidLinkPage(LinkSubject.INVITATION, _IN),
     }
 
 
@@ -103,7 +103,7 @@ def _recovery() -> Mapping[str, PageContext]:
         "reset": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8),
         "reset-wrong": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8, "common"),
         "reset-done": ResetDonePage(_IN),
-        "reset-dead": DeadLinkPage(LinkSubject.PASSWORD, where),
+        "reset-dead": InvalidLinkPage(LinkSubject.PASSWORD, where),
     }
 
 
@@ -120,6 +120,6 @@ def _email() -> Mapping[str, PageContext]:
         "email-confirm": EmailLinkPage(where, "csrf-value", "vk", "change", "grace", _LONG),
         "email-undo": EmailLinkPage(where, "csrf-value", "vk", "undo", _HOSTILE, _GRACE),
         "email-done": EmailDonePage(_GRACE, "/"),
-        "email-link-dead": DeadLinkPage(LinkSubject.EMAIL_CHANGE, where),
-        "email-undo-dead": DeadLinkPage(LinkSubject.EMAIL_UNDO, "/"),
+        "email-link-dead": InvalidLinkPage(LinkSubject.EMAIL_CHANGE, where),
+        "email-undo-dead": InvalidLinkPage(LinkSubject.EMAIL_UNDO, "/"),
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.actions.admin.findings import About
+from valetkey.authorization.actions.admin.findings import FindingName
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.role import Role
@@ -170,7 +170,7 @@ def people_examples() -> Mapping[str, PageContext]:
             OVERVIEW,
             findings=tuple(
                 FindingLine(each.value, is_bad=place % 2 > 0, count=place, name="ES256")
-                for place, each in enumerate(About)
+                for place, each in enumerate(FindingName)
             ),
         ),
         "admin_users": UsersPage("/admin/users", "", "all", listed, more="/admin/users?after=1.2"),

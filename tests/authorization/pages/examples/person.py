@@ -9,7 +9,7 @@ from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
 from valetkey.authorization.site.account.data import DataPage
-from valetkey.authorization.site.account.overview import NextStep, OverviewPage, OwnApp
+from valetkey.authorization.site.account.overview import OverviewPage, OwnApp, Recommendation
 from valetkey.authorization.site.account.profile import ProfilePage
 from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, RemovalPlannedPage
 
@@ -27,7 +27,7 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
         password_since=ago(60),
         second_factor=False,
         email_verified=False,
-        next_step=NextStep.EMAIL,
+        next_step=Recommendation.EMAIL,
         lines=(ActivityLine("session.started", ago(5)), ActivityLine("user.registered", ago(60))),
     )
     settled = replace(
@@ -36,7 +36,7 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
         sessions=3,
         password_since=ago(9_000_000),
         email_verified=True,
-        next_step=NextStep.SECOND_FACTOR,
+        next_step=Recommendation.SECOND_FACTOR,
         lines=(
             ActivityLine("session.started", ago(5)),
             ActivityLine("code.redeemed", ago(7_200), apps[0].name),
@@ -53,7 +53,11 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
         "home_settled": settled,
         "home_apps": replace(settled, apps=can_open),
         "home_safe": replace(
-            settled, password_since=None, second_factor=True, next_step=NextStep.NOTHING, lines=()
+            settled,
+            password_since=None,
+            second_factor=True,
+            next_step=Recommendation.NOTHING,
+            lines=(),
         ),
         **_profiles(person),
         **_ends(person, apps[-1]),

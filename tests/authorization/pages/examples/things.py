@@ -25,7 +25,7 @@ from valetkey.authorization.site.admin.server.keys import (
     KeysOfAlgorithm,
     KeysPage,
 )
-from valetkey.authorization.site.admin.server.mail import MailPage, PostLine
+from valetkey.authorization.site.admin.server.mail import EmailLine, MailPage
 from valetkey.authorization.site.admin.server.registration import (
     InvitationLine,
     InvitationPage,
@@ -197,8 +197,8 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "accounts@example.com",
         "ada@example.com",
         2,
-        (PostLine("verify_email", _ago(300), 1), PostLine("password_reset", _ago(86_000), 3)),
-        (PostLine("new_device", _ago(9_000), 12, "the mail server does not answer"),),
+        (EmailLine("verify_email", _ago(300), 1), EmailLine("password_reset", _ago(86_000), 3)),
+        (EmailLine("new_device", _ago(9_000), 12, "the mail server does not answer"),),
     )
     registration = RegistrationPage(
         action="/admin/registration",

@@ -2,7 +2,7 @@
 
 import re
 
-from valetkey.authorization.layout.accent import TEXT, contrast, shades
+from valetkey.authorization.layout.accent import TEXT, accent_shades, contrast
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD, assets
 from valetkey.authorization.layout.brand import Brand
 
@@ -36,7 +36,7 @@ def test_the_accent_reaches_the_stylesheet_and_the_icon() -> None:
     made = assets(Brand(accent="#AA0000"))
 
     assert "--fill:#aa0000" in made.style.body.decode()
-    assert shades("#AA0000", DARK_CARD).text in made.style.body.decode()
+    assert accent_shades("#AA0000", DARK_CARD).text in made.style.body.decode()
     assert b'fill="#aa0000"' in made.icon.body
     assert b"FILL" not in made.icon.body
     assert b"INK" not in made.icon.body

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.actions.admin.audit import FaultKind, Verdict, verify
+from valetkey.authorization.actions.admin.audit import FaultKind, VerificationResult, verify
 from valetkey.authorization.background.audit import EVERY, AuditChain
 from valetkey.authorization.background.upkeep import sweep_events
 from valetkey.authorization.model.event.actor import by_cli
@@ -72,7 +72,7 @@ class Log:
             swept += gone
         return swept
 
-    async def verify(self, *known: Checkpoint) -> Verdict:
+    async def verify(self, *known: Checkpoint) -> VerificationResult:
         return await verify(self.store, KEY.public, known)
 
     async def tamper(self, sql: str, **params: object) -> None:
@@ -104,7 +104,7 @@ def tell(database: str, story: Callable[[Log], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def _kinds(verdict: Verdict) -> dict[str, FaultKind]:
+def _kinds(verdict: VerificationResult) -> dict[str, FaultKind]:
     return {fault.what: fault.kind for fault in verdict.faults}
 
 

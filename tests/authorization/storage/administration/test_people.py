@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.storage.administration.people import START, Cursor, Filter, words_of
+from valetkey.authorization.storage.administration.people import START, Cursor, Filter, search_words
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
@@ -100,7 +100,7 @@ def test_a_search_goes_on_where_its_page_ended(database_url: str) -> None:
         await _register(it, NOOR, EMIL)
         whole = await it.store.scan(lambda tx: tx.people.find("", START, 100))
         assert len(whole) == sum(
-            len(words_of(u.username, u.email, u.name)) for u in (ALICE, BOB, NOOR, EMIL)
+            len(search_words(u.username, u.email, u.name)) for u in (ALICE, BOB, NOOR, EMIL)
         )
         place = START
         found: list[tuple[str, Uid]] = []

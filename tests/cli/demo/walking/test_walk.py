@@ -10,7 +10,7 @@ import pytest
 from tests.cli.running import valetkey
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.running import Running
-from valetkey.cli.demo.site import PASSWORD, PRINTER, Site, furnish, known_secrets
+from valetkey.cli.demo.site import PASSWORD, PRINTER, DemoSite, known_secrets, prepare_demo
 from valetkey.cli.demo.walking.walk import CHAPTERS, walk
 from valetkey.cli.say import Exit
 from valetkey.config.settings import Settings
@@ -90,8 +90,8 @@ def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
     app = NotesPrinter(
         ("127.0.0.1", 0), servers.auth_url, servers.api_url, PRINTER, secrets[PRINTER]
     )
-    site = Site(tmp_path, servers.auth_url, servers.api_url, app.url, secrets)
-    furnish(site)
+    site = DemoSite(tmp_path, servers.auth_url, servers.api_url, app.url, secrets)
+    prepare_demo(site)
     wrong = replace(site, secrets={**secrets, PRINTER: "x" * 40})
     thread = threading.Thread(target=app.serve_forever, args=(0.05,))
     thread.start()

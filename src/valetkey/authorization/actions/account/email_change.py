@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from valetkey.authorization.actions.account.password_reset import issue_reset
 from valetkey.authorization.actions.account.sign_up import already_there
-from valetkey.authorization.actions.account.ways_in import close_ways_in
+from valetkey.authorization.actions.account.ways_in import remove_sign_in_methods
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.address import is_mailable
@@ -181,7 +181,7 @@ class EmailChange:
             tx.events.add(EmailRestored(after.uid), now)
             changed_at = change.until - UNDO_LIFETIME
             since = Instant(changed_at - BEFORE_THE_CHANGE)
-            close_ways_in(tx, after.uid, since, "email_restored", now)
+            remove_sign_in_methods(tx, after.uid, since, "email_restored", now)
             end_everything(tx, after, now, "email_restored")
             # Whoever takes it back wants it, whatever somebody else planned for it.
             if tx.account_removals.cancel(after.uid):

@@ -17,7 +17,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
 
-def whose(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
+def user_of_identity(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
     """The person who signs in from there, switched off or not; that they did is noted."""
     identity = tx.identities.find(claimed.issuer, claimed.subject)
     if identity is None:

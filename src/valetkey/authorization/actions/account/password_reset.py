@@ -68,7 +68,7 @@ class PasswordReset:
             }
             kind = EmailKind.PASSWORD_RESET
             if user is None or user.disabled_at is not None or user.email_verified_at is None:
-                self.outbox.pretend_to_enqueue(tx, Email(kind, wanted, language, values), now)
+                self.outbox.enqueue_decoy(tx, Email(kind, wanted, language, values), now)
             elif self.outbox.enqueue(tx, email_to(user, kind, values, until), now):
                 tx.events.add(PasswordResetRequested(user.uid), now)
             return 0

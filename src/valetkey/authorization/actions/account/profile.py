@@ -47,7 +47,7 @@ class ProfileFault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NotWritten:
+class ProfileRejected:
     """Nothing was changed: `faults` by field, or the profile was changed by another request."""
 
     faults: Mapping[str, ProfileFault]
@@ -55,7 +55,7 @@ class NotWritten:
     """As it is now; None where the session or the account has ended."""
 
     @property
-    def overtaken(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether another window was faster."""
         return not self.faults
 
@@ -116,7 +116,7 @@ class ProfileChange:
 
     def change(
         self, tx: Transaction, session_id: str, typed: Typed, mark: str, now: Instant
-    ) -> User | NotWritten:
+    ) -> User | ProfileRejected:
         """Store the fields. Return the account. `mark` identifies the state that the form showed.
 
         If the profile has changed since, nothing is written, unless the fields are equal to it.
@@ -124,7 +124,7 @@ class ProfileChange:
         asking = find_still_signed_in(tx, session_id, self.sessions, now)
         user = None if asking is None else tx.users.find_to_change(asking.user.uid)
         if user is None:
-            return NotWritten({}, None)
+            return ProfileRejected({}, None)
         said = tidied(typed)
         declared = tx.declarations.attributes()
         changes = _changes(user, declared, typed)
@@ -143,7 +143,7 @@ class ProfileChange:
             elif is_reserved(said["username"], (self.brand_name,)):
                 faults["username"] = ProfileFault.TAKEN
         if faults or mark != mark_of(user, self.key):
-            return NotWritten(faults, user)
+            return ProfileRejected(faults, user)
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, User):
             after = change_attributes(tx, changed, changes, now)
@@ -151,7 +151,7 @@ class ProfileChange:
             if isinstance(after, tuple):
                 raise Refused(Refusal(ErrorCode.INVALID_REQUEST, after[0].detail, "attributes"))
             return after
-        return NotWritten({"username": ProfileFault.TAKEN}, user)
+        return ProfileRejected({"username": ProfileFault.TAKEN}, user)
 
 
 def _record(user: User, said: Typed) -> UserRecord:

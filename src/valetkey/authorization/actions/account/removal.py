@@ -31,7 +31,7 @@ class Removal:
     outbox: MailOutbox
     grace: Lifetime
 
-    def hindrances(self, tx: Transaction, user: User) -> Sequence[Client]:
+    def apps_without_other_owner(self, tx: Transaction, user: User) -> Sequence[Client]:
         """Return the apps without another owner: they must be transferred or deleted first."""
         return sole_owned(tx, user.uid)
 
@@ -46,7 +46,7 @@ class Removal:
         (conflict) for the last owner of this server.
         """
         leave_an_owner(tx, user)
-        if self.hindrances(tx, user):
+        if self.apps_without_other_owner(tx, user):
             return None
         due_at = later(now, self.grace)
         if not tx.account_removals.plan(user.uid, due_at, now):

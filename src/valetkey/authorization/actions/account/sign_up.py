@@ -97,7 +97,7 @@ class SignUpErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ConfirmationSent:
     """An email was queued, whether or not the address belongs to an account."""
 
 
@@ -153,7 +153,7 @@ class SignUp:
 
     async def begin(
         self, typed: Typed, asked: SignUpOrigin, now: Instant, enter: Enter, invitation: str = ""
-    ) -> User | Waiting | SignUpErrors:
+    ) -> User | ConfirmationSent | SignUpErrors:
         """Queue an email; or create the account at once, with an invitation or where email is off.
 
         `enter` runs in the transaction that makes the account. Raises Busy.
@@ -180,7 +180,7 @@ class SignUp:
 
     def _settle(
         self, tx: Transaction, wanted: _Wanted, enter: Enter
-    ) -> User | Waiting | SignUpErrors:
+    ) -> User | ConfirmationSent | SignUpErrors:
         record, now = wanted.record, wanted.now
         invited = None
         if wanted.invitation:
@@ -203,7 +203,7 @@ class SignUp:
         enter(tx, user)
         return user
 
-    def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> Waiting:
+    def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> ConfirmationSent:
         record, asked, until = wanted.record, wanted.asked, later(wanted.now, LIFETIME)
         says = {
             "username": record.username,
@@ -224,7 +224,7 @@ class SignUp:
         else:
             message = already_there(owner, self.links)
         self.outbox.enqueue(tx, message, wanted.now)
-        return Waiting()
+        return ConfirmationSent()
 
     async def look(self, text: str, browser: str, now: Instant) -> Confirmation | None:
         """Return the content of the link's page; None if the link is invalid."""

@@ -9,7 +9,9 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
 
-def close_ways_in(tx: Transaction, uid: Uid, since: Instant, because: str, now: Instant) -> None:
+def remove_sign_in_methods(
+    tx: Transaction, uid: Uid, since: Instant, because: str, now: Instant
+) -> None:
     """Remove passkeys, authenticators and linked accounts that were added at `since` or later.
 
     Older ones stay: otherwise an attacker who reads old emails could remove them. Remembered

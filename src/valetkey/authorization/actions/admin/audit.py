@@ -44,7 +44,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Verdict:
+class VerificationResult:
     """The result of a verification."""
 
     blocks: int = 0
@@ -62,7 +62,9 @@ class Verdict:
         return not self.faults
 
 
-async def verify(store: Store, public: str, checkpoints: Sequence[Checkpoint] = ()) -> Verdict:
+async def verify(
+    store: Store, public: str, checkpoints: Sequence[Checkpoint] = ()
+) -> VerificationResult:
     """Verify every block and event. The server may be running.
 
     `public` is the key that has signed the blocks. Earlier `checkpoints` reveal that the end of the
@@ -77,7 +79,7 @@ async def verify(store: Store, public: str, checkpoints: Sequence[Checkpoint] = 
     walk.end(await store.scan(partial(_expired, public)))
     position: tuple[Instant, str] | None = (Instant(-1), "")
     while position is not None and len(walk.verdict.faults) < MOST:
-        position = await store.scan(partial(walk.read_strangers, *position))
+        position = await store.scan(partial(walk.read_unlisted, *position))
     walk.compare(checkpoints, await store.scan(partial(_blocks_at, checkpoints)))
     walk.verdict.waiting = await store.scan(lambda tx: tx.audit_chain.oldest_waiting())
     return walk.verdict
@@ -112,7 +114,7 @@ class _Page:
 class _Walk:
     public: str
     expired: _Expired
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: VerificationResult = field(default_factory=VerificationResult)
     missing: list[Entry] = field(default_factory=list[Entry])
     first: Block | None = None
 
@@ -175,11 +177,9 @@ class _Walk:
             detail = "the blocks before it were removed before their retention ended"
             self._fault(FaultKind.BLOCK, str(first.number), detail)
 
-    def read_strangers(
-        self, at: Instant, after: str, tx: Transaction
-    ) -> tuple[Instant, str] | None:
+    def read_unlisted(self, at: Instant, after: str, tx: Transaction) -> tuple[Instant, str] | None:
         """Look at a page of events for those that no block can list."""
-        found, position = tx.audit_chain.strangers(at, after, _EVENTS)
+        found, position = tx.audit_chain.unlisted_events(at, after, _EVENTS)
         for id_, name in found:
             # Found already where a block lists it: changed, not inserted.
             if not any(fault.what == id_ for fault in self.verdict.faults):

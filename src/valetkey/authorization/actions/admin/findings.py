@@ -12,7 +12,7 @@ from valetkey.authorization.model.server.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import certificate_files, database_file
 from valetkey.config.settings import Settings
-from valetkey.fetch.certificate import good_until
+from valetkey.fetch.certificate import expiry_of
 from valetkey.kernel.moment import Instant, days, minutes
 
 _STUCK = minutes(10)
@@ -24,7 +24,7 @@ _LEAST_FREE_PERCENT = 3
 _MOST = 1_000
 
 
-class About(StrEnum):
+class FindingName(StrEnum):
     """The kinds of findings."""
 
     NO_KEY = "no_key"
@@ -47,7 +47,7 @@ class OpenFinding:
     `count` is a number of items, days or percent, depending on the kind.
     """
 
-    about: About
+    about: FindingName
     is_bad: bool = False
     count: int = 0
     name: str = ""
@@ -74,41 +74,43 @@ class Inspector:
         for algorithm in self.settings.tokens.signing_algorithms:
             states = {each.state(now) for each in records if each.algorithm == algorithm}
             if KeyState.CURRENT not in states:
-                yield OpenFinding(About.NO_KEY, is_bad=True, name=algorithm.value)
+                yield OpenFinding(FindingName.NO_KEY, is_bad=True, name=algorithm.value)
             elif KeyState.NEXT not in states:
-                yield OpenFinding(About.NO_NEXT_KEY, name=algorithm.value)
+                yield OpenFinding(FindingName.NO_NEXT_KEY, name=algorithm.value)
 
     def _letters(self, tx: Transaction, now: Instant) -> Iterator[OpenFinding]:
         before = Instant(now - _STUCK)
         if not self.settings.mail.is_on:
-            yield OpenFinding(About.MAIL_OFF)
+            yield OpenFinding(FindingName.MAIL_OFF)
         elif tx.mails.is_any_due(before):
-            yield OpenFinding(About.MAIL_STUCK, is_bad=True)
+            yield OpenFinding(FindingName.MAIL_STUCK, is_bad=True)
         if tx.deliveries.is_any_due(before):
-            yield OpenFinding(About.APPS_UNTOLD)
+            yield OpenFinding(FindingName.APPS_UNTOLD)
 
     def _people(self, tx: Transaction) -> Iterator[OpenFinding]:
         holders = [each for each in self.roles.holders(tx) if each.user.disabled_at is None]
         if sum(each.user.role is Role.OWNER for each in holders) == 1:
-            yield OpenFinding(About.ONE_OWNER)
+            yield OpenFinding(FindingName.ONE_OWNER)
         if open_ := sum(not each.protected for each in holders):
-            yield OpenFinding(About.UNPROTECTED, is_bad=True, count=open_)
+            yield OpenFinding(FindingName.UNPROTECTED, is_bad=True, count=open_)
         if sighted := tx.people.count_sightings(_MOST):
-            yield OpenFinding(About.SECRET_IN_URL, count=sighted)
+            yield OpenFinding(FindingName.SECRET_IN_URL, count=sighted)
 
     def _certificate(self, now: Instant) -> Iterator[OpenFinding]:
         files = certificate_files(self.settings, self.settings.authorization)
         if files is None:
             return
         try:
-            until = good_until(files[0].read_bytes())
+            until = expiry_of(files[0].read_bytes())
         except OSError:
             until = None
         if until is None:
-            yield OpenFinding(About.CERTIFICATE_UNREAD, is_bad=True)
+            yield OpenFinding(FindingName.CERTIFICATE_UNREAD, is_bad=True)
         elif until - now < _CERTIFICATE_SOON:
             left = max(0, (until - now) // _DAY)
-            yield OpenFinding(About.CERTIFICATE, is_bad=until - now < _CERTIFICATE_NOW, count=left)
+            yield OpenFinding(
+                FindingName.CERTIFICATE, is_bad=until - now < _CERTIFICATE_NOW, count=left
+            )
 
     def _disk(self) -> Iterator[OpenFinding]:
         file = database_file(self.settings, self.settings.authorization)
@@ -120,4 +122,4 @@ class Inspector:
             return
         free = usage.free * 100 // max(1, usage.total)
         if free < _FREE_PERCENT:
-            yield OpenFinding(About.DISK, is_bad=free < _LEAST_FREE_PERCENT, count=free)
+            yield OpenFinding(FindingName.DISK, is_bad=free < _LEAST_FREE_PERCENT, count=free)

@@ -18,7 +18,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class PostState:
+class EmailQueueState:
     """The number of queued emails, and the results of the latest, newest first."""
 
     waiting: int
@@ -26,12 +26,12 @@ class PostState:
     given_up: Sequence[EventRecord]
 
 
-def look(tx: Transaction, actor: Actor) -> PostState:
+def look(tx: Transaction, actor: Actor) -> EmailQueueState:
     """Return the state of the email queue. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     sent = EventFilter(name="mail.dispatched")
     given_up = EventFilter(name="mail.given_up")
-    return PostState(
+    return EmailQueueState(
         tx.mails.waiting(),
         tx.event_search.page(sent, END, _SHOWN),
         tx.event_search.page(given_up, END, _SHOWN),

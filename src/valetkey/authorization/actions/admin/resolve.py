@@ -8,7 +8,7 @@ from valetkey.authorization.storage.transaction import Transaction
 _LONGEST = 320
 
 
-def users_meant(tx: Transaction, text: str) -> Sequence[User]:
+def resolve_users(tx: Transaction, text: str) -> Sequence[User]:
     """Every user that this text can mean, without those who are deleted; several are ambiguous.
 
     A bare word can be a username, an email address or a uid.

@@ -14,8 +14,8 @@ from valetkey.authorization.storage.administration.people import (
     START,
     Cursor,
     Filter,
-    word_range,
-    words_of,
+    prefix_range,
+    search_words,
 )
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -127,7 +127,7 @@ def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -
 
 
 def _search(tx: Transaction, text: str, chosen: Filter, place: Cursor | None, limit: int) -> Found:
-    start, end = word_range(text)
+    start, end = prefix_range(text)
     place = place or START
     users: list[User] = []
     looked = 0
@@ -148,7 +148,7 @@ def _search(tx: Transaction, text: str, chosen: Filter, place: Cursor | None, li
 
 def _first(user: User, start: str, end: str) -> str:
     # Who has several words that fit is shown for the first of them, once.
-    words = words_of(user.username, user.email, user.name)
+    words = search_words(user.username, user.email, user.name)
     return next((word for word in words if start <= word < end), "")
 
 

@@ -162,7 +162,7 @@ class Portal:
     def delete(self, tx: Transaction, client: Client, now: Instant) -> None:
         """End the app and all it holds, and dissolve its team. Its id is never given again."""
         self.registrar.remove(tx, client, now, because="deleted")
-        tx.members.dissolve(client.id, now)
+        tx.members.remove_all_of(client.id, now)
 
     @property
     def sweeps(self) -> tuple[Callable[[Transaction, Instant], int], ...]:
@@ -198,5 +198,5 @@ def sweep_invitations(tx: Transaction, now: Instant) -> int:
 
 def sweep_deleted(tx: Transaction, now: Instant) -> int:
     """Delete the rows of some apps that were deleted a while ago; how many."""
-    found = tx.members.dissolved(Instant(now - _STILL_UNDER_WAY), _BATCH)
+    found = tx.members.dissolved_before(Instant(now - _STILL_UNDER_WAY), _BATCH)
     return delete_clients(tx, found, now)

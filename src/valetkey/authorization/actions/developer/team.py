@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.actions.admin.issued import end_issued_in_team
-from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.actions.admin.resolve import resolve_users
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
@@ -94,7 +94,7 @@ class Teams:
         is_address = "@" in address
         if kind == "email" and is_said and not is_address:
             return TeamError.NOBODY
-        user = next(iter(users_meant(tx, invited)), None)
+        user = next(iter(resolve_users(tx, invited)), None)
         if user is not None and any(one.uid == user.uid for one in team):
             return TeamError.MEMBER
         waiting = tx.team_invitations.to(client_id, now)
@@ -137,7 +137,7 @@ class Teams:
         if to:
             self.outbox.enqueue(tx, message, now)
         else:
-            self.outbox.pretend_to_enqueue(tx, message, now)
+            self.outbox.enqueue_decoy(tx, message, now)
         return None
 
     def find(

@@ -37,7 +37,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TestRun:
     """One run: whose, where the answer goes, and what must not be known on the way."""
 
     client_id: str
@@ -53,13 +53,13 @@ class Trial:
         return sealer.seal(msgspec.msgpack.encode(self), _CONTEXT, random)
 
     @staticmethod
-    def open(sealed: str, sealer: Sealer, now: Instant) -> "Trial | None":
+    def open(sealed: str, sealer: Sealer, now: Instant) -> "TestRun | None":
         """Decrypt what `seal` returned; None if it expired or is anything else."""
         plain = sealer.open(sealed, _CONTEXT)
         if plain is None:
             return None
         try:
-            trial = msgspec.msgpack.decode(plain, type=Trial)
+            trial = msgspec.msgpack.decode(plain, type=TestRun)
         except msgspec.MsgspecError:
             return None
         return trial if trial.expires_at > now else None
@@ -94,9 +94,9 @@ def begin(
     scope: str,
     random: Callable[[int], bytes],
     now: Instant,
-) -> Trial:
+) -> TestRun:
     """A new trial of this client."""
-    return Trial(
+    return TestRun(
         client_id=client.id,
         session_id=session_id,
         redirect_uri=redirect_uri,
@@ -109,12 +109,12 @@ def begin(
 
 def catcher_of(
     parameters: Mapping[str, str], issuer: str, sealer: Sealer, now: Instant
-) -> Trial | None:
+) -> TestRun | None:
     """The trial behind an authorization request that wants its answer at the catcher; or None."""
     catcher = f"{issuer}{CATCHER}"
     if parameters.get("redirect_uri") != catcher:
         return None
-    trial = Trial.open(parameters.get("state", ""), sealer, now)
+    trial = TestRun.open(parameters.get("state", ""), sealer, now)
     if trial is None or trial.redirect_uri != catcher:
         return None
     return trial if trial.client_id == parameters.get("client_id") else None

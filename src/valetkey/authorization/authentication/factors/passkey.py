@@ -20,7 +20,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.claims import Method
 from valetkey.kernel.moment import Instant, later, minutes
-from valetkey.kernel.runtime import lazily
+from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import (
     FingerprintKey,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import fido2.server as fido2_server
     from fido2 import webauthn
 else:
-    fido2_server = lazily("fido2.server")
-    webauthn = lazily("fido2.webauthn")
+    fido2_server = import_lazily("fido2.server")
+    webauthn = import_lazily("fido2.webauthn")
 
 LIFETIME = minutes(10)
 """How long a challenge is valid."""

@@ -27,7 +27,7 @@ _BY_CODE = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Shown:
+class SubmittedFactor:
     """The submitted factor, one of these fields. Never printed."""
 
     code: str = ""
@@ -111,7 +111,7 @@ class Factors:
         self,
         tx: Transaction,
         user: User,
-        shown: Shown,
+        shown: SubmittedFactor,
         looked: VerifiedPasskey | None,
         familiar: str,
         door: str,
@@ -139,7 +139,7 @@ class Factors:
         return found
 
     def _by_code(
-        self, tx: Transaction, uid: Uid, shown: Shown, now: Instant
+        self, tx: Transaction, uid: Uid, shown: SubmittedFactor, now: Instant
     ) -> Proof | VerificationFailed:
         if shown.recovery:
             return self._by_recovery_code(tx, uid, shown.recovery, now)

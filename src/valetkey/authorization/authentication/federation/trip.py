@@ -89,7 +89,7 @@ class UpstreamSignIns:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class UnlinkedIdentity:
     """A user who returned without an account here; encrypted in a cookie."""
 
     provider: str
@@ -104,13 +104,13 @@ class Arrival:
     @staticmethod
     def open(
         sealed: str, sealer: Sealer, browser: Fingerprint | None, now: Instant
-    ) -> "Arrival | None":
+    ) -> "UnlinkedIdentity | None":
         """Decrypt the cookie in its browser before it expires; None for anything else."""
         plain = sealer.open(sealed, _ARRIVAL) if sealed else None
         if plain is None:
             return None
         try:
-            found = msgspec.json.decode(plain, type=Arrival)
+            found = msgspec.json.decode(plain, type=UnlinkedIdentity)
         except msgspec.MsgspecError:
             # Encrypted by this server, but by a version with another format.
             return None

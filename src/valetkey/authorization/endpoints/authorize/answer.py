@@ -1,7 +1,6 @@
 """The transaction that answers an authorization request: re-check everything, then redeem.
 
-A finished interaction is a voucher, and so is a nonce: a request sent twice yields at most one
-code.
+Interactions and nonces are vouchers: a request sent twice yields at most one code.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,11 @@ from functools import cached_property
 from msgspec import Struct
 
 from valetkey.authorization.actions.consents import remember_consent
-from valetkey.authorization.authentication.session import Present, SignedIn, find_still_present
+from valetkey.authorization.authentication.session import (
+    LiveSession,
+    SignedIn,
+    find_still_present,
+)
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
@@ -80,10 +83,7 @@ _SIGNED_OUT = Refusal(
 
 
 class FlowSecrets:
-    """The random values that an answer may need, generated when first used.
-
-    A retried transaction uses the same values.
-    """
+    """The random values of an answer, generated once: a retried transaction uses the same."""
 
     def __init__(self, random: Callable[[int], bytes]) -> None:
         """Generate each value from `random` when it is first used."""
@@ -240,7 +240,7 @@ def _judged(
 
 def _still_present(
     tx: Transaction, server: Server, pending: Pending, client: Client, now: Instant
-) -> Present | None:
+) -> LiveSession | None:
     if pending.signed_in is None:
         return None
     session_id = pending.signed_in.session.id

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.actions.developer.trial import catcher_of
-from valetkey.authorization.authentication.session import Present, SignedIn
+from valetkey.authorization.authentication.session import LiveSession, SignedIn
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import Client
@@ -151,7 +151,9 @@ async def _catcher(server: Server, request: Request, parameters: Mapping[str, st
     return trial.redirect_uri if began_here else ""
 
 
-def person_of(server: Server, present: Present, client: Client, meant: frozenset[str]) -> Person:
+def person_of(
+    server: Server, present: LiveSession, client: Client, meant: frozenset[str]
+) -> Person:
     """Return the signed-in user in the form that the protocol rules use."""
     session = present.signed_in.session
     is_meant = not meant or meant <= {server.subjects.of(present.signed_in.user, client)}

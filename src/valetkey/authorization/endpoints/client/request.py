@@ -124,7 +124,7 @@ def _note(
     proven: Authenticated, asked: ClientRequest, now: Instant, tx: Transaction
 ) -> Refusal | None:
     if asked.in_query:
-        tx.clients.saw_query(proven.client.id, now)
+        tx.clients.count_query_credentials(proven.client.id, now)
     return spend_mark(tx, proven)
 
 

@@ -10,7 +10,7 @@ from valetkey.authorization.endpoints.registration.answer import (
     bearer,
     read_members,
 )
-from valetkey.authorization.endpoints.registration.register import draw, take_turn
+from valetkey.authorization.endpoints.registration.register import count_attempt_to_register, draw
 from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
@@ -73,7 +73,7 @@ class ManageEndpoint:
         if metadata.openid.sector_identifier_uri:
             # It makes this server fetch from another, so it counts against the limit of
             # registrations.
-            take_turn(self.tries, request)
+            count_attempt_to_register(self.tries, request)
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)
         fresh = draw(self.random)

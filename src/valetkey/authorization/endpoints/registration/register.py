@@ -54,7 +54,7 @@ class RegisterEndpoint:
 
     async def _register(self, request: Request) -> Response:
         now = request.at
-        take_turn(self.tries, request)
+        count_attempt_to_register(self.tries, request)
         invitation = await self._invitation(request)
         members = read_members(request)
         said = await self.store.read(lambda tx: self.registrar.without_apis(tx, members))
@@ -86,7 +86,7 @@ class RegisterEndpoint:
         return print_
 
 
-def take_turn(tries: Buckets, request: Request) -> None:
+def count_attempt_to_register(tries: Buckets, request: Request) -> None:
     """Count an attempt; refused with `slow_down` after too many from one address."""
     if wait := tries.take(neighbourhood(request.address), request.at):
         raise Refused(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from valetkey.authorization.actions.records import Records, Rejected, Wanted
+from valetkey.authorization.actions.records import RecordRequest, Records, Rejected
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
 from valetkey.authorization.model.event.actor import by_client
@@ -60,7 +60,9 @@ class IdentityEndpoint:
         # A list may be long; it must not delay other requests.
         return self.store.scan if verb == "list" else self.store.write
 
-    def _answer(self, tx: Transaction, asked: Wanted, read: Read | None, now: Instant) -> _Said:
+    def _answer(
+        self, tx: Transaction, asked: RecordRequest, read: Read | None, now: Instant
+    ) -> _Said:
         found = self.reader.find_live(tx, asked.access_token, read, now)
         if found is None or require_live(found.standing, now) is not None:
             return Refusal(
@@ -82,9 +84,9 @@ class IdentityEndpoint:
         return json_response(body, response.status, (("cache-control", "no-store"),))
 
 
-def _parse(body: bytes) -> Wanted:
+def _parse(body: bytes) -> RecordRequest:
     try:
-        return msgspec.convert(read_json(body), type=Wanted)
+        return msgspec.convert(read_json(body), type=RecordRequest)
     except msgspec.ValidationError as error:
         raise Refused(
             Refusal(

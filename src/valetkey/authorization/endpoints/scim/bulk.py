@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from valetkey.authorization.endpoints.scim.message import Answer, Asked, error
+from valetkey.authorization.endpoints.scim.message import Answer, ScimRequest, error
 from valetkey.authorization.endpoints.scim.schema import Resource, refuse
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -19,7 +19,7 @@ _MESSAGES = "urn:ietf:params:scim:api:messages:2.0:"
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REFERENCE = "bulkId:"
 
-Perform = Callable[[str, str, str, Asked], Awaitable[Answer]]
+Perform = Callable[[str, str, str, ScimRequest], Awaitable[Answer]]
 """Runs one change: method, plural of the kind, id or "", what is asked."""
 
 
@@ -51,7 +51,7 @@ class _Progress:
     errors: int = 0
 
 
-async def run(asked: Asked, perform: Perform) -> Answer:
+async def run(asked: ScimRequest, perform: Perform) -> Answer:
     """Run the operations, those that others refer to first. Raises Refused."""
     operations, most_errors = _read(asked.body)
     progress = _Progress()
@@ -67,7 +67,9 @@ async def run(asked: Asked, perform: Perform) -> Answer:
     return Answer(200, {"schemas": [f"{_MESSAGES}BulkResponse"], "Operations": progress.answers})
 
 
-async def _one(asked: Asked, operation: _Operation, perform: Perform, progress: _Progress) -> None:
+async def _one(
+    asked: ScimRequest, operation: _Operation, perform: Perform, progress: _Progress
+) -> None:
     said: Resource = {"method": operation.method}
     if operation.bulk_id:
         said["bulkId"] = operation.bulk_id

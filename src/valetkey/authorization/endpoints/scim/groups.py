@@ -15,7 +15,7 @@ from valetkey.authorization.endpoints.scim.filter import (
     matches,
     sought,
 )
-from valetkey.authorization.endpoints.scim.message import Asked, Caller, View, with_meta
+from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
 from valetkey.authorization.endpoints.scim.patch import Change, apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import Resource, Schema, conflict, refuse
 from valetkey.authorization.endpoints.scim.users import not_found
@@ -118,7 +118,7 @@ class Groups:
         ]
         return matches(wanted, {**resource, "members": are})
 
-    def create(self, tx: Transaction, asked: Asked) -> str:
+    def create(self, tx: Transaction, asked: ScimRequest) -> str:
         """Create the group; return the id. Raises Refused."""
         caller = asked.caller
         require(tx, caller.actor, Permission.PEOPLE)
@@ -141,7 +141,7 @@ class Groups:
         members.write(tx, caller, group)
         return group.id
 
-    def replace(self, tx: Transaction, asked: Asked, id: str) -> None:
+    def replace(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Replace what the group is, its members too (section 3.5.1). Raises Refused."""
         wanted = self.schema.read(asked.body)
         members = _Members(exact=True, adds=set(_uids(wanted.get("members"))))
@@ -149,7 +149,7 @@ class Groups:
         self._name(tx, asked.caller, found.group, wanted)
         members.write(tx, asked.caller, found.group)
 
-    def patch(self, tx: Transaction, asked: Asked, id: str) -> None:
+    def patch(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Apply a PATCH request (section 3.5.2). Raises Refused."""
         changes = read_changes(asked.body, self.schema)
         members = _Members()
@@ -166,13 +166,13 @@ class Groups:
             self._name(tx, asked.caller, found.group, after)
         members.write(tx, asked.caller, found.group)
 
-    def delete(self, tx: Transaction, asked: Asked, id: str) -> None:
+    def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Delete the group, as the console does. Raises Refused: conflict if it has groups."""
         caller, group = asked.caller, self._held(tx, asked, id, _Members()).group
         call = call_of(caller.services, DELETE_GROUP, caller.actor, caller.now)
         delete_group(tx, replace(call, arguments={"group": group.name}))
 
-    def _held(self, tx: Transaction, asked: Asked, id: str, members: "_Members") -> ScimGroup:
+    def _held(self, tx: Transaction, asked: ScimRequest, id: str, members: "_Members") -> ScimGroup:
         """Return the group, locked until the commit with the users whose membership changes."""
         caller = asked.caller
         require(tx, caller.actor, Permission.PEOPLE)

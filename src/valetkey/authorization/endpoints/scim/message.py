@@ -111,7 +111,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScimRequest:
     """A request for resources of one kind, from its own address or from a bulk request."""
 
     caller: Caller

@@ -7,7 +7,7 @@ from valetkey.authorization.endpoints.scim.filter import Filter, sought
 from valetkey.authorization.endpoints.scim.groups import Groups
 from valetkey.authorization.endpoints.scim.message import (
     Answer,
-    Asked,
+    ScimRequest,
     Search,
     View,
     listed,
@@ -24,7 +24,7 @@ Kind = Users | Groups
 """A kind of resource. Its methods run inside a transaction."""
 
 
-async def search(kind: Kind, asked: Asked, wanted: Search) -> Answer:
+async def search(kind: Kind, asked: ScimRequest, wanted: Search) -> Answer:
     """Answer a query. Raises Refused (invalidFilter) where no index finds the candidates."""
     caller, view = asked.caller, asked.view
 
@@ -42,7 +42,7 @@ async def search(kind: Kind, asked: Asked, wanted: Search) -> Answer:
     return await caller.services.store.scan(work)
 
 
-async def read(kind: Kind, asked: Asked, id: str) -> Answer:
+async def read(kind: Kind, asked: ScimRequest, id: str) -> Answer:
     """Answer with one resource; 304 if the client has it. Raises Refused (404)."""
 
     def work(tx: Transaction) -> Resource | None:
@@ -57,7 +57,7 @@ async def read(kind: Kind, asked: Asked, id: str) -> Answer:
     return answer
 
 
-async def create(kind: Kind, asked: Asked) -> Answer:
+async def create(kind: Kind, asked: ScimRequest) -> Answer:
     """Create a resource. Raises Refused."""
 
     def work(tx: Transaction) -> Resource:
@@ -66,7 +66,7 @@ async def create(kind: Kind, asked: Asked) -> Answer:
     return _answer(201, await _write(asked, work), asked.view)
 
 
-async def change(kind: Kind, asked: Asked, id: str, *, whole: bool) -> Answer:
+async def change(kind: Kind, asked: ScimRequest, id: str, *, whole: bool) -> Answer:
     """Replace a resource (`whole`), or patch it. Raises Refused."""
     write = kind.replace if whole else kind.patch
 
@@ -77,13 +77,13 @@ async def change(kind: Kind, asked: Asked, id: str, *, whole: bool) -> Answer:
     return _answer(200, await _write(asked, work), asked.view)
 
 
-async def delete(kind: Kind, asked: Asked, id: str) -> Answer:
+async def delete(kind: Kind, asked: ScimRequest, id: str) -> Answer:
     """Delete a resource. Raises Refused."""
     await _write(asked, lambda tx: kind.delete(tx, asked, id))
     return Answer(204)
 
 
-async def perform(kind: Kind, method: str, id: str, asked: Asked) -> Answer:
+async def perform(kind: Kind, method: str, id: str, asked: ScimRequest) -> Answer:
     """Run one change, from its own request or from a bulk request. Raises Refused."""
     if method == "POST" and not id:
         return await create(kind, asked)
@@ -94,12 +94,12 @@ async def perform(kind: Kind, method: str, id: str, asked: Asked) -> Answer:
     raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, "this path does not take that method"))
 
 
-async def _write(asked: Asked, work: Callable[[Transaction], T]) -> T:
+async def _write(asked: ScimRequest, work: Callable[[Transaction], T]) -> T:
     caller = asked.caller
     return await caller.services.store.write(work, done_by=caller.actor.done_by)
 
 
-def _filtered(tx: Transaction, kind: Kind, asked: Asked, wanted: Filter) -> list[Resource]:
+def _filtered(tx: Transaction, kind: Kind, asked: ScimRequest, wanted: Filter) -> list[Resource]:
     equalities = sought(wanted, kind.indexed)
     if equalities is None:
         names = ", ".join(sorted(kind.indexed))
@@ -109,7 +109,7 @@ def _filtered(tx: Transaction, kind: Kind, asked: Asked, wanted: Filter) -> list
     return [each for each in found if kind.fits(tx, asked.caller, each, wanted)]
 
 
-def _now(tx: Transaction, kind: Kind, asked: Asked, id: str) -> Resource:
+def _now(tx: Transaction, kind: Kind, asked: ScimRequest, id: str) -> Resource:
     found = kind.one(tx, asked.caller, id, asked.view)
     if found is None:
         raise not_found()

@@ -10,9 +10,9 @@ from valetkey.authorization.endpoints.scim.message import (
     NO_TOKEN,
     PAGE,
     Answer,
-    Asked,
     Caller,
     ScimErrors,
+    ScimRequest,
     listed,
     query_of,
     read_search,
@@ -101,7 +101,7 @@ class _Scim:
         async def work(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
             said = query_of(request) if request.method == "GET" else search_of(request)
-            asked = Asked(caller, read_view(said, kind.schema))
+            asked = ScimRequest(caller, read_view(said, kind.schema))
             return await resources.search(kind, asked, read_search(said, kind.schema))
 
         return work
@@ -114,7 +114,7 @@ class _Scim:
             wanted = preconditions(
                 request.headers.all("if-match"), request.headers.all("if-none-match")
             )
-            asked = Asked(caller, read_view(query_of(request), kind.schema), wanted)
+            asked = ScimRequest(caller, read_view(query_of(request), kind.schema), wanted)
             name = request.arguments.get("id", "")
             if method == "GET":
                 return await resources.read(kind, asked, name)
@@ -127,14 +127,14 @@ class _Scim:
     async def bulk(self, request: Request, caller: Caller) -> Answer:
         """Run a bulk request; each of its operations counts for the limit."""
 
-        async def perform(method: str, plural: str, id: str, asked: Asked) -> Answer:
+        async def perform(method: str, plural: str, id: str, asked: ScimRequest) -> Answer:
             self._limit(caller)
             found = _kinds(caller).get(plural)
             if found is None:
                 raise not_found()
             return await resources.perform(found, method, id, asked)
 
-        return await bulk.run(Asked(caller, body=read_json(request.body)), perform)
+        return await bulk.run(ScimRequest(caller, body=read_json(request.body)), perform)
 
     def descriptions(self) -> Mapping[str, _Work]:
         """Return what describes this server, by path (RFC 7644 section 4)."""

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.actions.users import Faults, UserRecord
 from valetkey.authorization.endpoints.scim.filter import Compare, Filter, matches
-from valetkey.authorization.endpoints.scim.message import Asked, Caller, View, with_meta
+from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
 from valetkey.authorization.endpoints.scim.patch import apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import (
     EXTENSION,
@@ -113,7 +113,7 @@ class Users:
         names = [resource["userName"], *(each["value"] for each in emails)]
         return matches(wanted, {**resource, "userName": names})
 
-    def create(self, tx: Transaction, asked: Asked) -> str:
+    def create(self, tx: Transaction, asked: ScimRequest) -> str:
         """Create the user; return the id. Raises Refused."""
         caller = asked.caller
         require(tx, caller.actor, Permission.PEOPLE)
@@ -135,12 +135,12 @@ class Users:
             caller.services.accounts.disable(tx, user, caller.now, caller.actor.credential_id)
         return str(user.uid)
 
-    def replace(self, tx: Transaction, asked: Asked, id: str) -> None:
+    def replace(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Replace what the user is (section 3.5.1). Raises Refused."""
         user = self._held(tx, asked, id)
         self._save(tx, asked.caller, user, self.schema.read(asked.body), asked.body)
 
-    def patch(self, tx: Transaction, asked: Asked, id: str) -> None:
+    def patch(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Apply a PATCH request (section 3.5.2). Raises Refused."""
         changes = read_changes(asked.body, self.schema)
         found = self._held(tx, asked, id)
@@ -149,12 +149,12 @@ class Users:
         if after != before:
             self._save(tx, asked.caller, found, after, None)
 
-    def delete(self, tx: Transaction, asked: Asked, id: str) -> None:
+    def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Delete the account, as the console does. Raises Refused."""
         user = self._held(tx, asked, id).user
         asked.caller.services.removal.remove(tx, user, asked.caller.now)
 
-    def _held(self, tx: Transaction, asked: Asked, id: str) -> ScimUser:
+    def _held(self, tx: Transaction, asked: ScimRequest, id: str) -> ScimUser:
         """Return the user, locked until the commit, whom the caller may change."""
         caller = asked.caller
         uid = uid_of(id)

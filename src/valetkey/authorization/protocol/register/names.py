@@ -28,7 +28,7 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
     return ""
 
 
-def alike(name: str, others: Collection[str]) -> bool:
+def look_alike(name: str, others: Collection[str]) -> bool:
     """Whether people would take one of these names for this one: same letters or same shapes."""
     letters, shape = letters_of(name), shape_of(name)
     return bool(letters) and any(

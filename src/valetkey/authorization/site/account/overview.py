@@ -36,7 +36,7 @@ class OwnApp:
     url: str
 
 
-class NextStep(StrEnum):
+class Recommendation(StrEnum):
     """The one thing that would improve the account most."""
 
     NOTHING = ""
@@ -63,7 +63,7 @@ class OverviewPage:
     #: A password alone does not sign in.
     second_factor: bool
     email_verified: bool
-    next_step: NextStep = NextStep.NOTHING
+    next_step: Recommendation = Recommendation.NOTHING
     #: Those that can be opened from here.
     apps: tuple[OwnApp, ...] = ()
     lines: tuple[ActivityLine, ...] = ()
@@ -106,10 +106,10 @@ class Overview:
         )
 
 
-def _next(user: User, *, second_factor: bool) -> NextStep:
+def _next(user: User, *, second_factor: bool) -> Recommendation:
     if user.email and user.email_verified_at is None:
-        return NextStep.EMAIL
-    return NextStep.NOTHING if second_factor else NextStep.SECOND_FACTOR
+        return Recommendation.EMAIL
+    return Recommendation.NOTHING if second_factor else Recommendation.SECOND_FACTOR
 
 
 def _to_open(clients: Sequence[Client]) -> tuple[OwnApp, ...]:

@@ -7,9 +7,9 @@ from typing import ClassVar
 from valetkey.authorization.actions.account.profile import (
     ATTRIBUTE,
     FIELDS,
-    NotWritten,
     ProfileChange,
     ProfileFault,
+    ProfileRejected,
     Typed,
     attributes_typed,
     mark_of,
@@ -123,11 +123,11 @@ class Profile:
         user: User,
         declared: Sequence[Attribute],
         typed: Typed,
-        wrong: NotWritten | None = None,
+        wrong: ProfileRejected | None = None,
         *,
         saved: bool = False,
     ) -> Show:
-        overtaken = wrong is not None and wrong.overtaken
+        overtaken = wrong is not None and wrong.is_stale
         stored = {}
         if overtaken:
             said = tidied(typed)

@@ -137,7 +137,8 @@ class RemoveAccount:
             sessions=len(tx.sessions.live_of(user.uid, now)),
             days=max(1, self.removal.grace // _DAY),
             owned=tuple(
-                OwnedApp(app.id, app.name or app.id) for app in self.removal.hindrances(tx, user)
+                OwnedApp(app.id, app.name or app.id)
+                for app in self.removal.apps_without_other_owner(tx, user)
             ),
             last_owner=self.removal.is_last_owner(tx, user),
         )

@@ -17,7 +17,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store
@@ -82,12 +82,12 @@ class Sessions:
         """End the named session, or all others; their apps are notified."""
         only = request.form.get("session")
         if only is None:
-            await self.sign_out.end_elsewhere(request.session, request.now)
+            await self.sign_out.end_other_sessions(request.session, request.now)
             return SeeOther(f"{SESSIONS}?ended=others")
         # The current session ends at the sign-out page, which clears the cookies as well.
         if only == request.session.id or not await self._is_own(request, only):
-            raise nothing_there("session")
-        await self.sign_out.end_elsewhere(request.session, request.now, only=only)
+            raise not_found("session")
+        await self.sign_out.end_other_sessions(request.session, request.now, only=only)
         return SeeOther(f"{SESSIONS}?ended={only}")
 
     async def _sessions(self, request: SignedInRequest) -> Sequence[Session]:

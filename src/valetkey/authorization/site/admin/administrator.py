@@ -75,9 +75,9 @@ def administrator_for(
         found = await browsers.signed_in(asked)
         if found is None:
             if asked.path != ADMIN and not browsers.cookies.session(asked):
-                raise nothing_here()
+                raise page_not_found()
         elif found.user.role is None or not powers_of(found.user.role).allow(permission(asked)):
-            raise nothing_here()
+            raise page_not_found()
         request = signed_in_request(visit, found)
         headers = await _enter(browsers, request)
         to = returns_to(asked)
@@ -123,7 +123,7 @@ async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
     return ()
 
 
-def nothing_here() -> Refused:
+def page_not_found() -> Refused:
     """Return the refusal of an address that does not exist."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "http.path"))
 

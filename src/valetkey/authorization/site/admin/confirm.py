@@ -19,7 +19,7 @@ from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator_for,
-    nothing_here,
+    page_not_found,
     with_query,
 )
 from valetkey.authorization.site.page import Requirement
@@ -184,7 +184,7 @@ class Buttons:
         """Return the one in the path. Raises Refused (not found)."""
         found = self.by_slug.get(request.arguments["act"])
         if found is None:
-            raise nothing_here()
+            raise page_not_found()
         return found
 
     @property

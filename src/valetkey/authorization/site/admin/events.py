@@ -10,7 +10,7 @@ import msgspec
 
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.events import FORMATS, MOST, begin_export
-from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.actions.admin.resolve import resolve_users
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
@@ -18,7 +18,7 @@ from valetkey.authorization.operations.operation import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
     with_query,
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
@@ -175,10 +175,10 @@ class Events:
         form = request.form
         actor, query, kind = request.actor, _query(form), form.get("format") or ""
         if kind not in FORMATS:
-            raise nothing_here()
+            raise page_not_found()
         wanted, faults = await self.store.read(lambda tx: _filter(tx, query))
         if faults:
-            raise nothing_here()
+            raise page_not_found()
         await self.store.write(
             lambda tx: begin_export(tx, actor, kind, request.now), done_by=actor.done_by
         )
@@ -226,7 +226,7 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
 
 def _uids(tx: Transaction, text: str) -> set[int]:
     """Everybody who can be meant, deleted people by their uid too: they have events still."""
-    meant: set[int] = {user.uid for user in users_meant(tx, text)}
+    meant: set[int] = {user.uid for user in resolve_users(tx, text)}
     number = _UID.fullmatch(text)
     if number and int(number[1]) <= LARGEST_UID and tx.users.find(Uid(int(number[1]))):
         meant.add(int(number[1]))

@@ -9,7 +9,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.page import (
     SignedInRequest,
     Visit,
-    nothing_there,
+    not_found,
     require_confirmed,
     signed_in,
 )
@@ -90,7 +90,7 @@ async def member_of(visit: Visit, request: SignedInRequest, client_id: str) -> A
     if client_id:
         app = await visit.browsers.store.read(lambda tx: find_own(tx, client_id, uid))
     if app is None:
-        raise nothing_there("app")
+        raise not_found("app")
     return AppRequest(
         request=request.request,
         signed_in=request.signed_in,

@@ -21,7 +21,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     Visit,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.words import translatable
@@ -80,7 +80,7 @@ class DeleteApp:
             return True
 
         if not await self.store.write(delete_if_owner, done_by=request.actor):
-            raise nothing_there("app")
+            raise not_found("app")
         return SeeOther(f"{DEVELOPER}?deleted=1")
 
     async def _form(self, request: AppRequest, *, typed: str = "", wrong: bool = False) -> Show:

@@ -28,7 +28,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     Visit,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.register.secrets import KnownSecret
 from valetkey.authorization.storage.transaction import Store
@@ -137,7 +137,7 @@ class Secrets:
             done_by=request.actor,
         )
         if obstacle in {NoNewSecret.GONE, NoNewSecret.NONE}:
-            raise nothing_there("app")
+            raise not_found("app")
         if obstacle is not None:
             return await self._list(request, trouble=obstacle.value)
         had = any(each.is_live(now) for each in client.secrets)
@@ -188,7 +188,7 @@ class Secrets:
 async def _may_manage(visit: Visit) -> AppRequest:
     member = await member_of_app(visit)
     if not member.client.has_secret:
-        raise nothing_there("app")
+        raise not_found("app")
     return await confirmed_at(visit, member, "secrets")
 
 

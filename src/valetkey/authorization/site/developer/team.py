@@ -28,7 +28,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     Visit,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
@@ -139,7 +139,7 @@ class Team:
         uid, client_id, head = _member(request, request.query), request.client.id, request.head
         line = await self.store.read(lambda tx: _line(tx, tx.members.find(client_id, uid), request))
         if line is None:
-            raise nothing_there("person")
+            raise not_found("person")
         return Show(RemoveMemberPage(head, head.at("team/remove"), request.csrf, line))
 
     async def remove(self, request: AppRequest) -> Outcome:
@@ -181,7 +181,7 @@ class Team:
         uid, by, now = _member(request, request.form), request.user.uid, request.now
         role = next((role for role in TeamRole if role == request.form.get("role")), None)
         if role is None:
-            raise nothing_there("person")
+            raise not_found("person")
         trouble = await self.store.write(
             lambda tx: self.teams.change(tx, request.client.id, by, uid, role, now),
             done_by=request.actor,
@@ -194,7 +194,7 @@ class Team:
         self, request: AppRequest, trouble: TeamError, gone: str, *, typed: str = ""
     ) -> Show:
         if trouble is TeamError.GONE:
-            raise nothing_there(gone)
+            raise not_found(gone)
         return await self._list(request, trouble=trouble.value, typed=typed)
 
     async def _list(
@@ -245,10 +245,10 @@ def _member(request: AppRequest, said: Form) -> Uid:
     """The member that the form names. Refused (not found) for others, unless by an owner."""
     text = said.get("member") or ""
     if _NUMBER.fullmatch(text) is None or int(text) > LARGEST_UID:
-        raise nothing_there("person")
+        raise not_found("person")
     uid = Uid(int(text))
     if uid != request.user.uid and not request.app.membership.owns:
-        raise nothing_there("person")
+        raise not_found("person")
     return uid
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from valetkey.authorization.actions.consents import remember_consent
-from valetkey.authorization.authentication.session import Present, find_still_present
+from valetkey.authorization.authentication.session import LiveSession, find_still_present
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.device_authorization import USER_CODE
 from valetkey.authorization.layout.addresses import APPS, DEVICE
@@ -131,11 +131,7 @@ class _Entered:
 
 @dataclass(frozen=True, slots=True)
 class DevicePages:
-    """The pages of the device authorization grant (RFC 8628 section 3.3).
-
-    An entered code counts as a guess until it turns out to be valid: per user, per address and for
-    the whole server, on any page.
-    """
+    """The pages of device authorization; entered codes count as guesses until proven valid."""
 
     server: Server
     settings: DeviceSettings
@@ -367,7 +363,7 @@ def _waiting(
 
 
 def _told(
-    tx: Transaction, present: Present, client: Client, scope: Scope, request: SignedInRequest
+    tx: Transaction, present: LiveSession, client: Client, scope: Scope, request: SignedInRequest
 ) -> bool:
     """Record the client as a participant of the session; False if the session has ended."""
     if OPENID not in scope or present.told:

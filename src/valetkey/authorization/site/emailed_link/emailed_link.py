@@ -36,7 +36,7 @@ class CheckEmailPage:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLinkPage:
+class InvalidLinkPage:
     """The link was used, has expired, or no longer applies."""
 
     template: ClassVar[str] = "emailed_link/dead_link.html"

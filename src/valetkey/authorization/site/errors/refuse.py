@@ -7,7 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
-from valetkey.authorization.layout.viewer import spoken, viewer_of
+from valetkey.authorization.layout.viewer import content_language, viewer_of
 from valetkey.authorization.site.errors.texts import TEXTS, Reader
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -77,11 +77,11 @@ class RefuseWithPage:
         # Its own address is no place to come back to, and may hold what somebody else wrote.
         viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)
-        return html_response(body, refusal.code.status, policy, spoken(viewer))
+        return html_response(body, refusal.code.status, policy, content_language(viewer))
 
 
 @dataclass(frozen=True, slots=True)
-class RefuseWhereNobodyAnswers:
+class RefuseUnknownPath:
     """Refuse for addresses that no route has: a page for people, JSON for programs."""
 
     page: RefuseWithPage

@@ -7,7 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.actions.account.identities import AlreadyLinked
 from valetkey.authorization.actions.users import Faults
 from valetkey.authorization.authentication.federation.provider import FEDERATED
-from valetkey.authorization.authentication.federation.trip import Arrival
+from valetkey.authorization.authentication.federation.trip import UnlinkedIdentity
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.return_path import safe_return_path
@@ -35,7 +35,7 @@ from valetkey.web.exchange import Interrupt, see_other
 
 
 @dataclass(frozen=True, slots=True)
-class ArrivedPage:
+class UnlinkedIdentityPage:
     """Offer what is possible: an account of their own, or the one that they have.
 
     Posts `csrf`, `username` and `name`.
@@ -74,14 +74,14 @@ _SAID: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrivedRequest(VisitorRequest):
+class UnlinkedIdentityRequest(VisitorRequest):
     """A request of a visitor whom a provider authenticated, and who has no account here yet."""
 
-    arrival: Arrival
+    arrival: UnlinkedIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class UpstreamSignUp:
     """Offer to create an account if the provider verified an email address, or to link one."""
 
     federation: Federation
@@ -90,12 +90,12 @@ class Newcomer:
         """The page of this feature."""
         return (Page(ARRIVED, self._arrived, self.show, Act(self.join, opaque=_TEXTS)),)
 
-    async def show(self, request: ArrivedRequest) -> Outcome:
+    async def show(self, request: UnlinkedIdentityRequest) -> Outcome:
         """Show the page."""
         claimed = request.arrival.claimed
         return await self._page(request, claimed.username, claimed.name)
 
-    async def join(self, request: ArrivedRequest) -> Outcome:
+    async def join(self, request: UnlinkedIdentityRequest) -> Outcome:
         """Make the account, connected and signed in, all or nothing."""
         flow, newcomers, arrival = self.federation.flow, self.federation.newcomers, request.arrival
         username, name = (request.form.get(each) or "" for each in _TEXTS)
@@ -116,22 +116,24 @@ class Newcomer:
         except AlreadyLinked:
             made = None
         if isinstance(made, User):
-            onward = flow.goes_on(came, target, fresh, begun[-1])
+            onward = flow.continue_to(came, target, fresh, begun[-1])
             return replace(onward, headers=(*onward.headers, self.federation.forget()))
         faults = {} if made is None else {each.field: _SAID.get(each.field, "") for each in made}
         status = _CONFLICT if made is None else _BAD_REQUEST
         return await self._page(request, username, name, faults=faults, status=status)
 
-    async def _arrived(self, visit: Visit) -> ArrivedRequest:
+    async def _arrived(self, visit: Visit) -> UnlinkedIdentityRequest:
         """Require that a provider sent the visitor here. Raises Interrupt, to the sign-in page."""
         it = visitor_request(visit, visit.form(), PURPOSE)
         arrival = self.federation.arrival(it.request)
         if arrival is None:
             to = safe_return_path(it.query.get("to"))
             raise Interrupt(see_other(with_place(SIGN_IN, sealed_in(it.request), to)))
-        return ArrivedRequest(it.request, it.browser, it.csrf, it.headers, it.form, arrival=arrival)
+        return UnlinkedIdentityRequest(
+            it.request, it.browser, it.csrf, it.headers, it.form, arrival=arrival
+        )
 
-    async def _may_join(self, arrival: Arrival) -> bool:
+    async def _may_join(self, arrival: UnlinkedIdentity) -> bool:
         """Whether an account can be made: allowed here and for that provider, address free."""
         provider = self.federation.providers.find(arrival.provider)
         email = arrival.claimed.proven_email
@@ -139,7 +141,7 @@ class Newcomer:
             return False
         return bool(email) and not await self._is_taken(arrival)
 
-    async def _is_taken(self, arrival: Arrival) -> bool:
+    async def _is_taken(self, arrival: UnlinkedIdentity) -> bool:
         # Only of a proven address: of any other it would tell strangers who is here.
         email = arrival.claimed.proven_email
         if not email:
@@ -150,7 +152,7 @@ class Newcomer:
 
     async def _page(
         self,
-        request: ArrivedRequest,
+        request: UnlinkedIdentityRequest,
         username: str,
         name: str,
         *,
@@ -161,7 +163,7 @@ class Newcomer:
         provider = self.federation.providers.find(arrival.provider)
         sealed, to = sealed_in(request.request), safe_return_path(request.query.get("to"))
         may_join = await self._may_join(arrival)
-        page = ArrivedPage(
+        page = UnlinkedIdentityPage(
             provider=arrival.provider if provider is None else provider.settings.name,
             shown=claimed.email or claimed.username or claimed.name or claimed.subject,
             action=with_place(ARRIVED, sealed, to) if may_join else "",

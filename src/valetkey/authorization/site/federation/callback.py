@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from valetkey.authorization.actions.account.identities import connect, whose
+from valetkey.authorization.actions.account.identities import connect, user_of_identity
 from valetkey.authorization.authentication.federation.provider import (
     FEDERATED,
     Claimed,
@@ -13,7 +13,7 @@ from valetkey.authorization.authentication.federation.provider import (
     unusable,
 )
 from valetkey.authorization.authentication.federation.trip import (
-    Arrival,
+    UnlinkedIdentity,
     UpstreamPurpose,
     UpstreamSignIn,
 )
@@ -21,7 +21,7 @@ from valetkey.authorization.authentication.session import (
     SignedIn,
     find_still_signed_in,
 )
-from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.email.notices import SignInMethod
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import User
@@ -119,14 +119,14 @@ class Return:
         fresh, by = flow.fresh(request), (FEDERATED,)
 
         def admit_user(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
-            user = whose(tx, claimed, now)
+            user = user_of_identity(tx, claimed, now)
             if user is None or user.disabled_at is not None:
                 return user
             return flow.admit(tx, request, target, fresh, user, by)
 
         met = await flow.server.store.write(admit_user)
         if met is None:
-            arrival = Arrival(provider.settings.id, claimed, trip.browser, now)
+            arrival = UnlinkedIdentity(provider.settings.id, claimed, trip.browser, now)
             to = with_place(ARRIVED, trip.interaction, trip.to)
             return SeeOther(to, (self.federation.remember(arrival),))
         if isinstance(met, User):
@@ -134,7 +134,7 @@ class Return:
             return self._failed(provider, trip, refusal, now)
         if isinstance(met, SecondFactorNeeded):
             return flow.asks_for_more(request, target, met, by)
-        return flow.goes_on(request, target, fresh, met)
+        return flow.continue_to(request, target, fresh, met)
 
     async def _target(self, request: Request, trip: UpstreamSignIn) -> ReturnTarget:
         if not trip.interaction:
@@ -152,7 +152,7 @@ class Return:
             asking = find_still_signed_in(tx, seen.session.id, server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            notices.way_in_added(tx, asking.user, SignInMethod.ELSEWHERE, now)
             return True
 
         done = "connected" if await server.store.write(link_identity) else "taken"

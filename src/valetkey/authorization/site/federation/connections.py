@@ -8,9 +8,9 @@ from valetkey.authorization.actions.account.identities import (
     disconnect,
     has_other_way_in,
 )
-from valetkey.authorization.authentication.federation.trip import Arrival, UpstreamPurpose
+from valetkey.authorization.authentication.federation.trip import UnlinkedIdentity, UpstreamPurpose
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.email.notices import WayIn
+from valetkey.authorization.email.notices import SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.identity import Identity
@@ -28,7 +28,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed_before,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
@@ -133,7 +133,7 @@ class Connections:
         )
         named = next((each for each in identities if same(self._key(each), key)), None)
         if named is None:
-            raise nothing_there("connection")
+            raise not_found("connection")
 
         def unlink(tx: Transaction) -> bool:
             return disconnect(tx, user, named.issuer, named.subject, now)
@@ -152,7 +152,7 @@ class Connections:
             asking = find_still_signed_in(tx, session_id, self.federation.server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            self.federation.notices.way_in_added(tx, asking.user, WayIn.ELSEWHERE, now)
+            self.federation.notices.way_in_added(tx, asking.user, SignInMethod.ELSEWHERE, now)
             return True
 
         done = (
@@ -187,6 +187,6 @@ def _is_news(found: list[tuple[Identity, bool]], now: Instant) -> bool:
     return any(identity.linked_at + _NEWS > now for identity, _ in found)
 
 
-def _shown(arrival: Arrival) -> str:
+def _shown(arrival: UnlinkedIdentity) -> str:
     claimed = arrival.claimed
     return claimed.email or claimed.username or claimed.name or claimed.subject

@@ -8,7 +8,7 @@ from valetkey.authorization.authentication.federation.provider import Provider
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.trip import (
     LIFETIME,
-    Arrival,
+    UnlinkedIdentity,
     UpstreamPurpose,
     UpstreamSignIn,
     UpstreamSignIns,
@@ -121,13 +121,13 @@ class Federation:
             )
         return SeeOther(target)
 
-    def arrival(self, request: Request) -> Arrival | None:
+    def arrival(self, request: Request) -> UnlinkedIdentity | None:
         """Return the pending unlinked identity of this browser; None without one."""
         sealed = request.cookie(self._cookie) or ""
         print_ = self.server.cookies.browser_print(self.server.cookies.browser(request))
-        return Arrival.open(sealed, self.server.keyring.sealer, print_, request.at)
+        return UnlinkedIdentity.open(sealed, self.server.keyring.sealer, print_, request.at)
 
-    def remember(self, arrival: Arrival) -> tuple[str, str]:
+    def remember(self, arrival: UnlinkedIdentity) -> tuple[str, str]:
         """The header that keeps it for a quarter of an hour."""
         sealed = arrival.seal(self.server.keyring.sealer, self.server.random)
         return self._set(sealed, LIFETIME)

@@ -15,7 +15,7 @@ from valetkey.authorization.site.page import (
     Show,
     VisitorRequest,
     anyone,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.transaction import Store
 
@@ -94,7 +94,7 @@ class Mailbox:
         mail = await self.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
         found = None if mail is None else self._read(mail)
         if mail is None or found is None:
-            raise nothing_there("letter")
+            raise not_found("letter")
         to, written = found
         when = When(mail.created_at, now)
         return Show(MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX))

@@ -15,7 +15,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     GONE,
     TOO_MANY,
     CheckEmailPage,
-    DeadLinkPage,
+    InvalidLinkPage,
     LinkSubject,
     link_in,
 )
@@ -152,7 +152,7 @@ class ResetPassword:
         return Show(page, status, retry_after(wait))
 
 
-_DEAD = Show(DeadLinkPage(LinkSubject.PASSWORD, FORGOTTEN), GONE)
+_DEAD = Show(InvalidLinkPage(LinkSubject.PASSWORD, FORGOTTEN), GONE)
 
 
 def _form(request: VisitorRequest, link: str, username: str, fault: str = "") -> Show:

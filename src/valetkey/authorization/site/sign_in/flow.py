@@ -206,7 +206,7 @@ class SignInFlow:
         agent, lifetime = fresh.session.user_agent, self.factors.settings.remember_devices
         return remember_device(tx, fresh.device, uid, agent, request.at, lifetime)
 
-    def goes_on(
+    def continue_to(
         self,
         request: Request,
         target: ReturnTarget,

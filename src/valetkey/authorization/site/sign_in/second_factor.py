@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from valetkey.authorization.authentication.factors.proof import (
-    Shown,
+    SubmittedFactor,
     VerificationFailed,
     VerifiedPasskey,
 )
@@ -106,7 +106,7 @@ class SecondFactor:
             dropped = flow.server.cookies.step.drop()
             return SeeOther(decides_again(flow.server, denied), (dropped,))
         step, came, now, uid = request.step, request.request, request.now, Uid(request.step.uid)
-        shown = Shown(
+        shown = SubmittedFactor(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
         looked: VerifiedPasskey | None = None
@@ -137,7 +137,7 @@ class SecondFactor:
         if isinstance(met, VerificationFailed):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return self._page(request, wrong, met.wait)
-        return flow.goes_on(came, target, fresh, met)
+        return flow.continue_to(came, target, fresh, met)
 
     async def _begun(self, visit: Visit) -> StepRequest:
         """Require proof of the first factor. Raises Interrupt, to the sign-in page, without it."""

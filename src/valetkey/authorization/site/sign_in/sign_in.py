@@ -139,7 +139,7 @@ class SignIn:
         last = met[-1]
         if isinstance(last, SecondFactorNeeded):
             return flow.asks_for_more(came, target, last, by)
-        return flow.goes_on(came, target, fresh, last)
+        return flow.continue_to(came, target, fresh, last)
 
     async def _by_passkey(self, request: TargetRequest, credential: str) -> Outcome:
         flow, came, now = self.flow, request.request, request.now
@@ -163,7 +163,7 @@ class SignIn:
         entered = await store.write(verify_passkey)
         if entered is None:
             return self._page(request, "", _NO_PASSKEY)
-        return flow.goes_on(came, request.target, fresh, entered)
+        return flow.continue_to(came, request.target, fresh, entered)
 
     def _page(self, request: TargetRequest, username: str, refusal: Refusal | None = None) -> Show:
         target, browser = request.target, request.browser

@@ -7,13 +7,13 @@ from typing import ClassVar
 from valetkey.authorization.actions.account.invitations import Invitations
 from valetkey.authorization.actions.account.sign_up import (
     Confirmation,
+    ConfirmationSent,
     Enter,
     SignUp,
     SignUpErrors,
     SignUpFault,
     SignUpOrigin,
     Typed,
-    Waiting,
 )
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
@@ -29,7 +29,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     GONE,
     TOO_MANY,
     CheckEmailPage,
-    DeadLinkPage,
+    InvalidLinkPage,
     LinkSubject,
     link_in,
 )
@@ -170,11 +170,11 @@ class CreateAccount:
         done = await self.sign_up.begin(typed, asked, request.now, enter, invitation)
         if isinstance(done, SignUpErrors):
             return _form(request, typed, done, invited)
-        if isinstance(done, Waiting):
+        if isinstance(done, ConfirmationSent):
             box = mailbox_of(self.sign_up.outbox)
             again, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
             return Show(CheckEmailPage(LinkSubject.SIGN_UP, typed.email, again, on, box))
-        return self.flow.goes_on(came, target, fresh, entered[-1])
+        return self.flow.continue_to(came, target, fresh, entered[-1])
 
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its button is pressed."""
@@ -199,7 +199,7 @@ class CreateAccount:
             return _finish(request, link, found, wait=done)
         if not isinstance(done, User):
             return _finish(request, link, found, wrong=True)
-        return flow.goes_on(came, await self._way_on(came, found), fresh, entered[-1])
+        return flow.continue_to(came, await self._way_on(came, found), fresh, entered[-1])
 
     async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget:
         """Return where they were going, if they began in this browser and not too long ago."""
@@ -285,4 +285,4 @@ def _finish(
 
 
 def _dead(*, taken: bool = False) -> Show:
-    return Show(DeadLinkPage(LinkSubject.SIGN_UP, SIGN_UP, taken), GONE)
+    return Show(InvalidLinkPage(LinkSubject.SIGN_UP, SIGN_UP, taken), GONE)

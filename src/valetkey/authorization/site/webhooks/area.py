@@ -29,7 +29,7 @@ from valetkey.authorization.site.page import (
     Requirement,
     Visit,
     VisitorRequest,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -114,7 +114,7 @@ def _judge_member(tx: Transaction, request: AppRequest, changes: bool) -> None:
     team = tx.members.team_to_change(client_id) if changes else tx.members.team(client_id)
     member = next((each for each in team if each.uid == uid), None)
     if user is None or user.disabled_at is not None or member is None:
-        raise nothing_there("app")
+        raise not_found("app")
     if changes and not member.owns:
         raise Refused(
             Refusal(

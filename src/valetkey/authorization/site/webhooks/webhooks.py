@@ -22,7 +22,7 @@ from valetkey.authorization.operations.server_records import (
     target_of,
     webhook_tag,
 )
-from valetkey.authorization.site.admin.administrator import nothing_here
+from valetkey.authorization.site.admin.administrator import page_not_found
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Offer
 from valetkey.authorization.site.admin.input_form import (
     Faults,
@@ -216,7 +216,7 @@ class WebhookPages(Generic[R]):
         """Run an operation. What was so already counts as done."""
         area, now, slug = self.area, request.now, request.arguments["act"]
         if slug not in BUTTONS:
-            raise nothing_here()
+            raise page_not_found()
         chance, event_id = self.actions.random(CHANCE), request.form.get("event") or ""
 
         def work(tx: Transaction) -> tuple[Webhook, str]:
@@ -273,7 +273,7 @@ class WebhookPages(Generic[R]):
     def _ask(self, request: R, webhook: Webhook, event_id: str, fault: str = "") -> Outcome:
         button = BUTTONS.get(request.arguments["act"])
         if button is None:
-            raise nothing_here()
+            raise page_not_found()
         is_replay = request.arguments["act"] == "replay"
         back = self.area.at(request, webhook.id)
         page = ConfirmPage(

@@ -19,7 +19,7 @@ from valetkey.kernel.moment import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NextBlockInputs:
     """The inputs of the next block besides the hash of the newest."""
 
     at: Instant
@@ -49,7 +49,7 @@ class AuditChain(Struct, frozen=True):
         """Return the newest block."""
         return _BLOCKS.find(self.db, "SELECT * FROM audit_blocks ORDER BY number DESC LIMIT 1")
 
-    def newest(self) -> Newest | None:
+    def newest(self) -> NextBlockInputs | None:
         """Return the time and retention of the newest block."""
         return _NEWEST.find(self.db, "SELECT * FROM audit_blocks ORDER BY number DESC LIMIT 1")
 
@@ -115,7 +115,7 @@ class AuditChain(Struct, frozen=True):
         """Return an event by its id."""
         return _EVENTS.find(self.db, "SELECT * FROM events WHERE id = :id", id=id)
 
-    def strangers(
+    def unlisted_events(
         self, at: Instant, after: str, limit: int
     ) -> tuple[Sequence[tuple[str, str]], tuple[Instant, str] | None]:
         """Look at `limit` events after a position for those that no block can list.
@@ -166,4 +166,4 @@ class AuditChain(Struct, frozen=True):
 
 _EVENTS = Record(ChainedEvent, "events")
 _BLOCKS = Record(Block, "audit_blocks")
-_NEWEST = Record(Newest, "audit_blocks")
+_NEWEST = Record(NextBlockInputs, "audit_blocks")

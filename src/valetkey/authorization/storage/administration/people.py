@@ -55,12 +55,12 @@ class Cursor:
 START = Cursor("", 0)
 
 
-def words_of(username: str, email: str, name: str) -> Sequence[str]:
+def search_words(username: str, email: str, name: str) -> Sequence[str]:
     """Return every word by which a user is found, as stored, in order."""
     return sorted({_hex(word) for word in _words(username, email, name)} - {""})
 
 
-def word_range(text: str) -> tuple[str, str]:
+def prefix_range(text: str) -> tuple[str, str]:
     """Return the range of words that begin with this text."""
     start = _hex(fold(text))
     return start, f"{start}g"  # g is the first letter that no hexadecimal number has
@@ -75,7 +75,7 @@ class People:
     def put(self, uid: Uid, username: str, email: str, name: str) -> None:
         """Replace the user's search words by those of the current record."""
         self.db.send("DELETE FROM people_words WHERE uid = :uid", uid=uid)
-        for word in words_of(username, email, name):
+        for word in search_words(username, email, name):
             self.db.send(
                 "INSERT INTO people_words (word, uid) VALUES (:word, :uid)"
                 " ON CONFLICT (word, uid) DO NOTHING",
@@ -88,7 +88,7 @@ class People:
 
         A user with several such words appears once for each.
         """
-        start, end = word_range(text)
+        start, end = prefix_range(text)
         place = max(after, Cursor(start, 0))
         rows = self.db.rows(
             "SELECT word, uid FROM people_words WHERE (word, uid) > (:word, :uid) AND word < :end"

@@ -262,7 +262,7 @@ class Clients:
         )
         return resealed == 1
 
-    def saw_query(self, client_id: str, now: Instant) -> None:
+    def count_query_credentials(self, client_id: str, now: Instant) -> None:
         """Count a request whose credentials came in the URL."""
         self.db.send(
             "INSERT INTO query_sightings (client_id, requests, last_seen_at)"

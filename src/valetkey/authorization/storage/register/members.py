@@ -76,7 +76,7 @@ class Members:
         )
         return removed == 1
 
-    def dissolve(self, client_id: str, now: Instant) -> None:
+    def remove_all_of(self, client_id: str, now: Instant) -> None:
         """Remove all members and invitations of an app that was deleted at `now`.
 
         The app itself is deleted later: `dissolved` lists it.
@@ -92,7 +92,7 @@ class Members:
             now=now,
         )
 
-    def dissolved(self, before: Instant, limit: int) -> Sequence[str]:
+    def dissolved_before(self, before: Instant, limit: int) -> Sequence[str]:
         """Return the ids of at most `limit` apps dissolved before `before` that still exist."""
         rows = self.db.rows(
             "SELECT client_id FROM removals WHERE removed_at <= :before LIMIT :limit",

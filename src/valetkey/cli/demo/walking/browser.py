@@ -3,7 +3,7 @@
 from urllib.parse import urljoin, urlsplit
 
 from valetkey.cli.demo.site import PASSWORD, USERNAME
-from valetkey.cli.demo.wire import Exchange, Unanswered, Wire
+from valetkey.cli.demo.wire import Exchange, TracedHttp, Unanswered
 from valetkey.testing.person import Page, Person
 
 _FORM = "application/x-www-form-urlencoded"
@@ -12,7 +12,7 @@ _FORM = "application/x-www-form-urlencoded"
 class Browser(Person):
     """A person whose exchanges are shown: the app's request in full, the pages on one line."""
 
-    def __init__(self, home: str, wire: Wire) -> None:
+    def __init__(self, home: str, wire: TracedHttp) -> None:
         """A browser with an empty cookie jar, for the server at `home`."""
         super().__init__(home)
         self._wire = wire

@@ -58,7 +58,7 @@ def _request(exchange: Exchange) -> Iterator[str]:
     if (_type_of(exchange) or "") == _FORM:
         yield from _pairs(exchange.sent, " ")
     elif exchange.sent:
-        for line in _wrapped(veil.anywhere(exchange.sent), WIDTH - len(_DEEP)):
+        for line in _wrapped(veil.mask_secrets(exchange.sent), WIDTH - len(_DEEP)):
             yield f"{_DEEP}{line}"
 
 

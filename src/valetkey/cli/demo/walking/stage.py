@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import quote
 
-from valetkey.cli.demo.site import PRINTER, Site
+from valetkey.cli.demo.site import PRINTER, DemoSite
 from valetkey.cli.demo.walking.browser import Browser
 from valetkey.cli.demo.walking.story import Transcript
-from valetkey.cli.demo.wire import Exchange, Reply, Wire, bearer
+from valetkey.cli.demo.wire import Exchange, Reply, TracedHttp, bearer
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 from valetkey.testing.person import Page
@@ -18,15 +18,15 @@ _SOON = 5.0  # seconds in which every resource server knows of a revocation
 
 
 @dataclass(slots=True)
-class Stage:
+class WalkContext:
     """The context of a chapter. `got` holds token responses, by the name of their app.
 
     `notes` is the number of Ada's notes.
     """
 
-    site: Site
+    site: DemoSite
     story: Transcript
-    wire: Wire
+    wire: TracedHttp
     ada: Browser
     notes: int
     got: dict[str, Reply] = field(default_factory=dict[str, Reply])

@@ -49,7 +49,7 @@ class Chapter:
         }
 
 
-class WrongAnswer(Exception):
+class UnexpectedResponse(Exception):
     """Ends a chapter: what comes after it would mean nothing."""
 
 
@@ -84,7 +84,7 @@ class Transcript:
             self._detail(f"    {line}")
         try:
             yield
-        except WrongAnswer:
+        except UnexpectedResponse:
             return
         except Unanswered as unanswered:
             self.unanswered()
@@ -111,7 +111,7 @@ class Transcript:
         self.checked += 1
         if not fact:
             self._remember(what, expected, received)
-            raise WrongAnswer(what)
+            raise UnexpectedResponse(what)
 
     def right(self, sentence: str) -> None:
         """Say what was just found right."""
@@ -131,7 +131,7 @@ class Transcript:
         chapter = self.chapters[-1]
         number = chapter.exchanges[-1].number if chapter.exchanges else 0
         wrong = Mismatch(
-            chapter.number, number, what, veil.anywhere(expected), veil.anywhere(received)
+            chapter.number, number, what, veil.mask_secrets(expected), veil.mask_secrets(received)
         )
         self.wrongs.append(wrong)
         if self.verbose:

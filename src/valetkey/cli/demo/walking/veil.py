@@ -26,7 +26,7 @@ def value(name: str, text: str) -> str:
     """The value of a parameter or member, as it may be shown."""
     if name == "password":
         return f"{text[:2]}…"
-    return short(text) if name in _NAMES else anywhere(text)
+    return short(text) if name in _NAMES else mask_secrets(text)
 
 
 def header(name: str, text: str) -> str:
@@ -34,7 +34,7 @@ def header(name: str, text: str) -> str:
     if name == "Authorization":
         scheme, _, credential = text.partition(" ")
         return f"{scheme} {short(credential)}"
-    return anywhere(text)
+    return mask_secrets(text)
 
 
 def document(found: object) -> object:
@@ -47,10 +47,10 @@ def document(found: object) -> object:
         }
     if isinstance(found, list):
         return [document(inner) for inner in cast("list[object]", found)]
-    return anywhere(found) if isinstance(found, str) else found
+    return mask_secrets(found) if isinstance(found, str) else found
 
 
-def anywhere(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Shorten everything in the text that looks like one of this server's secrets."""
     return _LOOK.sub(lambda match: short(match.group()), text)
 

@@ -17,12 +17,12 @@ from valetkey.cli.demo.walking.chapters import (
     sign_in,
     trusted,
 )
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 from valetkey.cli.demo.walking.story import Transcript
-from valetkey.cli.demo.wire import Exchange, Wire
+from valetkey.cli.demo.wire import Exchange, TracedHttp
 from valetkey.cli.say import Exit
 
-CHAPTERS: tuple[Callable[[Stage], None], ...] = (
+CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
     client.own_token,
     code.lets_an_app_in,
     code.without_a_secret,
@@ -57,9 +57,9 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
         if running.stopping.is_set():
             raise Stopped
 
-    story, wire = Transcript(unanswered, quiet=as_json, verbose=verbose), Wire(saw)
+    story, wire = Transcript(unanswered, quiet=as_json, verbose=verbose), TracedHttp(saw)
     ada = Browser(running.site.auth_url, wire)
-    stage = Stage(running.site, story, wire, ada, notes.seed(running.site).count)
+    stage = WalkContext(running.site, story, wire, ada, notes.seed(running.site).count)
     if not as_json:
         _begin(stage, verbose=verbose)
     for chapter in CHAPTERS:
@@ -72,7 +72,7 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
     return Exit.FAILED if story.wrongs else Exit.OK
 
 
-def _begin(stage: Stage, *, verbose: bool) -> None:
+def _begin(stage: WalkContext, *, verbose: bool) -> None:
     site = stage.site
     say.line(say.strong("Valetkey: the whole story, over real HTTP"))
     say.line()

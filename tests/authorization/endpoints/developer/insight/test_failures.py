@@ -11,7 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer, usual
 from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
-from valetkey.authorization.background.upkeep import Upkeep
+from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.site.developer.monitoring.failures import SHOWN
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
@@ -25,7 +25,7 @@ HOSTILE = "<script>alert(1)</script>\"' onload=x {{ 7*7 }} \u202e"
 
 async def written(it: World) -> None:
     """Every refusal so far is on disk."""
-    await Upkeep(
+    await Maintenance(
         it.store, it.decisions, it.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
     ).flush()
 

@@ -8,9 +8,9 @@ from valetkey.authorization.layout.accent import (
     EDGE,
     MELTED,
     TEXT,
+    accent_shades,
     check_accent,
     contrast,
-    shades,
 )
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
@@ -22,7 +22,7 @@ grounds = st.sampled_from([LIGHT_CARD, DARK_CARD])
 
 @given(accent=colours, ground=grounds)
 def test_text_edges_and_fills_can_be_told_apart(accent: str, ground: str) -> None:
-    made = shades(accent, ground)
+    made = accent_shades(accent, ground)
 
     assert contrast(made.text, ground) >= TEXT
     assert contrast(made.on_fill, made.fill) >= TEXT
@@ -32,7 +32,7 @@ def test_text_edges_and_fills_can_be_told_apart(accent: str, ground: str) -> Non
 
 @given(accent=colours)
 def test_keeps_the_colour_where_it_can_be_read(accent: str) -> None:
-    made = shades(accent, LIGHT_CARD)
+    made = accent_shades(accent, LIGHT_CARD)
 
     if contrast(accent, LIGHT_CARD) >= TEXT:
         assert made.text == made.fill == made.edge == accent

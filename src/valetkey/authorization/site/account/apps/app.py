@@ -16,7 +16,7 @@ from valetkey.authorization.site.page import (
     Page,
     Show,
     SignedInRequest,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -74,10 +74,10 @@ class App:
         """The page. Refused (not found) alike for an app that is not connected and for none."""
         client_id = request.query.get("app") or ""
         if not is_possible_id(client_id):
-            raise nothing_there("app")
+            raise not_found("app")
         context = await self.store.scan(lambda tx: self._read(tx, request, client_id))
         if context is None:
-            raise nothing_there("app")
+            raise not_found("app")
         return Show(context)
 
     def _read(self, tx: Transaction, request: SignedInRequest, client_id: str) -> AppPage | None:

@@ -29,7 +29,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.authorization.site.presentation import logo_of
@@ -152,23 +152,24 @@ class Apps:
 
         line = await self.store.scan(read) if is_possible_id(client_id) else None
         if line is None:
-            raise nothing_there("app")
+            raise not_found("app")
         return Show(EndAppPage(END_APP, request.csrf, line))
 
     async def end(self, request: SignedInRequest) -> Outcome:
         """End it: its grants, their tokens and the consent."""
         uid, now, client_id = request.user.uid, request.now, request.form.get("app") or ""
         if not is_possible_id(client_id):
-            raise nothing_there("app")
+            raise not_found("app")
         ended = await self.store.write(
             # A second press is answered as the first one was.
             lambda tx: (
-                end_app(tx, uid, client_id, now) or tx.events.withdrew(uid, client_id, _lately(now))
+                end_app(tx, uid, client_id, now)
+                or tx.events.has_revoked(uid, client_id, _lately(now))
             ),
             done_by=request.actor,
         )
         if not ended:
-            raise nothing_there("app")
+            raise not_found("app")
         return SeeOther(f"{APPS}?ended={quote(client_id, safe='')}")
 
     async def ask_to_end_all(self, request: SignedInRequest) -> Outcome:
@@ -196,7 +197,7 @@ class Apps:
         if not is_possible_id(client_id) or any(app.client_id == client_id for app in apps):
             return ""
         uid, since = request.user.uid, _lately(request.now)
-        if not await self.store.read(lambda tx: tx.events.withdrew(uid, client_id, since)):
+        if not await self.store.read(lambda tx: tx.events.has_revoked(uid, client_id, since)):
             return ""
         client = await self.directory.find(client_id)
         return "" if client is None else client.name or client.id

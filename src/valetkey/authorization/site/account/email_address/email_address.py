@@ -18,7 +18,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,
     TOO_MANY,
-    DeadLinkPage,
+    InvalidLinkPage,
     LinkSubject,
     link_in,
 )
@@ -195,7 +195,7 @@ class EmailLink:
 
     def _dead(self) -> Show:
         undo = self.kind is VoucherKind.EMAIL_UNDO
-        return Show(DeadLinkPage(LinkSubject(self.kind.value), HOME if undo else EMAIL), GONE)
+        return Show(InvalidLinkPage(LinkSubject(self.kind.value), HOME if undo else EMAIL), GONE)
 
 
 _PATHS = {

@@ -12,7 +12,7 @@ from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors import totp
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
-from valetkey.authorization.email.notices import Notices, WayIn
+from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.qr_code import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
@@ -125,7 +125,7 @@ class AuthenticatorApp:
             codes = add_authenticator(tx, there, authenticator, step, fresh, key, now)
             if codes is None:
                 return None
-            self.notices.way_in_added(tx, there, WayIn.AUTHENTICATOR, now)
+            self.notices.way_in_added(tx, there, SignInMethod.AUTHENTICATOR, now)
             return codes, proof.note(tx, methods)
 
         added = await self.store.write(add, done_by=request.actor)

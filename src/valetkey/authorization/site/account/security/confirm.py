@@ -8,7 +8,7 @@ from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors.proof import (
     Factors,
-    Shown,
+    SubmittedFactor,
     VerificationFailed,
     VerifiedPasskey,
 )
@@ -115,10 +115,10 @@ class Confirm:
 
     async def _by_factor(self, request: SignedInRequest) -> Outcome:
         now, user, form = request.now, request.user, request.form
-        shown = Shown(
+        shown = SubmittedFactor(
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
-        if shown == Shown():
+        if shown == SubmittedFactor():
             # A password, however fresh, is not enough where there is a second factor.
             return await self._form(request, "password" if "password" in form else "code")
         looked: VerifiedPasskey | None = None

@@ -19,7 +19,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed_before,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -126,9 +126,9 @@ class Security:
             return forget_device(tx, user.uid, only, request.now)
 
         if only is not None and not (only.isascii() and only.isprintable()):
-            raise nothing_there("device")
+            raise not_found("device")
         if not await self.store.write(forget, done_by=request.actor):
-            raise nothing_there("device")
+            raise not_found("device")
         return SeeOther(f"{SECURITY}?done=device-forgotten")
 
     def _read(

@@ -14,7 +14,7 @@ from valetkey.authorization.actions.account.factors import (
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.email.notices import Notices, WayIn
+from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
@@ -33,7 +33,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.secret import fresh_id
@@ -133,7 +133,7 @@ class Passkeys:
             codes = add_passkey(tx, user, name, made, passkey_id, fresh, key, now)
             if codes is None:
                 return None
-            self.notices.way_in_added(tx, user, WayIn.PASSKEY, now)
+            self.notices.way_in_added(tx, user, SignInMethod.PASSKEY, now)
             return codes, proof.note(tx, methods)
 
         added = await self.store.write(add, done_by=request.actor)
@@ -167,7 +167,7 @@ class Passkeys:
             done_by=request.actor,
         )
         if not renamed:
-            raise nothing_there("passkey")
+            raise not_found("passkey")
         return SeeOther(f"{SECURITY}?done=passkey-renamed")
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
@@ -210,7 +210,7 @@ class Passkeys:
         passkeys = await self.store.read(lambda tx: tx.credentials.passkeys_of(uid))
         found = next((each for each in passkeys if each.id == wanted), None)
         if found is None:
-            raise nothing_there("passkey")
+            raise not_found("passkey")
         return found
 
     async def _new(

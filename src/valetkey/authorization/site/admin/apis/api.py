@@ -16,13 +16,13 @@ from valetkey.authorization.operations.apis import (
     ISSUE_API_SECRET,
     no_such_api,
 )
-from valetkey.authorization.operations.client_records import SecretMade
+from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.operation import InvalidInput, Result, Services, call_of
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
 )
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
 from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage, secret_lines
@@ -162,13 +162,13 @@ class ApiPages:
             if confirmed.operation is not END_API_SECRET or refused.refusal.check != "admin.secret":
                 raise
             result = Result()
-        if isinstance(result, Result) and isinstance(result.value, SecretMade):
+        if isinstance(result, Result) and isinstance(result.value, NewSecret):
             return await self._issued(request, result.value)
         if confirmed.operation is DELETE_API:
             return SeeOther(f"{APIS}?deleted=1")
         return SeeOther(f"{api_address(_named(request))}?done={confirmed.button.slug}")
 
-    async def _issued(self, request: AdminRequest, made: SecretMade) -> Outcome:
+    async def _issued(self, request: AdminRequest, made: NewSecret) -> Outcome:
         seen = await self._look(request)
         page = SecretPage(
             back=api_address(seen.api.id),
@@ -186,7 +186,7 @@ class ApiPages:
         if carries is not None:
             wanted = form.get(carries[0]) or ""
             if all(each.id != wanted for each in seen.secrets):
-                raise nothing_here()
+                raise page_not_found()
             facts.append(wanted)
         page = confirmed.page(
             request,

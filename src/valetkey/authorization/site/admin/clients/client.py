@@ -14,14 +14,14 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.register.fields import LISTS, Kind
 from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
-from valetkey.authorization.operations.client_records import SecretMade
+from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.client_state import DELETE
 from valetkey.authorization.operations.operation import InvalidInput, Result, Services
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
     with_query,
 )
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
@@ -152,13 +152,13 @@ class ClientPages:
             if confirmed.operation is not END_SECRET or refused.refusal.check != "admin.secret":
                 raise
             result = Result()
-        if isinstance(result, Result) and isinstance(result.value, SecretMade):
+        if isinstance(result, Result) and isinstance(result.value, NewSecret):
             return await self._issued(request, result.value)
         if confirmed.operation is DELETE:
             return SeeOther(f"{CLIENTS}?deleted=1")
         return SeeOther(f"{_address(request)}?done={confirmed.button.slug}")
 
-    async def _issued(self, request: AdminRequest, made: SecretMade) -> Outcome:
+    async def _issued(self, request: AdminRequest, made: NewSecret) -> Outcome:
         held, _ = await self._look(request)
         client = held.client
         page = SecretPage(
@@ -179,7 +179,7 @@ class ClientPages:
         if carries is not None:
             wanted = form.get(carries[0]) or ""
             if all(each.id != wanted for each in client.live_secrets(request.now)):
-                raise nothing_here()
+                raise page_not_found()
             facts.append(wanted)
         page = confirmed.page(
             request,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.actions.admin.resolve import resolve_users
 from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.group import Group, GroupMember
@@ -20,7 +20,7 @@ from valetkey.authorization.operations.operation import Services, call_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
     with_query,
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
@@ -134,7 +134,7 @@ class GroupPages:
 
         def find_users(tx: Transaction) -> Sequence[User]:
             require(tx, actor, Permission.PEOPLE)
-            return users_meant(tx, text)
+            return resolve_users(tx, text)
 
         meant = await self.services.store.read(find_users)
         if len(meant) != 1:
@@ -187,7 +187,7 @@ class GroupPages:
         facts: tuple[str, ...] = (group.description,) if group.description else ()
         if confirmed.operation is REMOVE_GROUP_MEMBER:
             if user is None:
-                raise nothing_here()
+                raise page_not_found()
             facts = (user.name or user.username, user.username, f"uid {user.uid}")
         page = confirmed.page(
             request,

@@ -14,7 +14,7 @@ from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -126,7 +126,7 @@ class SigningKeys:
         named = form.get("algorithm") or ""
         known = {each.value: each for each in self.services.keys.algorithms}
         if named and named not in known:
-            raise nothing_here()
+            raise page_not_found()
         algorithm: Algorithm | None = known.get(named)
         at_once = form.get("when") == "now"
         wanted = RotationWanted(algorithm, at_once)
@@ -141,7 +141,7 @@ class SigningKeys:
         records = await self.services.store.read(lambda tx: keys.look(tx, actor, now))
         record = next((each for each in records if each.kid == kid), None)
         if record is None:
-            raise nothing_here()
+            raise page_not_found()
         state = record.state(now).value
         page = KeyAskPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state)
         return Show(page)

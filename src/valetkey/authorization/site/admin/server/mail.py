@@ -24,7 +24,7 @@ MAIL = "/admin/mail"
 
 
 @dataclass(frozen=True, slots=True)
-class PostLine:
+class EmailLine:
     """The outcome of an email; `because` is "" for one that the mail server took."""
 
     kind: str
@@ -49,8 +49,8 @@ class MailPage:
     sender: str
     to: str
     waiting: int
-    sent: tuple[PostLine, ...]
-    given_up: tuple[PostLine, ...]
+    sent: tuple[EmailLine, ...]
+    given_up: tuple[EmailLine, ...]
     may_test: bool = True
     tested: str = ""
 
@@ -108,8 +108,8 @@ class Mail:
         return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")
 
 
-def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[PostLine, ...]:
+def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[EmailLine, ...]:
     read = [(each, msgspec.json.decode(each.data, type=_Said)) for each in found]
     return tuple(
-        PostLine(said.kind, When(each.at, now), said.attempts, said.because) for each, said in read
+        EmailLine(said.kind, When(each.at, now), said.attempts, said.because) for each, said in read
     )

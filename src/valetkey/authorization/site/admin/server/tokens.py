@@ -15,7 +15,7 @@ from valetkey.authorization.operations.operation import PREFIX, Services, cursor
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
     with_query,
 )
 from valetkey.authorization.site.admin.users.users import user_address
@@ -203,7 +203,7 @@ class ApiTokens:
         token_id = _named(request)
         token = await self.services.store.read(lambda tx: tx.api_tokens.find(token_id))
         if token is None or not token.is_live(request.now):
-            raise nothing_here()
+            raise page_not_found()
         used = token.last_used_at
         page = EndTokenPage(
             action=request.request.path,
@@ -250,7 +250,7 @@ def _choices(user: User) -> tuple[tuple[str, str], ...]:
 def _named(request: AdminRequest) -> str:
     name = request.arguments["token_id"]
     if not name.isascii() or not name.isprintable():
-        raise nothing_here()
+        raise page_not_found()
     return name
 
 

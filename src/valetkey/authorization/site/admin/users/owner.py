@@ -21,7 +21,7 @@ from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.site.admin.administrator import ADMIN, nothing_here
+from valetkey.authorization.site.admin.administrator import ADMIN, page_not_found
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -255,7 +255,7 @@ class OwnerLinks:
         """Return the link of this browser, None if it is over. Raises Refused without any."""
         given = request.cookie(self._name)
         if given is None:
-            raise nothing_here()
+            raise page_not_found()
         return await self._find(given, request)
 
     async def _find(self, given: str, request: Request) -> OwnerLink | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.resolve import users_meant
+from valetkey.authorization.actions.admin.resolve import resolve_users
 from valetkey.authorization.actions.admin.roles import RoleHolder, Roles
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
@@ -99,7 +99,7 @@ class RoleHolders:
 
         def find_users(tx: Transaction) -> Sequence[User]:
             require(tx, actor, Permission.ROLES)
-            return users_meant(tx, name)
+            return resolve_users(tx, name)
 
         meant = await self.store.read(find_users)
         if len(meant) != 1:

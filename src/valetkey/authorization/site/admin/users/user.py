@@ -24,7 +24,7 @@ from valetkey.authorization.operations.users import DELETE_USER
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
-    nothing_here,
+    page_not_found,
 )
 from valetkey.authorization.site.admin.confirm import Buttons, ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
@@ -158,7 +158,7 @@ class UserPages:
         def look(tx: Transaction) -> ConfirmPage:
             user = tx.users.find(uid)
             if user is None or is_gone(user):
-                raise nothing_here()
+                raise page_not_found()
             require(tx, actor, confirmed.operation.permission, user)
             apps = connected_apps(tx, uid, now)
             facts = [f"uid {uid}", user.username, user.email]
@@ -166,7 +166,7 @@ class UserPages:
                 wanted = form.get(confirmed.button.carries[0]) or ""
                 app = next((each for each in apps if each.client.id == wanted), None)
                 if app is None:
-                    raise nothing_here()
+                    raise page_not_found()
                 facts.append(app.name)
             role = form.get("role") or ""
             chosen = role if role in set(Role) else (user.role.value if user.role else NO_ROLE)
@@ -184,7 +184,7 @@ class UserPages:
                 ends=Ends(
                     sessions=len(tx.sessions.live_of(uid, now)),
                     apps=len(apps),
-                    orphans=len(self.services.removal.hindrances(tx, user)),
+                    orphans=len(self.services.removal.apps_without_other_owner(tx, user)),
                 ),
                 fault=fault,
             )
@@ -256,5 +256,5 @@ def _app_line(app: ConnectedApp, user: User, powers: ActorPermissions, now: Inst
 def _uid(request: AdminRequest) -> Uid:
     uid = uid_of(request.arguments["uid"])
     if uid is None:
-        raise nothing_here()
+        raise page_not_found()
     return uid

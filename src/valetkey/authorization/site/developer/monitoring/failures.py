@@ -34,7 +34,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -177,7 +177,7 @@ class Failures:
         """Show one failed request. Refused (not found) for one of another app."""
         decision = await self._find(request)
         if decision is None:
-            raise nothing_there("refusal")
+            raise not_found("refusal")
         code, head = ErrorCode(decision.code), request.head
         advice = advice_on(decision.check)
         missing = missing_redirect_uri(decision)
@@ -207,7 +207,7 @@ class Failures:
         if reference:
             client_id = await self.store.read(lambda tx: app_of_failure(tx, reference, uid))
         if client_id is None:
-            raise nothing_there("refusal")
+            raise not_found("refusal")
         return SeeOther(f"{AppHead(client_id, '').at('failures')}/{reference}")
 
     async def ask_to_add(self, request: AppRequest) -> Outcome:
@@ -235,7 +235,7 @@ class Failures:
         def add(tx: Transaction) -> Client | Faults:
             client = tx.clients.find_to_change(client_id)
             if client is None or find_own(tx, client.id, uid) is None:
-                raise nothing_there("app")
+                raise not_found("app")
             return add_redirect_uri(tx, self.registrar, client, uri, now)
 
         done = await self.store.write(add, done_by=request.actor)
@@ -259,7 +259,7 @@ class Failures:
         decision = await self._find(request)
         uri = "" if decision is None else missing_redirect_uri(decision)
         if decision is None or not uri:
-            raise nothing_there("refusal")
+            raise not_found("refusal")
         return decision.reference, uri
 
 

@@ -16,7 +16,7 @@ from valetkey.authorization.site.page import (
     Page,
     SeeOther,
     Show,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.register.connections import Connections
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -119,7 +119,7 @@ class Health:
         def fix(tx: Transaction) -> bool:
             client = tx.clients.find_to_change(client_id)
             if client is None or find_own(tx, client.id, uid) is None:
-                raise nothing_there("app")
+                raise not_found("app")
             done = apply_fix(tx, self.registrar, client, wanted, now)
             if isinstance(done, tuple):
                 raise _conflict()
@@ -133,7 +133,7 @@ def _fix(request: AppRequest) -> Fix:
     try:
         return Fix(request.arguments["fix"])
     except ValueError:
-        raise nothing_there("page") from None
+        raise not_found("page") from None
 
 
 def _conflict() -> Refused:

@@ -30,7 +30,7 @@ from valetkey.authorization.site.page import (
     Page,
     SeeOther,
     Show,
-    nothing_there,
+    not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import minutes
@@ -140,7 +140,7 @@ class Settings:
 
         done = await self.store.write(change, done_by=request.actor)
         if done is None:
-            raise nothing_there("app")
+            raise not_found("app")
         if isinstance(done, _Outdated):
             shown = self.forms.shown(app, kind, before=done.app.client)
             return _form(request, done.app, shown, _OUTDATED, others=done.parts)
@@ -167,7 +167,7 @@ class Settings:
 
         done = await self.store.write(drop_grant_type, done_by=request.actor)
         if done is None:
-            raise nothing_there("app")
+            raise not_found("app")
         if isinstance(done, tuple):
             # It is the only grant type of the app: another has to be chosen first.
             shown = self.forms.shown(
@@ -207,7 +207,7 @@ def _legacy(client: Client, said: Form) -> GrantTypeName:
     for name in LEGACY:
         if name == said.get("grant_type") and name in client.grant_types:
             return name
-    raise nothing_there("app")
+    raise not_found("app")
 
 
 def _switches(client: Client) -> Iterator[LegacySwitch]:

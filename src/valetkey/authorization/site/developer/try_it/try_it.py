@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from valetkey.authorization.actions.developer.trial import (
     CATCHER,
-    Trial,
+    TestRun,
     begin,
     can_be_tried,
     open_token,
@@ -43,7 +43,7 @@ from valetkey.authorization.site.page import (
     Page,
     Show,
     Visit,
-    nothing_there,
+    not_found,
     signed_in,
 )
 from valetkey.kernel.keyring import Keyring
@@ -195,7 +195,7 @@ class TryIt:
         chosen = [name for name in self._scopes(client) if name in form.all("scope")]
         redirect_uri = form.get("redirect_uri") or ""
         if redirect_uri != self._catcher and redirect_uri not in client.redirect_uris:
-            raise nothing_there("redirect URI")
+            raise not_found("redirect URI")
         if not chosen or not can_be_tried(client):
             return self._begin(request, nothing_chosen=True)
         session, random = request.session.id, self.random
@@ -251,7 +251,7 @@ class TryIt:
         sealed, sealer = request.form.get("token") or "", self.keyring.sealer
         token = open_token(sealed, request.session.id, sealer)
         if token is None:
-            raise nothing_there("trial")
+            raise not_found("trial")
         bearer = (b"authorization", f"Bearer {token}".encode())
         asked = _sent_by(request, "GET", "/oauth/userinfo", (bearer,))
         answer = await self.userinfo(asked)
@@ -267,19 +267,19 @@ class TryIt:
     def _scopes(self, client: Client) -> tuple[str, ...]:
         return tuple(name for name in client.scope - CLIENT_SCOPE if name in self.scopes)
 
-    def _open(self, state: str, request: AppRequest) -> Trial:
+    def _open(self, state: str, request: AppRequest) -> TestRun:
         """The trial that this session began for this app. Refused (not found) for any other."""
-        trial = Trial.open(state, self.keyring.sealer, request.now)
+        trial = TestRun.open(state, self.keyring.sealer, request.now)
         if (
             trial is None
             or trial.session_id != request.session.id
             or trial.client_id != request.client.id
         ):
-            raise nothing_there("trial")
+            raise not_found("trial")
         return trial
 
     async def _send(
-        self, request: AppRequest, trial: Trial
+        self, request: AppRequest, trial: TestRun
     ) -> tuple[tuple[Parameter, ...], Response]:
         """The token request as it is shown, and the response."""
         client, form = request.client, request.form
@@ -316,7 +316,7 @@ class TryIt:
         return Show(context, _BAD_REQUEST if nothing_chosen else 200)
 
     def _request(
-        self, request: AppRequest, trial: Trial, state: str, landed: str | None = None
+        self, request: AppRequest, trial: TestRun, state: str, landed: str | None = None
     ) -> Show:
         pairs, head = trial.request(state), request.head
         context = TryRequestPage(
@@ -356,9 +356,9 @@ async def _app_of_answer(visit: Visit) -> AppRequest:
     """Require that the user is in the team of the app whose trial the state names."""
     request = await signed_in(visit)
     state = read_query(visit.request.query, opaque=_ANSWERS).get("state") or ""
-    trial = Trial.open(state, visit.browsers.keyring.sealer, visit.request.at)
+    trial = TestRun.open(state, visit.browsers.keyring.sealer, visit.request.at)
     if trial is None:
-        raise nothing_there("trial")
+        raise not_found("trial")
     return await member_of(visit, request, trial.client_id)
 
 

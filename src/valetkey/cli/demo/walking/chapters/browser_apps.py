@@ -1,13 +1,13 @@
 """Chapters about apps that people open: one in a browser alone, and the example app."""
 
 from valetkey.cli.demo.site import UID, VIEWER
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 
 _VIEWER_URI = "http://127.0.0.1:8410/viewer"
 _TEN_MINUTES = 600
 
 
-def implicit(stage: Stage) -> None:
+def implicit(stage: WalkContext) -> None:
     """The implicit grant: the token in the fragment (RFC 6749 section 4.2)."""
     story = stage.story
     with story.chapter(
@@ -34,7 +34,7 @@ def implicit(stage: Stage) -> None:
         story.right("the token reads Ada's notes")
 
 
-def example_app(stage: Stage) -> None:
+def example_app(stage: WalkContext) -> None:
     """Notes Printer itself, as a person uses it."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(

@@ -1,13 +1,13 @@
 """Chapters about an app as itself: its own token, its own record."""
 
 from valetkey.cli.demo.site import DESK, PRINTER, UID
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 from valetkey.cli.demo.wire import basic, bearer
 
 _SCOPE = "client:read client:write"
 
 
-def own_token(stage: Stage) -> None:
+def own_token(stage: WalkContext) -> None:
     """Client credentials: in the query string, in a form, with HTTP Basic."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -40,7 +40,7 @@ def own_token(stage: Stage) -> None:
         stage.refused(answer, 401, "invalid_client")
 
 
-def changes_itself(stage: Stage) -> None:
+def changes_itself(stage: WalkContext) -> None:
     """A client's redirect_uri and description, read and changed through the API (S22)."""
     site, story, wire = stage.site, stage.story, stage.wire
     elsewhere = f"{site.app_url}/printed"

@@ -3,12 +3,12 @@
 from hashlib import sha256
 
 from valetkey.cli.demo.site import EMAIL, NAME, POCKET, PRINTER, SHORT_LIFE, UID
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 
 
-def lets_an_app_in(stage: Stage) -> None:
+def lets_an_app_in(stage: WalkContext) -> None:
     """The whole grant as S10, S11 and S14 write it, without PKCE."""
     site, story = stage.site, stage.story
     scope = "notes:read account:read"
@@ -35,7 +35,7 @@ def lets_an_app_in(stage: Stage) -> None:
         story.right("the app reads Ada's notes, with a POST that has no body")
 
 
-def without_a_secret(stage: Stage) -> None:
+def without_a_secret(stage: WalkContext) -> None:
     """PKCE (RFC 7636): a public client."""
     site, story, wire = stage.site, stage.story, stage.wire
     # A native app takes whatever port is free (RFC 8252 section 7.3).

@@ -1,11 +1,11 @@
 """Chapters about ends: a token's own, a code used twice, and Ada's second thoughts."""
 
 from valetkey.cli.demo.site import DESK, POCKET, PRINTER, SHORT_LIFE, UID
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 from valetkey.cli.demo.wire import bearer
 
 
-def expired(stage: Stage) -> None:
+def expired(stage: WalkContext) -> None:
     """An expired token, and the refresh token that outlives it (S19, S20)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -34,7 +34,7 @@ def expired(stage: Stage) -> None:
         story.right("the new token reads the notes")
 
 
-def refreshed(stage: Stage) -> None:
+def refreshed(stage: WalkContext) -> None:
     """S13 as it is written: everything in the query string."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -60,7 +60,7 @@ def refreshed(stage: Stage) -> None:
         story.right("the narrower token does not open Ada's account")
 
 
-def replayed(stage: Stage) -> None:
+def replayed(stage: WalkContext) -> None:
     """A code is exchanged once; a second time ends what the first one gave (S18)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -87,7 +87,7 @@ def replayed(stage: Stage) -> None:
         stage.refused(answer, 400, "invalid_grant")
 
 
-def revoked(stage: Stage) -> None:
+def revoked(stage: WalkContext) -> None:
     """An authorization ended by the user, a token given back by its app (RFC 7009)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(

@@ -1,11 +1,11 @@
 """Chapters about no: to a part, to everything."""
 
 from valetkey.cli.demo.site import PRINTER, UID
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 from valetkey.cli.demo.wire import bearer
 
 
-def partly(stage: Stage) -> None:
+def partly(stage: WalkContext) -> None:
     """Check one of two boxes; the app then cannot use the other permission (S3)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -42,7 +42,7 @@ def partly(stage: Stage) -> None:
         story.right("no note was written")
 
 
-def no(stage: Stage) -> None:
+def no(stage: WalkContext) -> None:
     """A denied consent."""
     site, story = stage.site, stage.story
     with story.chapter(

@@ -3,7 +3,7 @@
 from base64 import b64encode
 
 from valetkey.cli.demo.site import CLUB, CLUB_BACK, CLUB_CALLBACK, EMAIL, NAME, UID
-from valetkey.cli.demo.walking.stage import HOUR, Stage
+from valetkey.cli.demo.walking.stage import HOUR, WalkContext
 from valetkey.cli.demo.wire import Reply, bearer
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -13,7 +13,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 
 
-def with_an_account(stage: Stage) -> None:
+def with_an_account(stage: WalkContext) -> None:
     """Discovery, an ID token that is checked, userinfo, and signing out."""
     site, story, wire = stage.site, stage.story, stage.wire
     scope, nonce = "openid profile email", to_base64url(SYSTEM.random(9))
@@ -66,7 +66,7 @@ def with_an_account(stage: Stage) -> None:
         story.right("after a button of ours she is back at the app, and signed in no more")
 
 
-def _claims(stage: Stage, id_token: str, keys: str) -> Reply:
+def _claims(stage: WalkContext, id_token: str, keys: str) -> Reply:
     try:
         return jwt.verify(
             id_token,

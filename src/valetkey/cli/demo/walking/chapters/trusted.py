@@ -1,11 +1,11 @@
 """The chapter about the operator's own app, which may take passwords."""
 
 from valetkey.cli.demo.site import DESK, EMAIL, NAME, PASSWORD, UID, USERNAME
-from valetkey.cli.demo.walking.stage import Stage
+from valetkey.cli.demo.walking.stage import WalkContext
 from valetkey.cli.demo.wire import basic, bearer
 
 
-def password(stage: Stage) -> None:
+def password(stage: WalkContext) -> None:
     """The password grant (RFC 6749 section 4.3), with an access token by reference."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
