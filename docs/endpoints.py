@@ -146,6 +146,7 @@ SENTENCES = {
     "/admin/apis/new": "Declare an API.",
     "/admin/apis/{api_id}": "One API: scopes, secrets, and what can be done.",
     "/admin/apis/{api_id}/edit": "Change what an API declares.",
+    "/admin/apis/{api_id}/protect": "Code that protects an API, by framework.",
     "/admin/apis/{api_id}/{act}": "Asks, and does it: secrets, disable, enable, delete.",
     "/admin/webhooks": "Webhooks: where chosen events are sent.",
     "/admin/webhooks/new": "Creates a webhook, and shows its secret once.",

@@ -18,14 +18,19 @@ from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.fields import FieldRule, Kind
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
+from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.errors.texts import TEXTS, Remedy
 from valetkey.cli.main import valetkey
 from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.scope import Scope
 from valetkey.resource.storage.events import EVENTS as OBJECT_EVENTS
 from valetkey.resource.storage.events import Event as ObjectEvent
 
@@ -258,6 +263,54 @@ def clients() -> Iterator[str]:
         yield "Needs:\n\n" + "\n".join(f"- {need}" for need in preset.needs)
 
 
+def protect() -> Iterator[str]:
+    """The code that the console shows for an API, with an example of one."""
+    yield "# Protect your API"
+    yield (
+        "Declare the API ([how to](several-apis.md)), then paste the code for its framework. The\n"
+        "console shows it under **APIs**, on the API's page, with the identifiers of your server:\n"
+        "**Protect this API**. Here the issuer is `https://auth.example.com` and the API\n"
+        "`https://calendar.example.com`.\n\n"
+        "The Python code needs a secret of the API, issued on its page or with `valetkey api\n"
+        "issue-secret API_ID`: it follows revocations and accepts tokens of both formats. The\n"
+        "others verify JWTs with the issuer's public keys: a revoked token works until it expires."
+    )
+    api = Api(
+        "api_calendar",
+        "https://calendar.example.com",
+        "Calendar",
+        {"calendar:read": "see your calendar"},
+        Scope(),
+        None,
+        None,
+        Algorithm.ES256,
+        None,
+        shares_scopes=False,
+        created_at=Instant(0),
+        changed_at=Instant(0),
+    )
+    for framework in FRAMEWORKS.values():
+        yield f"## {framework.label}"
+        yield f"Install: `{framework.install}`"
+        for file in framework.code(api, "https://auth.example.com"):
+            language = _LANGUAGES[file.name.rpartition(".")[2]]
+            yield f"`{file.name}`:\n\n```{language}\n{file.text}```"
+        yield f"Run: `{framework.run}`"
+    yield (
+        "## Try it\n\nA request without a token is answered with 401, one with a token for\n"
+        "another API too, and one whose token lacks the scope with 403."
+    )
+
+
+_LANGUAGES = {
+    "py": "python",
+    "mjs": "javascript",
+    "yaml": "yaml",
+    "java": "java",
+    "go": "go",
+    "conf": "nginx",
+}
+
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "admin-api.md": admin_api,
     "client-fields.md": client_fields,
@@ -269,6 +322,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "metrics.md": metrics,
     "settings.md": settings,
     "roles.md": roles,
+    "../how-to/apis/protect-your-api.md": protect,
 }
 
 

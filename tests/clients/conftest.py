@@ -56,3 +56,11 @@ def curl() -> str:
     found = programs.find_curl()
     assert found is not None, "curl is missing"
     return found
+
+
+@pytest.fixture(scope="session")
+def nginx() -> str:
+    """The same for nginx."""
+    found = programs.find_nginx()
+    assert found is not None, "nginx is missing"
+    return found

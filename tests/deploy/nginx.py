@@ -15,7 +15,7 @@ DEPLOY = ROOT / "deploy"
 _PATIENCE = CEILING
 
 # One process, as whoever runs the tests; everything it writes stays in `prefix`.
-_AROUND = """
+AROUND = """
 daemon off;
 master_process off;
 pid {prefix}/nginx.pid;
@@ -47,7 +47,7 @@ def checked(program: str, prefix: Path, site: str, instead: Mapping[str, str]) -
     """
     for folder in ("conf.d", "log"):
         (prefix / folder).mkdir()
-    (prefix / "nginx.conf").write_text(_AROUND.format(prefix=prefix))
+    (prefix / "nginx.conf").write_text(AROUND.format(prefix=prefix))
     text = (DEPLOY / "nginx" / site).read_text()
     for named, ours in {**instead, "/var/log/nginx": f"{prefix}/log"}.items():
         assert named in text, f"{site} does not say {named}"

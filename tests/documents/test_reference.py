@@ -17,7 +17,9 @@ def test_the_generated_pages_are_fresh() -> None:
 
 
 def test_no_page_of_the_reference_is_left_behind() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == set(rendered()) | BY_HAND
+    assert {path.name for path in FOLDER.iterdir()} == {
+        name for name in rendered() if "/" not in name
+    } | BY_HAND
 
 
 def test_every_setting_has_its_reason() -> None:
@@ -42,6 +44,8 @@ def test_every_block_says_what_language_it_is_in() -> None:
         "html",
         "jinja",
         "diff",
+        "java",
+        "go",
     }
     assert not [
         f"{page}: {block.language}"

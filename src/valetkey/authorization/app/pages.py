@@ -42,6 +42,7 @@ from valetkey.authorization.site.account.security.recovery_codes import Recovery
 from valetkey.authorization.site.account.sessions import Sessions
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import Apis
+from valetkey.authorization.site.admin.apis.protect import ProtectApi
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
 from valetkey.authorization.site.admin.events import Events
@@ -305,6 +306,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ClientPages(services).pages(),
         *Apis(services).pages(),
         *ApiPages(services).pages(),
+        *ProtectApi(services).pages(),
         *SigningKeys(services).pages(),
         *Events(store).pages(),
         *WebhookPages(store, foundation.webhook_changes, CONSOLE).pages(),

@@ -125,6 +125,7 @@ DOORS: Mapping[str, Door] = {
     "/admin/apis/{api_id}/edit": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/apis/none/edit", shown=False
     ),
+    "/admin/apis/{api_id}/protect": Door(Need.ROLE, at="/admin/apis/none/protect", shown=False),
     "/admin/apis/{api_id}/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/apis/none/disable", shown=False
     ),

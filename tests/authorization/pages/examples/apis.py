@@ -7,17 +7,20 @@ import msgspec
 
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.operations.api_records import ApiChange, ApiShown, ApiWanted
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.site.admin.apis.api import ApiPage
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, ApisPage, row_of
+from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page
 from valetkey.authorization.site.admin.clients.client import SecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
 
 _NOW = Instant(1_800_000_000)
 _ID = "api_7f3k9qxmB2"
@@ -61,8 +64,25 @@ _PAGE = ApiPage(
         for slug in ("disable", "delete", "secret")
     ),
     edit_url=f"{_PLACE}/edit",
+    protect_url=f"{_PLACE}/protect",
     done="The API is changed.",
 )
+_API = Api(
+    _ID,
+    "https://mcp.example.com/mcp",
+    "Calendar",
+    {"calendar:read": "see your calendar"},
+    Scope(),
+    AccessTokenFormat.JWT,
+    None,
+    Algorithm.EDDSA,
+    None,
+    shares_scopes=False,
+    created_at=_NOW,
+    changed_at=_NOW,
+)
+_PROTECT = protect_page(_API, "https://auth.example.com", None)
+_GO = FRAMEWORKS["go"].code(_API, "https://auth.example.com")
 _TEXTS = {
     "identifier": "https://mcp.example.com/mcp",
     "name": "Calendar",
@@ -135,6 +155,8 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
             edit_url="",
             done="",
         ),
+        "admin_api_protect": _PROTECT,
+        "admin_api_protect_go": replace(_PROTECT, framework=FRAMEWORKS["go"], files=_GO),
         "admin_apis_one_hostile": replace(_PAGE, api=odd, open=False),
         "admin_api_new": _form(),
         "admin_api_new_wrong": _form(

@@ -20,7 +20,7 @@ SECRET_TO_FILL_IN = "CLIENT_SECRET"
 """Stands in a configuration where the secret is not known."""
 
 _ALL = frozenset(grant.value for grant in GrantTypeName)
-_PLACE = re.compile(r"\{(app|scheme|redirect_uri|issuer|client_id|client_secret|random(?:_hex)?)\}")
+_PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Preset:
             "random_hex": random(32).hex(),
         }
         return tuple(
-            ConfigurationFile(name, _filled(text, places)) for name, text in self.files.items()
+            ConfigurationFile(name, fill(text, places)) for name, text in self.files.items()
         )
 
     def _app(self, redirect_uri: str) -> str:
@@ -120,12 +120,13 @@ def _is_filled(value: object) -> bool:
 
 def _filled_value(value: object, places: Mapping[str, str]) -> object:
     if isinstance(value, list):
-        return tuple(_filled(str(each), places) for each in cast("list[object]", value))
-    return _filled(str(value), places)
+        return tuple(fill(str(each), places) for each in cast("list[object]", value))
+    return fill(str(value), places)
 
 
-def _filled(text: str, places: Mapping[str, str]) -> str:
-    return _PLACE.sub(lambda found: places[found[1]], text)
+def fill(text: str, places: Mapping[str, str]) -> str:
+    """Return the text with each `{place}` replaced by its value; other braces stay."""
+    return _PLACE.sub(lambda found: places.get(found[1], found[0]), text)
 
 
 def _read() -> Mapping[str, Preset]:

@@ -77,6 +77,7 @@ class ApiPage:
     ways: tuple[Offer, ...]
     #: "" where the role may not.
     edit_url: str
+    protect_url: str
     #: What was just done; "" for nothing.
     done: str = ""
 
@@ -166,7 +167,7 @@ class ApiPages:
             return await self._issued(request, result.value)
         if confirmed.operation is DELETE_API:
             return SeeOther(f"{APIS}?deleted=1")
-        return SeeOther(f"{api_address(_named(request))}?done={confirmed.button.slug}")
+        return SeeOther(f"{api_address(named(request))}?done={confirmed.button.slug}")
 
     async def _issued(self, request: AdminRequest, made: NewSecret) -> Outcome:
         seen = await self._look(request)
@@ -201,7 +202,7 @@ class ApiPages:
         return Show(page, _BAD_REQUEST if fault else 200)
 
     async def _look(self, request: AdminRequest) -> _Seen:
-        api_id, actor, now = _named(request), request.actor, request.now
+        api_id, actor, now = named(request), request.actor, request.now
 
         def look(tx: Transaction) -> _Seen:
             require(tx, actor, Permission.READ)
@@ -215,7 +216,8 @@ class ApiPages:
         return await self.services.store.scan(look)
 
 
-def _named(request: AdminRequest) -> str:
+def named(request: AdminRequest) -> str:
+    """Return the id in the path. Raises Refused for one that no API can have."""
     name = request.arguments["api_id"]
     if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
         raise no_such_api()
@@ -237,6 +239,7 @@ def _page(seen: _Seen, request: AdminRequest, done: str) -> ApiPage:
         secrets=secret_lines(seen.secrets, end_url, now),
         ways=_BUTTONS.offers(api, request.powers, api_address(api.id)),
         edit_url=api_address(api.id, "edit") if may else "",
+        protect_url=api_address(api.id, "protect"),
         done=done,
     )
 
