@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from tests.clients.presets.site import free_port, running
 from valetkey.authorization.actions.apis import ApiMetadata
-from valetkey.authorization.app.foundation import lay_foundation
+from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -68,7 +68,7 @@ class Issuer:
 def issuer(folder: Path) -> Generator[Issuer]:
     """Declare both APIs, and register a client that may use them."""
     with Servers(folder, with_resource=False) as servers:
-        foundation = lay_foundation(servers.settings, servers.runtime, servers.scopes)
+        foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
         asyncio.run(foundation.store.engine.close())
         apis, now = foundation.api_registrar("cli"), servers.clock.now()
 

@@ -1,6 +1,7 @@
 """Pages in a real browser: nothing sticks out, everything can be hit, the policy is kept."""
 
 from collections.abc import Iterator
+from urllib.parse import parse_qs
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -98,7 +99,9 @@ def test_sends_what_was_chosen(tab: Page) -> None:
     with tab.expect_request("**/oauth/consent*") as sent:
         tab.click("#allow")
 
-    assert sent.value.post_data == "csrf=csrf-value&scope=notes%3Aread&decision=allow"
+    fields = parse_qs(sent.value.post_data or "")
+    assert fields.pop("required") == ["account:read"]
+    assert fields == {"csrf": ["csrf-value"], "scope": ["notes:read"], "decision": ["allow"]}
 
 
 def test_follows_the_visitor_into_the_dark(tab: Page) -> None:
