@@ -264,10 +264,11 @@ def test_an_idle_connection_does_not_keep_a_server_from_stopping() -> None:
         idle.loop.settle()
         assert idle.transport.closed
     server = RunningServer(small_app(), limits=PATIENT)
-    with connect(server.port) as connection:
-        with server:
-            connection.sendall(request)
-            assert statuses(connection.recv(65_536)) == [200]
+    with server:
+        connection = connect(server.port)
+        connection.sendall(request)
+        assert statuses(connection.recv(65_536)) == [200]
+    with connection:
         assert connection.recv(65_536) == b""
 
 

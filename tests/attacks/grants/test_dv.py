@@ -187,8 +187,8 @@ def test_dv_denied_and_expired(dv: World) -> None:
     dv.servers.clock.forward(minutes(10))
     for begun in (late, never):
         _poll(dv, begun).refused(400, "expired_token")
-    assert "not valid" in _allow(alice, page).text
-    assert "not valid" in _enter(dv, alice, never["user_code"]).text
+    assert "invalid" in _allow(alice, page).text
+    assert "invalid" in _enter(dv, alice, never["user_code"]).text
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: World, ends: st
             _poll(dv, begun, tv).refused(401, "invalid_client")
             run_operation(settings, ENABLE, client_id=tv)
             _poll(dv, waiting, tv).refused(400, "invalid_grant")
-            assert "not valid" in _enter(dv, eve, waiting["user_code"], name).text
+            assert "invalid" in _enter(dv, eve, waiting["user_code"], name).text
         case "user":
             run_operation(settings, DISABLE_USER, uid=uid)
         case _:
@@ -267,12 +267,12 @@ def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: World, ends: st
 def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: World) -> None:
     begun, alice = _begin(dv), Person(dv.auth)
     for typed in ("BCDF-GHJ", "BCDF-GHJA", "1234-5678", "ſſſſſſſſ", "\uff22" * 8, "", "../admin"):
-        assert "not valid" in _enter(dv, alice, typed).text
+        assert "invalid" in _enter(dv, alice, typed).text
     for _ in range(12):
         assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
     for number in range(10):
         page = alice.open(f"{dv.auth}/device/BCDF-GHJ{ALPHABET[number]}")
-        assert (page.status, "not valid" in page.text) == (400, True)
+        assert (page.status, "invalid" in page.text) == (400, True)
     # Mallory is at the same address.
     for person, name in ((alice, "alice"), (Person(dv.auth), "mallory")):
         assert _enter(dv, person, begun["user_code"], name).status == 429

@@ -18,7 +18,7 @@ def anybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applicant]:
 
 
 @pytest.fixture(scope="module")
-def unlisted_events(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applicant]:
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applicant]:
     """Registration is as it comes: off."""
     with Servers(tmp_path_factory.mktemp("off"), with_resource=False) as servers:
         yield Applicant(servers)

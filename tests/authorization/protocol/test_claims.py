@@ -155,7 +155,7 @@ def test_an_empty_record_says_only_what_every_record_says() -> None:
 
 def test_sentences_of_scopes_follow_the_name_of_an_app() -> None:
     for sentence in IDENTITY_SCOPES.values():
-        assert sentence.split()[0] in {"know", "read", "go"}
+        assert sentence.split()[0] in {"know", "read", "confirm", "keep"}
         assert not sentence.endswith(".")
 
 

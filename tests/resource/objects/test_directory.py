@@ -105,7 +105,7 @@ def _lists(block: str) -> str:
         ("a_json", _lists('"filter": ["changed_at"]'), "filter names 'changed_at'"),
         ("a_json", _lists('"filter": ["nothing"]'), "filter names 'nothing'"),
         ("a_json", _lists('"sort": ["title", "title"]'), "sort names a field twice"),
-        ("a_json", _lists('"filter": ["limit"]'), "a query says something else with 'limit'"),
+        ("a_json", _lists('"filter": ["limit"]'), "a query string uses 'limit'"),
         ("a_json", _lists('"sort": ["title"], "verbs": ["read", "create"]'), "no lists of it"),
         ("a_json", _lists(f'"sort": {_FEW}, "filter": {_FEW}'), "make 35 lists"),
     ],

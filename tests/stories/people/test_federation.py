@@ -159,9 +159,9 @@ def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
         # She signs in as she always did, and connects the two.
         way = it.here.open(f"{it.ours.auth_url}/oauth/sign-in?to=/account/connections")
         page = it.here.sign_in(way, "ada", "another good long password")
-        assert "You came from Other as ada@example.com" in page.text
+        assert "You signed in with Other as ada@example.com" in page.text
         page = it.here.submit(page, "connect-arrived")
-        assert "Other is connected" in page.text
+        assert "Other is linked" in page.text
         now = it.ours.clock.now()
         kept = it.ours.write(lambda tx: tx.mails.kept(now, 9))
         assert [mail.kind for mail in kept].count(EmailKind.WAY_IN_ADDED) == 1
@@ -181,7 +181,7 @@ def test_where_sign_up_is_off_nobody_joins_by_this_door(tmp_path: Path) -> None:
 def test_who_says_no_over_there_is_told_so(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         page = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"), deny=True)
-        assert "You said no to Other" in page.text
+        assert "You canceled the sign-in at Other" in page.text
         assert page.status == 200
 
 

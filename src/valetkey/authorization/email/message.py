@@ -5,7 +5,7 @@ Messages do not track their readers: no image, no address of another server.
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.headerregistry import Address
@@ -166,7 +166,8 @@ def _environment(language: Language) -> Environment:
     environment.policies["ext.i18n.trimmed"] = True
     words = translations(language)
     environment.filters["translated"] = words.gettext
-    environment.globals["button"] = _button
+    names: MutableMapping[str, object] = environment.globals
+    names["button"] = _button
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         words, newstyle=True
     )

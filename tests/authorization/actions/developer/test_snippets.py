@@ -132,7 +132,7 @@ def test_a_secret_is_spoken_of_where_there_is_one(servers: Servers, kind: str) -
     for each in snippets_of(client, servers.auth_url, servers.api_url):
         assert (
             "secret"
-            in each.code.replace("hash of the code_verifier", "").replace("secrets", "").lower()
+            in each.code.replace("secret of this request", "").replace("secrets", "").lower()
         ) is (kind == "confidential"), each.code
 
 
