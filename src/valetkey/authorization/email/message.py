@@ -5,7 +5,7 @@ Messages do not track their readers: no image, no address of another server.
 
 import re
 import textwrap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.headerregistry import Address
@@ -166,8 +166,7 @@ def _environment(language: Language) -> Environment:
     environment.policies["ext.i18n.trimmed"] = True
     words = translations(language)
     environment.filters["translated"] = words.gettext
-    names: MutableMapping[str, object] = environment.globals
-    names["button"] = _button
+    environment.globals["button"] = _button  # pyright: ignore[reportArgumentType]
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         words, newstyle=True
     )

@@ -1,5 +1,6 @@
 """What the parameters of OpenID Connect change (Core sections 3.1.2.1, 5.5 and 11)."""
 
+import re
 from dataclasses import replace
 
 import pytest
