@@ -23,7 +23,8 @@ def test_the_dice_give_as_many_bytes_as_asked_and_never_the_same() -> None:
 
 def test_a_module_is_loaded_when_it_is_first_used() -> None:
     program = (
-        "import sys; from valetkey.kernel.runtime import lazily; calendar = lazily('calendar');"
+        "import sys; from valetkey.kernel.runtime import import_lazily as load;"
+        "calendar = load('calendar');"
         "print('calendar' in sys.modules, calendar.isleap(2000), 'calendar' in sys.modules)"
     )
     done = subprocess.run(

@@ -23,7 +23,7 @@ def test_a_sentence_completes_this_app_wants_to() -> None:
         if name.startswith("client:"):
             assert sentence == "", "no person is asked for what is a client's own"
             continue
-        assert re.fullmatch(r"(?:read|change|see|end) [a-z].*[a-z]", sentence), name
+        assert re.fullmatch(r"(?:read|change|see|revoke) [a-z].*[a-z]", sentence), name
 
 
 def test_who_people_are_is_no_business_of_this_api() -> None:

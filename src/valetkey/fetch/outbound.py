@@ -200,7 +200,7 @@ class OutboundHttp:
             try:
                 async with asyncio.timeout(ANSWER_WITHIN), self._turns.take(web):
                     addresses = await self._vetted(web)
-                    headers = {**more, **own, **span.headers()}
+                    headers = {**more, **own, **span.headers(with_state=False)}
                     fetched = await self._ask(method, web, addresses, headers, body)
             except TimeoutError:
                 span.fail("fetch.slow")

@@ -102,13 +102,16 @@ class Span:
             self.ended = TRACES.clock()
             TRACES.put(self)
 
-    def headers(self) -> Mapping[str, str]:
-        """Return the header fields that continue the trace in another server."""
+    def headers(self, *, with_state: bool = True) -> Mapping[str, str]:
+        """Return the header fields that continue the trace in another server.
+
+        `with_state` adds `tracestate`, which says more of the caller than servers of others need.
+        """
         if not self.trace_id:
             return _NO_HEADERS
         flags = "01" if self.sampled else "00"
         told = {"traceparent": f"00-{self.trace_id.hex()}-{self.span_id.hex()}-{flags}"}
-        if self.state:
+        if self.state and with_state:
             told["tracestate"] = self.state
         return told
 

@@ -137,6 +137,8 @@ def test_rs_07_grant_for_one_api_gives_no_token_for_another(apis: Apis) -> None:
     assert apis.ask((), "calendar:read") == "invalid_scope"
     assert apis.ask((CALENDAR.identifier,), "calendar:read notes:read") == "invalid_scope"
     assert apis.ask((CALENDAR.identifier,), "calendar:sync") == "invalid_scope"
+    for name in ("#", "api_Calendar#", "api_Calendar#calendar:read", "calendar:read #"):
+        assert apis.ask((CALENDAR.identifier,), name) == "invalid_scope"
 
 
 def test_rs_08_consent_to_a_shared_name_is_for_one_api(apis: Apis) -> None:

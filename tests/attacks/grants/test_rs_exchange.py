@@ -42,11 +42,13 @@ def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
         yield found
 
 
-def _tokens(apis: Apis, scope: str, *named: ApiMetadata | str, **said: str) -> dict[str, str]:
-    """What app1 gets for these APIs, all of which alice allows."""
+def _tokens(
+    apis: Apis, scope: str, *named: ApiMetadata | str, client_id: str = "app1", **said: str
+) -> dict[str, str]:
+    """What the app gets for these APIs, all of which alice allows."""
     query = [
         ("response_type", "code"),
-        ("client_id", "app1"),
+        ("client_id", client_id),
         ("redirect_uri", CALLBACK),
         ("scope", scope),
         *(("resource", each if isinstance(each, str) else each.identifier) for each in named),
@@ -55,7 +57,7 @@ def _tokens(apis: Apis, scope: str, *named: ApiMetadata | str, **said: str) -> d
     page = person.open(f"{apis.world.auth}/oauth/authorize?{urlencode(query)}")
     page = person.sign_in(page, "alice", PASSWORD)
     code = (page if page.location else person.allow(page)).told["code"]
-    answer = apis.world.exchange(code, "app1", **said)
+    answer = apis.world.exchange(code, client_id, **said)
     answer.ok()
     return answer.json
 
@@ -123,6 +125,16 @@ def test_exchange_there_and_back_is_not_wider(apis: Apis) -> None:
     # What is about the user stays as narrow as in the token presented.
     default = _exchange(apis, narrow, resource=apis.world.api)
     assert default.json["scope"] == "notes:read"
+
+
+def test_app_does_not_switch_its_own_token(apis: Apis) -> None:
+    grants = (*CODE_GRANT, EXCHANGE)
+    both = (CALENDAR.identifier, TOOL.identifier)
+    apis.world.client("self1", scopes=("openid",), grant_types=grants, exchanges_for=both)
+    token = _tokens(apis, "openid calendar:read", CALENDAR, TOOL, client_id="self1")["access_token"]
+    there = _exchange(apis, token, "self1", resource=TOOL.identifier)
+    there.refused(400, "invalid_request")
+    _exchange(apis, token, "self1").ok()
 
 
 def test_api_or_app_that_ended_ends_the_exchange(apis: Apis) -> None:

@@ -10,16 +10,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.attacks.outgoing.apps import TYPE, fresh_key, jwks
 from tests.attacks.registration.documents import CALLBACK, Documents, documents
 from tests.support.pages import Page, pages
-from valetkey.authorization.actions.registrations import SelfRegistrar
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.registrations import SelfRegistrar, adopt
 from valetkey.authorization.app.foundation import build_foundation
+from valetkey.authorization.storage.register.registrations import DocumentRead
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationSettings, Settings
 from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.kernel.secret import Fingerprint
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 
@@ -191,6 +195,47 @@ def test_withdrawn_key_of_a_document_no_longer_signs(world: Documents) -> None:
     world.servers.clock.forward(hours(2))
     assert world.token(url, **refresh, **proof(first, "2")).json()["error"] == "invalid_client"
     assert world.token(url, **refresh, **proof(second, "3")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/introspect", "/oauth/revoke"])
+def test_withdrawn_key_that_names_no_client_id_is_refused(world: Documents, path: str) -> None:
+    first, second = fresh_key(), fresh_key()
+    keys = {"token_endpoint_auth_method": "private_key_jwt", "application_type": "native"}
+    url = world.put("/unnamed", {**keys, "jwks": json.loads(jwks(first))})
+    assert world.ask(url).status_code == 303
+    world.put("/unnamed", {**keys, "jwks": json.loads(jwks(second))})
+    world.servers.clock.forward(hours(2))
+    now = world.servers.clock.now()
+    claims = {"iss": url, "sub": url, "aud": world.servers.auth_url, "exp": now + 60, "iat": now}
+    proof = sign({**claims, "jti": path}, first, typ="JWT")
+    form = {"token": "x", "grant_type": "refresh_token", "refresh_token": "x"}
+    credentials = {"client_assertion_type": TYPE, "client_assertion": proof}
+    refused = requests.post(f"{world.servers.auth_url}{path}", data=form | credentials, timeout=60)
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+
+
+@pytest.mark.parametrize("adopted", [True, False])
+def test_document_that_arrives_after_the_operator_acted_changes_nothing(
+    world: Documents, *, adopted: bool
+) -> None:
+    url = world.put(f"/late-{adopted}")
+    assert world.ask(url).status_code == 303
+    servers = world.servers
+    before = servers.write(lambda tx: tx.clients.find(url))
+    assert before is not None
+
+    metadata = replace(metadata_of(before), name="Evil name")
+    read = DocumentRead(Fingerprint("new"), Instant(servers.clock.now() + 60))
+    now = servers.clock.now()
+    assert servers.write(lambda tx: adopt(tx, url, now)) if adopted else _disable(servers, url)
+    keep = partial(
+        _self_registrar(servers).keep_document,
+        url=url, metadata=metadata, read=read, host="localhost", most=9, now=now,
+    )  # fmt: skip
+    servers.write(keep)
+    after = servers.write(lambda tx: tx.clients.find(url))
+    assert after is not None
+    assert after.name == before.name
 
 
 def test_unused_client_is_removed_and_comes_back_as_another_one(world: Documents) -> None:

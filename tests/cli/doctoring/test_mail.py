@@ -26,7 +26,7 @@ def found(section: MailSettings, sign_up: SignUp = SignUp.OFF) -> Finding:
 def test_mail_that_is_off_is_told_with_what_it_costs() -> None:
     assert found(MailSettings()).level is Level.MIND
     assert "forgot" in found(MailSettings()).next
-    assert "Whoever signs up" in found(MailSettings(), SignUp.OPEN).next
+    assert "Email addresses of new users" in found(MailSettings(), SignUp.OPEN).next
 
 
 def test_a_mailbox_is_told() -> None:

@@ -22,6 +22,7 @@ from tests.support.authenticator import SoftAuthenticator
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.identity import Identity
@@ -175,6 +176,13 @@ async def _people_and_apps(it: Service) -> None:
         )
         made = registrar.register(tx, declared, it.clock.now, api_id=CALENDAR.id)
         assert isinstance(made, Api), made
+
+        for number, app in enumerate((None, PRINTER)):
+            target = WebhookTarget(f"https://hooks.example/{number}", (), "")
+            made_webhook = it.foundation.webhook_changes.create(
+                tx, target, bytes([number]) * 64, it.clock.now, app
+            )
+            assert isinstance(made_webhook, NewWebhook), made_webhook
 
     await it.write(work)
 

@@ -243,7 +243,7 @@ def tries(ada: Somebody, client_id: str, secret: str) -> None:
     """She runs the flow of her app, with herself as the person who is asked."""
     ada.goes(f"/developer/apps/{client_id}/try")
     ada.presses("begin")
-    ada.page.get_by_text("Send").click()
+    ada.page.get_by_text("Send", exact=True).click()
     ada.presses("allow")
     ada.sees("Authorization granted")
     ada.page.fill("[name=client_secret]", secret)

@@ -71,6 +71,8 @@ BY_PROGRAMS = {
     ("/account", "GET"): "people type it",
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
     ("/device/{user_code}/qr.svg", "GET"): "a device shows it",
+    ("/docs/", "GET"): "footers link to it where the site is built: test_site",
+    ("/docs/{+file}", "GET"): "pages of the documentation link to it: test_site",
     ("/developer/failures", "GET"): "people who got a reference open it by hand",
 }
 """What no page of ours links to, and who does."""
@@ -109,7 +111,7 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
         if who == "visitor":
             starts = (*starts, REQUEST)
             # What was wrong is for the team of the app.
-            found.refusals += ("there is no such refusal", "Diese Ablehnung gibt es nicht")
+            found.refusals += ("this refusal does not exist", "Diese Ablehnung gibt es nicht")
         if "visitor" not in who and (full or who != "holder of the link"):
             found.again = again
             await again()

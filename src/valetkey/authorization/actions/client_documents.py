@@ -81,25 +81,31 @@ class ClientDocuments:
         if not client_id or not client_id.startswith(SCHEME) or len(client_id) > LONGEST_URL:
             return
         stored, settings = await self._directory.find(client_id), self._settings
-        if stored is None and not settings.metadata_documents:
-            return
+        if stored is not None or settings.metadata_documents:
+            await self._keep_current(client_id, stored, address, now)
+
+    async def _keep_current(
+        self, client_id: str, stored: Client | None, address: str, now: Instant
+    ) -> None:
         if stored is not None and (stored.disabled_at is not None or not stored.self_registered):
             return
+        settings = self._settings
         host, hosts = host_of_document(client_id), settings.metadata_document_hosts
         if not settings.metadata_documents or (hosts and host not in hosts):
             raise Refused(_refusal("host", "apps of this host cannot be used here"))
         if stored is None or not await self._is_fresh(client_id, now):
             await self._renew(client_id, stored, address, now)
 
-    async def renew(self, client_id: str | None, address: str, now: Instant) -> None:
-        """Do the same for a request that continues one: what is kept counts if nothing better is.
+    async def renew(self, client_id: str, now: Instant) -> None:
+        """Do the same for a known client that authenticates; without a usable document keep it.
 
         Users stay connected to an app whose document is away; what it was granted ends by itself,
         by the user or by the operator.
         """
-        if client_id and client_id.startswith(SCHEME) and await self._directory.find(client_id):
+        stored = await self._directory.find(client_id) if client_id.startswith(SCHEME) else None
+        if stored is not None:
             with contextlib.suppress(Refused):
-                await self.learn(client_id, address, now)
+                await self._keep_current(client_id, stored, "", now)
 
     async def _is_fresh(self, client_id: str, now: Instant) -> bool:
         until = self._fresh.get(client_id)

@@ -141,6 +141,9 @@ class SelfRegistrar:
         registrar = replace(self.registrar, door=DOCUMENT)
         tx.clients.hold_all()
         stored = tx.clients.find_to_change(url)
+        if stored is not None and (stored.disabled_at is not None or not stored.self_registered):
+            # The operator disabled or adopted it while the document was fetched.
+            return
         if stored is not None:
             changed = registrar.change(tx, stored, metadata, now)
             if isinstance(changed, tuple):

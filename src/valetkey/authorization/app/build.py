@@ -83,7 +83,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     documents = make_documents(foundation, directory)
     apis = make_apis(foundation, directory)
     claims = foundation.token_claims()
-    door = make_door(foundation, directory, uses)
+    door = make_door(foundation, directory, documents, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
     upkeep = Maintenance(

@@ -79,7 +79,6 @@ def client_routes(
         return TokenEndpoint(
             store=foundation.store,
             door=door,
-            documents=documents,
             grant_types=kinds,
             authenticate=authenticate,
             policy=policy_of(foundation.settings, foundation.own_scope),

@@ -187,7 +187,10 @@ def make_reader(foundation: Foundation) -> AccessTokenReader:
 
 
 def make_door(
-    foundation: Foundation, directory: ClientDirectory, uses: SecretUses
+    foundation: Foundation,
+    directory: ClientDirectory,
+    documents: ClientDocuments,
+    uses: SecretUses,
 ) -> ClientRequestAuthentication:
     """Build the client authentication of the endpoints."""
     issuer = foundation.issuer
@@ -200,6 +203,7 @@ def make_door(
             foundation.client_keys,
             foundation.shared_secrets,
             uses,
+            documents.renew,
         ),
         audiences=(
             issuer,

@@ -1,5 +1,6 @@
 """Exactly one method proves which client is asking (RFC 6749 section 2.3)."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -60,8 +61,13 @@ class ClientAuthentication:
         keys: ClientKeys,
         shared: SharedSecrets,
         uses: SecretUses,
+        renew: Callable[[str, Instant], Awaitable[None]] | None = None,
     ) -> None:
-        """Count failures in `failures`, in this process; `uses` hears of good secrets."""
+        """Count failures in `failures`, in this process; `uses` hears of good secrets.
+
+        `renew` fetches the metadata of a client whose id is its URL, if the stored copy is stale.
+        """
+        self._renew = renew
         self._uses = uses
         self._directory = directory
         self._fingerprints = fingerprints
@@ -86,6 +92,8 @@ class ClientAuthentication:
         named = presented.parameters.get("client_id")
         if named is not None and named != client_id:
             raise Refused(_two_names())
+        if self._renew is not None:
+            await self._renew(client_id, now)
         # An unknown client costs the same work as a wrong secret: two judgements and one look.
         client = await self._directory.remembered(client_id)
         verdict = await self._judge(method, presented, client or _NOBODY)

@@ -174,8 +174,8 @@ def _other_api(
 
     A scope of one API says nothing about another: only what the user allowed the app at `api`
     itself counts, and of what is about the user, only what the token presented has. The client's
-    registration must name the API. A token that was exchanged is refused: an exchange there and
-    back would undo its narrower scope.
+    registration must name the API. The app itself asks for a token of its grant instead, and a
+    token that was exchanged is refused: an exchange there and back would undo a narrower scope.
     """
     mine = [canonical(each) for each in request.client.exchanges_for]
     if canonical(api.identifier) not in mine:
@@ -186,6 +186,8 @@ def _other_api(
         return _invalid(
             f"{SUBJECT}.exchanged", "a token that the app itself got", "an exchanged one"
         )
+    if app.id == request.client.id:
+        return _invalid(f"{SUBJECT}.own", "a token of another app", "one of this app")
     granted_scope = still(found.grant.scope, app)
     live = request.apis.granted(tx, apis_of(tx, request, found.grant), app)
     chosen = choose([api.identifier], issuable(live, granted_scope, request.apis.default))

@@ -25,6 +25,7 @@ from valetkey.authorization.protocol.pkce import check_challenge
 from valetkey.authorization.protocol.resource import (
     exists,
     grantable,
+    parse_requested,
     plain,
     wanted_at,
     with_access,
@@ -297,13 +298,12 @@ def requested_scope(
 ) -> Scope:
     """Return what a request with this `scope` asks a user for, in the form that grants store.
 
-    Without `scope`, the client's default and everything at the APIs that it names. Refused with
-    `invalid_scope` if a user cannot allow it to the client.
+    Without `scope`, the client's default and everything at the APIs. Refused with `invalid_scope`.
     """
     allowed = grantable(client, apis)
-    wanted = wanted_at(Scope.parse(text), apis)
+    wanted = wanted_at(parse_requested(text), apis)
     if not wanted:
-        # A client registers no default for the APIs that it names.
+        # Clients register no default for APIs.
         default = (client.default_scope & allowed) or allowed
         default |= Scope(tuple([name for name in allowed if "#" in name]))
         wanted = default - not_by_default

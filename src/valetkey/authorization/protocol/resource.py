@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
-from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import parse_url
 from valetkey.kernel.words import translatable
@@ -155,6 +155,27 @@ def covers(allowed: Scope, wanted: Scope) -> bool:
     at = {unqualified(name)[0] for name in allowed}
     owned = ((name, *unqualified(name)) for name in wanted)
     return all(name in allowed or (not said and api in at) for name, api, said in owned)
+
+
+def parse_requested(text: str) -> Scope:
+    """Return the scope of a request. Names with `#` are those of grants, unknown to clients.
+
+    With `openid` they are ignored like every unknown name (OpenID Connect Core section 3.1.2.1);
+    refused with `invalid_scope` otherwise.
+    """
+    scope = Scope.parse(text)
+    known = Scope(tuple([name for name in scope if "#" not in name]))
+    if known != scope and OPENID not in scope:
+        raise Refused(
+            Refusal(
+                ErrorCode.INVALID_SCOPE,
+                "scope contains an unknown scope",
+                "scope.wider",
+                "scopes without #",
+                str(scope - known)[:200],
+            )
+        )
+    return known
 
 
 def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:

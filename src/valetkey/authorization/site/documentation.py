@@ -57,7 +57,7 @@ class DocumentationEndpoint:
             name += "index.html"
         file = self.files.get(name)
         if file is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "there is no such page", "docs.file"))
+            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "docs.file"))
         headers: Pairs = (
             ("cache-control", file.cached),
             # Weak, because the same tag stands for both encodings.
@@ -71,7 +71,7 @@ class DocumentationEndpoint:
             ("content-type", file.content_type),
             ("content-security-policy", _POLICY),
         )
-        if "gzip" in (request.headers.get("accept-encoding") or ""):
+        if _accepts_gzip(request.headers.get("accept-encoding") or ""):
             return Response(200, file.gzip, (*headers, ("content-encoding", "gzip")))
         return Response(200, zlib.decompress(file.gzip, _ANY_HEADER), headers)
 
@@ -87,6 +87,15 @@ class File:
 
 
 _ANY_HEADER = zlib.MAX_WBITS | 32
+_GZIP = re.compile(
+    r"(?:^|,)[ \t]*gzip[ \t]*(?:;[ \t]*q=(?P<q>[01](?:\.\d{0,3})?)[ \t]*)?(?:,|$)", re.IGNORECASE
+)
+
+
+def _accepts_gzip(header: str) -> bool:
+    """RFC 9110 section 12.5.3; a quality of 0 refuses."""
+    found = _GZIP.search(header)
+    return found is not None and float(found["q"] or "1") > 0
 
 
 def documentation() -> DocumentationEndpoint:

@@ -14,7 +14,6 @@ from stat import S_IWOTH
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
-from valetkey.cli.serving import trace_export
 from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes, load
@@ -51,7 +50,8 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
     if problems:
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
     monitoring_token(settings)
-    trace_export.require(settings)
+    if settings.traces.endpoint:
+        import_module("valetkey.cli.serving.trace_export").require(settings)
     for name, server in servers(settings):
         if name in names and (files := certificate_files(settings, server)):
             import_module("valetkey.cli.serving.renewal").prepare(settings, server)

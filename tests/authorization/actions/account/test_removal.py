@@ -57,7 +57,7 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
         ((_, to, letter),) = done
         assert to == user.email
         assert letter.subject == "Your Acme account was deleted"
-        assert f"account {user.username} with Acme" in letter.text.replace("\n", " ")
+        assert f"Acme account {user.username}" in letter.text.replace("\n", " ")
         assert (await ada(it)).email == ""
 
     run(tmp_path, story)

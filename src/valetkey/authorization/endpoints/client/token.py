@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.registrations import Uses
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
@@ -47,7 +46,6 @@ class TokenEndpoint:
 
     store: Store
     door: ClientRequestAuthentication
-    documents: ClientDocuments
     grant_types: Sequence[GrantType]
     authenticate: Authenticate
     policy: TokenPolicy
@@ -67,8 +65,6 @@ class TokenEndpoint:
         try:
             asked = self.door.read(request)
             grant_type = self._grant_type(asked)
-            named = asked.parameters.get("client_id")
-            await self.documents.renew(named, request.address, request.at)
             proven = await self.door.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
