@@ -142,7 +142,8 @@ def test_noise_is_not_passed_on_to_the_issuer() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             good = issuer.reference("read")
-            for token in ("vk_at_", good[:-1] + "x", good + "x", good.replace("at", "rt", 1)):
+            other = good[:-1] + ("y" if good.endswith("x") else "x")
+            for token in ("vk_at_", other, good + "x", good.replace("at", "rt", 1)):
                 assert await _code(guard, issuer, token) is ErrorCode.INVALID_TOKEN
             assert issuer.asked[INTROSPECT] == 0
 
