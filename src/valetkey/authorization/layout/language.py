@@ -48,10 +48,10 @@ def translations(language: Language) -> NullTranslations:
 
 
 def accepted(header: str | None) -> tuple[str, ...]:
-    """Return the ranges of an Accept-Language field, by preference (RFC 9110 section 12.5.4).
+    """Return the values of an Accept-Language or Accept-Encoding field, by preference.
 
-    Malformed ranges and those with a quality of 0 are ignored. A field of more than 1,000
-    characters is ignored.
+    Malformed ones and those with a quality of 0 are ignored, as is a field of more than 1,000
+    characters (RFC 9110 section 12.4.2).
     """
     if header is None or len(header) > _LONGEST:
         return ()

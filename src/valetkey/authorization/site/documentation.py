@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from valetkey.authorization.layout.language import accepted
 from valetkey.kernel.preconditions import etag_of, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request, Response
@@ -71,7 +72,7 @@ class DocumentationEndpoint:
             ("content-type", file.content_type),
             ("content-security-policy", _POLICY),
         )
-        if _accepts_gzip(request.headers.get("accept-encoding") or ""):
+        if "gzip" in accepted((request.headers.get("accept-encoding") or "").lower()):
             return Response(200, file.gzip, (*headers, ("content-encoding", "gzip")))
         return Response(200, zlib.decompress(file.gzip, _ANY_HEADER), headers)
 
@@ -87,15 +88,6 @@ class File:
 
 
 _ANY_HEADER = zlib.MAX_WBITS | 32
-_GZIP = re.compile(
-    r"(?:^|,)[ \t]*gzip[ \t]*(?:;[ \t]*q=(?P<q>[01](?:\.\d{0,3})?)[ \t]*)?(?:,|$)", re.IGNORECASE
-)
-
-
-def _accepts_gzip(header: str) -> bool:
-    """RFC 9110 section 12.5.3; a quality of 0 refuses."""
-    found = _GZIP.search(header)
-    return found is not None and float(found["q"] or "1") > 0
 
 
 def documentation() -> DocumentationEndpoint:
