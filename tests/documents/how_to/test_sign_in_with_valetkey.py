@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Generator
@@ -49,7 +48,7 @@ def _running(terminal: Terminal, command: str, address: str) -> Generator[None]:
                 raise AssertionError(command)
             yield
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             try:
                 process.wait(60)
             except subprocess.TimeoutExpired:
