@@ -114,6 +114,25 @@ def test_follows_the_visitor_into_the_dark(tab: Page) -> None:
     assert [light, dark] == ["rgb(244, 245, 247)", "rgb(15, 17, 20)"]
 
 
+def test_a_chart_says_the_number_under_the_pointer_and_by_the_arrow_keys(tab: Page) -> None:
+    tab.goto(f"{SERVER}/usage")
+    chart = tab.locator("figure.chart").first
+    plot, reading = chart.locator("svg"), chart.locator(".reading")
+    points = (chart.get_attribute("data-points") or "").split("\n")
+    assert not reading.is_visible()
+
+    plot.hover()
+    # The middle lies between two bars.
+    assert reading.inner_text() in points[len(points) // 2 - 1 : len(points) // 2 + 1]
+    tab.mouse.move(0, 0)
+    assert not reading.is_visible()
+
+    plot.focus()
+    tab.keyboard.press("End")
+    tab.keyboard.press("ArrowLeft")
+    assert reading.inner_text() == plot.get_attribute("aria-valuetext") == points[-2]
+
+
 def test_a_hostile_name_stays_within_its_own_text(tab: Page) -> None:
     tab.goto(f"{SERVER}/consent_hostile")
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.actions.developer.health import Finding, FindingKind, Fix, Severity
+from valetkey.authorization.layout.chart import Chart, ranges
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.protocol.resource import ScopeText
@@ -22,7 +23,7 @@ from valetkey.authorization.site.developer.monitoring.health import (
     HealthPage,
 )
 from valetkey.authorization.site.developer.monitoring.people import PeoplePage, PersonLine
-from valetkey.authorization.site.developer.monitoring.usage import Series, UsageDay, UsagePage
+from valetkey.authorization.site.developer.monitoring.usage import UsageDay, UsagePage
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode
@@ -98,12 +99,14 @@ def _usage(*, used: bool) -> UsagePage:
         else UsageDay(today - 89 + each)
         for each in range(90)
     ]
+    dates = [day.date for day in numbers]
     return UsagePage(
         HEAD,
+        ranges("/developer/apps/web1/usage", 90, 400),
         numbers,
-        Series(tuple(day.tokens for day in numbers)),
-        Series(tuple(day.people for day in numbers)),
-        Series(tuple(day.errors for day in numbers)),
+        Chart(dates, [day.tokens for day in numbers]),
+        Chart(dates, [day.people for day in numbers]),
+        Chart(dates, [day.errors for day in numbers]),
         active=1_204 if used else 0,
         grant_types=(("refresh_token", 31_207), ("authorization_code", 9_310)) if used else (),
         errors=(("invalid_grant", 221), ("invalid_client", 78)) if used else (),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.actions.admin.findings import FindingName
+from valetkey.authorization.layout.chart import Chart, ranges
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.role import Role
@@ -14,10 +15,8 @@ from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.groups.groups import group_link
 from valetkey.authorization.site.admin.overview import (
-    DayLine,
     Figure,
     FindingLine,
-    HourLine,
     OverviewPage,
 )
 from valetkey.authorization.site.admin.users.owner import (
@@ -86,32 +85,28 @@ _EVENTS = (
     EventLine("consent.given", ago(90_000), ""),
 )
 _ROLES = tuple((role.value, ROLE_WORDS[role]) for role in Role)
-_DAYS = tuple(
-    DayLine(
-        f"2026-{10 + (place + 22) // 31:02}-{(place + 22) % 31 + 1:02}",
-        tokens=(place * 7_919) % 230 + 100,
-        people=place % 9 + 20,
-        sign_ins=(place * 104_729) % 50 + 20,
-        failed=(place * 31) % 7,
-        errors=(place * 17) % 11 if place != 21 else 60,
-    )
-    for place in range(30)
-)
+_DAYS = [f"2026-{10 + (place + 22) // 31:02}-{(place + 22) % 31 + 1:02}" for place in range(30)]
 _FINDINGS = (
     FindingLine("unprotected", True, 2, ""),
     FindingLine("mail_off", False, 0, ""),
     FindingLine("one_owner", False, 0, ""),
 )
-_HOURS = tuple(
-    HourLine(
-        f"{hour:02}:00",
-        answers=(hour * 7_919) % 900 + 300,
-        failures=3 if hour == 9 else 0,
-        most=(20, 50, 20, 10)[hour % 4],
-    )
-    for hour in range(24)
+_HOURS = [f"{hour:02}:00" for hour in range(24)]
+OVERVIEW = OverviewPage(
+    Figure(1_204),
+    Figure(17),
+    Figure(3_411),
+    sign_ins=Chart(_DAYS, [(place * 104_729) % 50 + 20 for place in range(30)]),
+    failed=Chart(_DAYS, [(place * 31) % 7 for place in range(30)]),
+    tokens=Chart(_DAYS, [(place * 7_919) % 230 + 100 for place in range(30)]),
+    errors=Chart(_DAYS, [(place * 17) % 11 if place != 21 else 60 for place in range(30)]),
+    ranges=ranges("/admin", 30, 400),
+    responses=Chart(_HOURS, [(hour * 7_919) % 900 + 300 for hour in range(24)]),
+    failures=Chart(_HOURS, [3 if hour == 9 else 0 for hour in range(24)]),
+    slowest=Chart(_HOURS, [(20, 50, 20, 10)[hour % 4] for hour in range(24)]),
+    findings=_FINDINGS,
 )
-OVERVIEW = OverviewPage(Figure(1_204), Figure(17), Figure(3_411), _DAYS, _HOURS, _FINDINGS)
+_NONE = Chart((), ())
 USER = UserPage(
     ADA,
     True,
@@ -162,8 +157,11 @@ def people_examples() -> Mapping[str, PageContext]:
             people=Figure(1),
             clients=Figure(0),
             grants=Figure(100_000, more=True),
-            days=tuple(DayLine(day.day, 0, 0, 0, 0, 0) for day in _DAYS),
-            hours=(),
+            sign_ins=_NONE,
+            failed=_NONE,
+            tokens=_NONE,
+            errors=_NONE,
+            responses=_NONE,
             findings=(),
         ),
         "admin_findings": replace(

@@ -1,6 +1,9 @@
 """The parts that every page may use."""
 
+import pytest
+
 from tests.authorization.pages.reading import Reading
+from valetkey.authorization.layout.chart import Chart, chosen_range, ranges
 from valetkey.authorization.layout.language import ENGLISH, GERMAN
 from valetkey.authorization.layout.render import environment_of
 
@@ -62,16 +65,37 @@ def test_a_box_is_hit_through_its_words() -> None:
     assert page.the("label").text == "Read"
 
 
-def test_a_chart_says_each_value_and_stands_nothing_when_there_is_nothing() -> None:
-    page = _read("{{ looks.bars((('Mon', 2), ('Tue', 4)), 'Tokens') }}")
-    bars = list(page.all("rect"))
+def test_a_chart_has_axes_and_says_each_value() -> None:
+    days = Chart(["2026-11-20", "2026-11-21"], [1_200, 0])
+    page = _read("{{ looks.chart(days, 'Tokens') }}", days=days)
+    figure, (axis, _, bars) = page.the("figure"), page.all("path", "rect")
 
-    assert [bar.attributes["height"] for bar in bars] == ["290", "580"]
-    assert [bar.text for bar in bars] == ["Mon: 2", "Tue: 4"]
+    assert figure.attributes["data-points"] == "20 Nov 2026: 1,200\n21 Nov 2026: 0"
+    assert [each.text for each in page.all("span")] == [
+        "2,000", "1,000", "0", "20 Nov 2026", "21 Nov 2026",
+    ]  # fmt: skip
     assert page.the("svg").attributes["aria-label"] == "Tokens"
-    assert not list(_read("{{ looks.bars((), 'Tokens') }}").all("rect"))
-    zeros = _read("{{ looks.bars((('Mon', 0),), 'Tokens') }}").the("rect")
-    assert zeros.attributes["height"] == "0"
+    assert axis.attributes["d"] == "M0 0H20M0 50H20"
+    assert bars.attributes["d"] == "M1 100v-60h8V100z"
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks"),
+    [
+        (0, (1, 0)), (1, (1, 0)), (2, (2, 1, 0)), (3, (4, 2, 0)), (7, (10, 5, 0)),
+        (10, (10, 5, 0)), (11, (20, 10, 0)), (99, (100, 50, 0)), (613, (1_000, 500, 0)),
+    ],
+)  # fmt: skip
+def test_an_axis_ends_at_a_round_number(most: int, ticks: tuple[int, ...]) -> None:
+    assert Chart(["10:00"], [most]).ticks == ticks
+
+
+def test_only_the_ranges_that_are_offered_can_be_chosen() -> None:
+    said = ("7", "365", "8", "-7", None)
+    assert [chosen_range(text, 30) for text in said] == [7, 365, 30, 30, 30]
+    assert [(each.days, each.url) for each in ranges("/u", 7, 90)] == [
+        (7, "/u?days=7"), (30, "/u?days=30"), (90, "/u?days=90"),
+    ]  # fmt: skip
 
 
 def test_kinds_of_callouts_have_their_roles() -> None:

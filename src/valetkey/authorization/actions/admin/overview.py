@@ -11,7 +11,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
 DAYS = 30
-"""Days that are shown."""
+"""Days that are shown unless asked otherwise."""
 
 HOURS = 24
 """Hours that are shown."""
@@ -30,7 +30,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The last 30 days and 24 hours without gaps, and current totals."""
+    """The last days and 24 hours without gaps, and current totals."""
 
     days: Sequence[Day]
     hours: Sequence[Hour]
@@ -39,12 +39,12 @@ class Overview:
     grants: Amount
 
 
-def overview(tx: Transaction, actor: Actor, now: Instant) -> Overview:
-    """Return the overview. Raises Refused (forbidden)."""
+def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -> Overview:
+    """Return the overview of the last `of_days` days. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     today = day_of(now)
-    counted = {day.day: day for day in usage_of(tx, None, start_of(today - DAYS + 1))}
-    days = [counted.get(day, Day(day, {}, 0, {})) for day in range(today - DAYS + 1, today + 1)]
+    counted = {day.day: day for day in usage_of(tx, None, start_of(today - of_days + 1))}
+    days = [counted.get(day, Day(day, {}, 0, {})) for day in range(today - of_days + 1, today + 1)]
     people, clients, grants = (
         _amount(count)
         for count in (

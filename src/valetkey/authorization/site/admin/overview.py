@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.findings import Inspector
-from valetkey.authorization.actions.admin.overview import Amount, overview
-from valetkey.authorization.actions.developer.usage import Day
+from valetkey.authorization.actions.admin.overview import DAYS, Amount, overview
+from valetkey.authorization.actions.developer.usage import DAYS_KEPT
+from valetkey.authorization.layout.chart import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,
     AdminRequest,
     administrator,
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.storage.register.usage import start_of
+from valetkey.authorization.storage.register.usage import day_text
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
 
@@ -26,31 +26,6 @@ class Figure:
 
     count: int
     more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DayLine:
-    """One day, as it is written in the visitor's language."""
-
-    #: Such as 2026-11-21.
-    day: str
-    tokens: int
-    people: int
-    sign_ins: int
-    failed: int
-    errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class HourLine:
-    """One hour."""
-
-    #: In UTC, such as 14:00.
-    hour: str
-    answers: int
-    failures: int
-    #: Milliseconds in which 95 of 100 answers came.
-    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +43,21 @@ class OverviewPage:
     """Conditions to act on, numbers and charts."""
 
     template: ClassVar[str] = "admin/overview.html"
+    scripts: ClassVar[tuple[str, ...]] = ("chart.js",)
 
     people: Figure
     clients: Figure
     grants: Figure
-    days: Sequence[DayLine]
-    hours: Sequence[HourLine]
+    #: Of each day of the range.
+    sign_ins: Chart
+    failed: Chart
+    tokens: Chart
+    errors: Chart
+    ranges: Sequence[RangeChoice]
+    #: Of each of the last 24 hours; `slowest` in milliseconds.
+    responses: Chart
+    failures: Chart
+    slowest: Chart
     findings: Sequence[FindingLine] = ()
 
 
@@ -92,19 +76,25 @@ class Overview:
     async def show(self, request: AdminRequest) -> Outcome:
         """Numbers and charts."""
         actor, now = request.actor, request.now
+        chosen = chosen_range(request.query.get("days"), DAYS)
         found, inside = await self.store.scan(
-            lambda tx: (overview(tx, actor, now), self.inspector.inside(tx, actor, now))
+            lambda tx: (overview(tx, actor, now, chosen), self.inspector.inside(tx, actor, now))
         )
         outside = await asyncio.to_thread(self.inspector.outside, now)
+        dates, hours = [day_text(each.day) for each in found.days], found.hours
+        times = [f"{each.hour % 24:02}:00" for each in hours]
         page = OverviewPage(
             people=_figure(found.people),
             clients=_figure(found.clients),
             grants=_figure(found.grants),
-            days=tuple(_line(day) for day in found.days),
-            hours=tuple(
-                HourLine(f"{each.hour % 24:02}:00", each.answers, each.failures, each.most)
-                for each in found.hours
-            ),
+            sign_ins=Chart(dates, [each.sign_ins for each in found.days]),
+            failed=Chart(dates, [each.failed_sign_ins for each in found.days]),
+            tokens=Chart(dates, [sum(each.tokens.values()) for each in found.days]),
+            errors=Chart(dates, [sum(each.errors.values()) for each in found.days]),
+            ranges=ranges(ADMIN, chosen, DAYS_KEPT),
+            responses=Chart(times, [each.answers for each in hours]),
+            failures=Chart(times, [each.failures for each in hours]),
+            slowest=Chart(times, [each.most for each in hours]),
             findings=tuple(
                 FindingLine(each.about.value, each.is_bad, each.count, each.name)
                 for each in sorted((*inside, *outside), key=lambda each: not each.is_bad)
@@ -115,14 +105,3 @@ class Overview:
 
 def _figure(amount: Amount) -> Figure:
     return Figure(amount.count, amount.more)
-
-
-def _line(day: Day) -> DayLine:
-    return DayLine(
-        day=f"{datetime.fromtimestamp(start_of(day.day), UTC):%Y-%m-%d}",
-        tokens=sum(day.tokens.values()),
-        people=day.people,
-        sign_ins=day.sign_ins,
-        failed=day.failed_sign_ins,
-        errors=sum(day.errors.values()),
-    )

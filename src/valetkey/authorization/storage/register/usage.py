@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
@@ -21,6 +22,11 @@ def day_of(at: Instant) -> int:
 def start_of(day: int) -> Instant:
     """Return the first second of a day in UTC."""
     return Instant(day * _DAY)
+
+
+def day_text(day: int) -> str:
+    """Return the date of a day: 2026-11-21."""
+    return f"{datetime.fromtimestamp(start_of(day), UTC):%Y-%m-%d}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,17 +33,20 @@ def test_the_numbers_of_each_day_are_drawn_and_written(database_url: str) -> Non
         it.clock.forward(LAG + 1)
         while await it.store.write(lambda tx: roll_up(tx, it.clock.now)):
             pass
-        page = await (await signed_in(it)).get(f"{WEB1}/usage")
+        browser = await signed_in(it)
+        page = await browser.get(f"{WEB1}/usage?days=90")
         assert page.status == 200, page.body
         for words in ("authorization_code", "refresh_token", "invalid_grant", "1,234"):
             assert knows(page, words), words
         assert len(re.findall(r"<svg", page.body)) == 3
-        charts = re.findall(r'<path [^>]*d="([^"]*)"', page.body)
+        charts = re.findall(r'<path class="bars[^>]*d="([^"]*)"', page.body)
         assert [each.count("M") for each in charts] == [2, 2, 1]
         # Today is at the right end, three days ago is three bars before it.
-        assert charts[0] == "M861 60v-19h8V60zM891 60v-58h8V60z"
+        assert charts[0] == "M861 100v-25h8V100zM891 100v-75h8V100z"
         assert page.body.count('<th scope="row">') == 2 + 1 + 2
         assert "style=" not in page.body
+        week = await browser.get(f"{WEB1}/usage?days=7")
+        assert re.findall(r'<path class="bars[^>]*d="([^"]*)"', week.body)[0].startswith("M31 ")
 
     run(database_url, story)
 

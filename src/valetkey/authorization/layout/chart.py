@@ -1,0 +1,81 @@
+"""Bar charts: the numbers of consecutive days or hours, with the geometry that a page draws."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEIGHT = 100
+"""The height of the drawing; each bar is 10 wide, with its gap."""
+
+RANGES = (7, 30, 90, 365)
+"""The numbers of days that a page offers."""
+
+_STEPS = (1, 2, 4, 6, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A number for each day (2026-11-21) or hour (14:00) of `labels`, without gaps."""
+
+    labels: Sequence[str]
+    values: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        """The sum."""
+        return sum(self.values)
+
+    @property
+    def most(self) -> int:
+        """The largest number, 0 for none."""
+        return max(self.values, default=0)
+
+    @property
+    def top(self) -> int:
+        """The end of the axis: the next round number, one of 1, 2, 4, 6 and 10 times ten to n."""
+        power = 1
+        while self.most > power * 10:
+            power *= 10
+        return next(step * power for step in _STEPS if step * power >= self.most)
+
+    @property
+    def ticks(self) -> tuple[int, ...]:
+        """The numbers beside the axis, largest first; all are whole."""
+        return (self.top, self.top // 2, 0) if self.top > 1 else (1, 0)
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The labels below: the first, the one in the middle and the last."""
+        if len(self.labels) < len(self.ticks):
+            return tuple(self.labels)
+        return self.labels[0], self.labels[(len(self.labels) - 1) // 2], self.labels[-1]
+
+    @property
+    def path(self) -> str:
+        """The SVG path of the bars; a number above 0 has at least 1 of the height."""
+        top = self.top
+        return "".join(
+            f"M{place * 10 + 1} {HEIGHT}v-{max(1, round(value * HEIGHT / top))}h8V{HEIGHT}z"
+            for place, value in enumerate(self.values)
+            if value
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeChoice:
+    """A range of days that a page offers, and its address."""
+
+    days: int
+    url: str
+    is_current: bool
+
+
+def chosen_range(text: str | None, usual: int) -> int:
+    """Return the range that the parameter `days` names, or `usual` if that is not offered."""
+    return next((each for each in RANGES if str(each) == text), usual)
+
+
+def ranges(path: str, chosen: int, most: int) -> Sequence[RangeChoice]:
+    """Return the ranges up to `most` days as links to `path`."""
+    return [
+        RangeChoice(each, f"{path}?days={each}", each == chosen) for each in RANGES if each <= most
+    ]
