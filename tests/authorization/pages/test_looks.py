@@ -6,6 +6,7 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.authorization.pages.examples.developer import MANY_SCOPES
 from tests.authorization.pages.examples.every import HOSTILE, consent
 from tests.authorization.pages.shown import SERVER, SHOWN, answering
 from valetkey.authorization.layout.brand import Brand
@@ -131,6 +132,17 @@ def test_a_chart_says_the_number_under_the_pointer_and_by_the_arrow_keys(tab: Pa
     tab.keyboard.press("End")
     tab.keyboard.press("ArrowLeft")
     assert reading.inner_text() == plot.get_attribute("aria-valuetext") == points[-2]
+
+
+def test_permissions_can_be_filtered(tab: Page) -> None:
+    tab.goto(f"{SERVER}/new_app")
+    shown = tab.locator("#permissions > :visible")
+    assert shown.count() == len(MANY_SCOPES) + 3
+
+    tab.fill("#permission-filter", "Your NOTES read")
+    assert shown.all_inner_texts() == ["notes", "read your notes\nnotes:read"]
+    tab.fill("#permission-filter", "")
+    assert shown.count() == len(MANY_SCOPES) + 3
 
 
 def test_a_hostile_name_stays_within_its_own_text(tab: Page) -> None:

@@ -24,7 +24,7 @@ DARK_CARD = "#191c20"
 # An image that somebody opens by itself is a document: it may style itself and nothing else.
 _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 
-_SCRIPTS = ("chart.js", "copy.js", "passkey.js", "strength.js", "times.js")
+_SCRIPTS = ("chart.js", "copy.js", "filter.js", "passkey.js", "strength.js", "times.js")
 _STYLES = (
     "style.css",
     "controls.css",

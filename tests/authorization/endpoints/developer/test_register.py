@@ -41,7 +41,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
             "refresh_token",
             "client_credentials",
         }
-        assert server.scope.names == ("notes:read",)
+        assert server.scope.names == ("notes:read", "openid")
         secret = shown(page, "client-secret")
         print_ = it.server.keyring.fingerprint_key.of(secret_purpose(server.id), secret)
         assert [each.fingerprint for each in server.secrets] == [print_]

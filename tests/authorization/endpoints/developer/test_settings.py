@@ -43,7 +43,7 @@ def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -
         assert client.name == "Better Printer"
         assert client.redirect_uris == (CALLBACK, "http://localhost:3000/cb")
         assert client.openid.client_uri == "https://app.example/"
-        assert client.scope.names == ("notes:read", "notes:write")
+        assert client.scope.names == ("notes:read", "notes:write", "openid")
         assert client.default_scope.names == ("notes:read", "notes:write")
         assert client.profile_name.value == "classic"
         assert client.secrets == app.secrets

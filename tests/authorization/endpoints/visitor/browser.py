@@ -52,6 +52,8 @@ class Answer:
                 values = {k: unescape(v) for k, v in re.findall(r'([a-z]+)="([^"]*)"', tag)}
                 if values.get("type") in {"checkbox", "radio"} and "checked" not in tag:
                     continue
+                if "name" not in values:  # A field for scripts alone.
+                    continue
                 fields.setdefault(values["name"], []).append(values.get("value", ""))
             for name, text in re.findall(
                 r'<textarea[^>]*?name="([^"]*)"[^>]*>(.*?)</textarea>', content, re.DOTALL

@@ -9,6 +9,7 @@ from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.site.developer.delete import DeleteAppPage
@@ -45,6 +46,15 @@ NOW = Instant(1_800_000_000)
 ISSUER = "https://auth.example"
 SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 KINDS = ("server", "browser", "device", "machine")
+MANY_SCOPES = tuple(
+    ScopeBox(name, sentence, chosen=name == "openid")
+    for name, sentence in {
+        **IDENTITY_SCOPES,
+        "read": "read everything of yours",
+        "notes:read": "read your notes",
+        "notes:write": "write, change and delete your notes",
+    }.items()
+)
 FORM = AppForm(
     replace(
         new_app(AppKind.SERVER, "modern", RULES),
@@ -123,7 +133,8 @@ def new(form: AppForm) -> NewAppPage:
 
 def empty(kind: AppKind, *rows: UriRow) -> AppForm:
     """The form of a new app of this kind."""
-    return AppForm(new_app(kind, "modern", RULES), kind, redirect_uris=rows)
+    scopes = () if kind is AppKind.MACHINE else MANY_SCOPES
+    return AppForm(new_app(kind, "modern", RULES), kind, redirect_uris=rows, scopes=scopes)
 
 
 def of_kind(kind: AppKind) -> AppForm:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of, new_app
@@ -11,6 +11,7 @@ from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import Preset
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.register.fields import Editor, Field, Kind
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
@@ -26,6 +27,7 @@ _TEXTS = tuple(
 )
 _VERSIONED = (*fields_of(Editor.DEVELOPER), FIELDS["grant_types"])
 _VERSION = re.compile(rf"[0-9a-f]{{8}}(?:\.[0-9a-f]{{8}}){{{len(_VERSIONED) - 1}}}")
+_FIRST = ("name", "client_uri", "description")
 _MORE = 2
 """Empty rows that the button for more redirect URIs adds."""
 
@@ -48,6 +50,13 @@ class ScopeBox:
     sentence: str
     chosen: bool = False
     given: bool = False
+
+    @property
+    def group(self) -> str:
+        """What it concerns: `identity`, or the part of its name before the colon; "" for none."""
+        if self.name in IDENTITY_SCOPES:
+            return "identity"
+        return self.name.rpartition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +102,23 @@ class AppForm:
 
     @property
     def texts(self) -> tuple[TextInput, ...]:
-        """The inputs of the fields that are one line of text each."""
-        return tuple(_input(each, self.app) for each in _TEXTS)
+        """The first inputs: name, website and description."""
+        return tuple(_input(FIELDS[name], self.app) for name in _FIRST)
+
+    @property
+    def links(self) -> tuple[TextInput, ...]:
+        """The inputs of the other fields that are one line of text each."""
+        return tuple(_input(each, self.app) for each in _TEXTS if each.name not in _FIRST)
+
+    @property
+    def is_advanced_wrong(self) -> bool:
+        """Whether any of the advanced options has to be fixed."""
+        return bool(self.faults.keys() - {"form", "redirect_uris", "scopes", *_FIRST})
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the scopes are of more than one group."""
+        return len({box.group for box in self.scopes}) > 1
 
     @property
     def stays_connected(self) -> bool:
@@ -132,7 +156,8 @@ class AppForms:
         )
         if preset is not None:
             return preset.metadata(profile=profile, allowed=allowed)
-        return new_app(kind, profile, allowed)
+        app = new_app(kind, profile, allowed)
+        return app if kind is AppKind.MACHINE else replace(app, scopes=(OPENID,))
 
     def read(self, form: Form, before: ClientMetadata) -> ClientMetadata:
         """Return the metadata with what the form holds; a field that is not in it stays."""
@@ -175,7 +200,7 @@ class AppForms:
             )
             for number, uri in enumerate(app.redirect_uris)
         ]
-        empty = 1 + more * _MORE if rows else 2 + more
+        empty = 1 + more * _MORE
         rows += [UriRow()] * min(empty, max(0, MOST_REDIRECT_URIS - len(rows)))
         had = before.grant_types if before is not None else frozenset[str]()
         allowed = {*self.portal.settings.grant_types, *had}
@@ -218,10 +243,16 @@ class AppForms:
 
     def _boxes(self, app: ClientMetadata, before: Client | None) -> Iterable[ScopeBox]:
         offered = self.portal.offered_scopes
-        for name, sentence in self.scopes.items():
-            given = name not in offered
-            if not given or (before is not None and name in before.scope):
-                yield ScopeBox(name, sentence, chosen=name in app.scopes, given=given)
+        boxes = (
+            ScopeBox(name, said, chosen=name in app.scopes, given=name not in offered)
+            for name, said in self.scopes.items()
+            if name in offered or (before is not None and name in before.scope)
+        )
+        # Those of a group together; the groups in the order of their first scopes.
+        groups: dict[str, list[ScopeBox]] = {"identity": []}
+        for box in boxes:
+            groups.setdefault(box.group, []).append(box)
+        return (box for group in groups.values() for box in group)
 
 
 def version_of(client: Client) -> str:

@@ -65,6 +65,7 @@ class NewAppPage:
     """The context of new.html. Its form posts `csrf`, `client_id`, its `mark`, and the fields."""
 
     template: ClassVar[str] = "developer/settings/new.html"
+    scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
 
     action: str
     csrf: str

@@ -57,6 +57,7 @@ class SettingsPage:
     """
 
     template: ClassVar[str] = "developer/settings/settings.html"
+    scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
 
     app: AppHead
     action: str
