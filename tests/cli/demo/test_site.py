@@ -14,6 +14,7 @@ def site(directory: Path) -> DemoSite:
         "http://127.0.0.1:8400",
         "http://127.0.0.1:8401",
         "http://127.0.0.1:8402",
+        "http://127.0.0.1:8403/calendar",
         known_secrets(directory),
     )
 

@@ -68,7 +68,7 @@ def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sig
         assert [folder.name.startswith("valetkey-demo-") for folder in folders] == [True]
         assert folders[0].stat().st_mode & 0o077 == 0
         found, started = urls(screen), children(process)
-        assert len(found) == 3
+        assert len(found) == 4
         # Both servers, and what each is forked from.
         assert len(started) == 4
         process.send_signal(number)
@@ -92,6 +92,10 @@ def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> 
         assert '"From a terminal"' in answers[2]
         app = re.findall(r"open +(\S+)", screen)[0]
         assert "Connect your notes" in urlopen(app, timeout=60).read().decode()
+        calendar = re.findall(r"calendar +(\S+)", screen)[0]
+        refused = pasted(f"curl -s -i {calendar} -d '{{}}'")
+        assert refused.startswith("HTTP/1.0 401")
+        assert "resource_metadata=" in refused
 
 
 def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path: Path) -> None:

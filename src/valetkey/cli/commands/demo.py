@@ -25,10 +25,10 @@ from valetkey.kernel.refusal import Mistake
 )
 @options.as_json
 def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
-    """Run both servers with an example app and a user with notes. No setup is needed.
+    """Run both servers with an example app, a second API and a user. No setup is needed.
 
     Everything runs on loopback, in a temporary folder that is removed when you press Ctrl-C. The
-    ports are 8400, 8401 and 8402, or free ones if these are in use.
+    ports are 8400 to 8403, or free ones if these are in use.
 
     With --walk the demo acts as user and apps itself and checks every response, one line per
     chapter; with --verbose it prints every exchange. Exit code 0 if all of them were right, else 1.
@@ -40,7 +40,7 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
     if verbose and not walk:
         raise Mistake("--verbose goes with --walk")
     if sys.stderr.isatty():
-        say.note(say.faint("Starting two servers and an app …"))
+        say.note(say.faint("Starting two servers, an app and a second API …"))
     context = click.get_current_context()
 
     def show_demo(running: Running) -> int:

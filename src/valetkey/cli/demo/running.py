@@ -1,4 +1,4 @@
-"""Running the demo: both servers as `valetkey serve` runs them, and the app, for as long as needed.
+"""Running the demo: both servers as `valetkey serve` runs them, the app and the second API.
 
 Addresses are the usual ones if they are free, else what the system gives.
 """
@@ -12,9 +12,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from http.server import HTTPServer
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
+from valetkey.cli.demo.calendar_api import CalendarApi
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.site import PRINTER, DemoSite, known_secrets, prepare_demo
 from valetkey.cli.demo.wire import Unanswered
@@ -30,9 +33,12 @@ _HOST = "127.0.0.1"
 # Passkeys belong to a name, and a number has none. The app is on another host then, as in life.
 _NAMES = {"authorization": "localhost", "resource": _HOST}
 _USUAL = {"authorization": 8400, "resource": 8401}
-_USUAL_APP = 8402
+_USUAL_APP, _USUAL_CALENDAR = 8402, 8403
 _OURS = "VALETKEY"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+_Listener = TypeVar("_Listener", bound=HTTPServer)
 
 
 class Stopped(Exception):
@@ -63,14 +69,21 @@ def run(keep: Path | None, work: Work) -> int:
         for each in chain.from_iterable(sockets.values()):
             stack.enter_context(each)
         urls = {name: f"http://{_NAMES[name]}:{_port(each[0])}" for name, each in sockets.items()}
+        auth_url, api_url = urls["authorization"], urls["resource"]
         app = stack.enter_context(
-            _app(urls["authorization"], urls["resource"], PRINTER, secrets[PRINTER])
+            _listener(
+                lambda at: NotesPrinter(at, auth_url, api_url, PRINTER, secrets[PRINTER]),
+                _USUAL_APP,
+            )
         )
-        site = DemoSite(directory, urls["authorization"], urls["resource"], app.url, secrets)
+        calendar = stack.enter_context(
+            _listener(lambda at: CalendarApi(at, auth_url), _USUAL_CALENDAR)
+        )
+        site = DemoSite(directory, auth_url, api_url, app.url, calendar.identifier, secrets)
         prepare_demo(site)
         log.set_up("error")
         servers = [_server(name, site, sock) for name, sock in sockets.items()]
-        with _answering(app):
+        with _answering(app), _answering(calendar):
             try:
                 return _supervised(site, servers, work)
             finally:
@@ -158,7 +171,7 @@ def _folder(keep: Path | None) -> Generator[Path]:
 
 
 @contextlib.contextmanager
-def _answering(app: NotesPrinter) -> Generator[None]:
+def _answering(app: HTTPServer) -> Generator[None]:
     thread = threading.Thread(target=app.serve_forever, args=(0.1,), daemon=True)
     thread.start()
     try:
@@ -183,11 +196,11 @@ def _listening(name: str, port: int) -> tuple[socket.socket, ...]:
     return sockets
 
 
-def _app(auth_url: str, api_url: str, client_id: str, secret: str) -> NotesPrinter:
+def _listener(make: Callable[[tuple[str, int]], _Listener], usual: int) -> _Listener:
     try:
-        return NotesPrinter((_HOST, _USUAL_APP), auth_url, api_url, client_id, secret)
+        return make((_HOST, usual))
     except OSError:
-        return NotesPrinter((_HOST, 0), auth_url, api_url, client_id, secret)
+        return make((_HOST, 0))
 
 
 def _port(listening: socket.socket) -> int:

@@ -40,6 +40,7 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
         say.strong(f"{site.auth_url}/developer"),
         "Notes Printer is Ada's: usage, failed requests, health",
     )
+    _field("calendar", say.strong(site.calendar), "a second API, with tokens of its own")
     _field("mail", say.strong(site.mailbox), "emails of the demo")
     _field(
         "owner",
@@ -57,11 +58,13 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
         "The app asks for a token of its own, with everything in the query string:",
         f"curl -X POST '{site.auth_url}/token?grant_type=client_credentials&{secret}'",
     )
+    say.line()
     _paste(
         "Ada's notes, with a token of hers. A POST without a body reads:",
         f"curl -X POST {notes_url} \\",
         f"  {header}",
     )
+    say.line()
     _paste(
         "Another note. Open the app again, and it is there:",
         f'curl {notes_url} -d \'{{"title": "From a terminal"}}\' \\',
@@ -83,7 +86,6 @@ def _field(name: str, value: str, more: str = "") -> None:
 
 
 def _paste(about: str, *lines: str) -> None:
-    say.line()
     say.line(f"  {say.faint(f'# {about}')}")
     for line in lines:
         say.line(f"  {line}")

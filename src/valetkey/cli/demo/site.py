@@ -4,9 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.applying.plan import carry_out, prepare
+from valetkey.cli.demo import calendar_api
 from valetkey.cli.demo.week import begin
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.load import load
@@ -33,6 +35,8 @@ VIEWER = "viewer"
 CLUB = "club"
 CLUB_CALLBACK = "https://club.example/callback"
 CLUB_BACK = "https://club.example/"
+GROUP = "readers"
+"""The group that Ada is in and Grace is not: its members plan events and enter Reading Club."""
 SHORT_LIFE = 3
 """Seconds that an access token of the app POCKET lives."""
 
@@ -43,12 +47,16 @@ _WITH_SECRET = (PRINTER, DESK, CLUB)
 
 @dataclass(frozen=True, slots=True)
 class DemoSite:
-    """Paths and URLs of the demo. `secrets` are the apps' own, by client id. URLs have no slash."""
+    """Paths and URLs of the demo. `secrets` are the apps' own, by client id. URLs have no slash.
+
+    `calendar` is the identifier of the second API, and its address.
+    """
 
     directory: Path
     auth_url: str
     api_url: str
     app_url: str
+    calendar: str
     secrets: Mapping[str, str]
 
     @property
@@ -152,17 +160,42 @@ def _content(site: DemoSite) -> str:
         "password": OWNER_PASSWORD,
     }
     clients = (_printer(site), _pocket(), _viewer(), _desk(site), _club(site))
-    tables = [("users", ada), ("users", owner), *(("clients", client) for client in clients)]
+    tables = [
+        ("users", ada),
+        ("users", owner),
+        *(("clients", client) for client in clients),
+        ("apis", _calendar(site)),
+        ("groups", {"name": GROUP, "description": "The reading club", "members": [USERNAME]}),
+        ("roles", {"api": site.calendar, "role": calendar_api.PLANNER, "groups": [GROUP]}),
+    ]
     return "\n".join(
         line
         for kind, table in tables
         for line in (
             f"[[{kind}]]",
-            # A JSON string, list, number or flag is spelt the same in TOML.
-            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()),
+            *(f"{key} = {_toml(value)}" for key, value in table.items()),
             "",
         )
     )
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(inner)}" for key, inner in pairs) + " }"
+    # A JSON string, list, number or flag is spelt the same in TOML.
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _calendar(site: DemoSite) -> Mapping[str, object]:
+    return {
+        "identifier": site.calendar,
+        "name": calendar_api.NAME,
+        "scopes": calendar_api.SCOPES,
+        "roles": [calendar_api.PLANNER],
+        # A kept demo on another port declares it again, under that identifier.
+        "shares_scopes": True,
+    }
 
 
 def _printer(site: DemoSite) -> Mapping[str, object]:
@@ -225,5 +258,6 @@ def _club(site: DemoSite) -> Mapping[str, object]:
         "redirect_uris": [CLUB_CALLBACK],
         "post_logout_redirect_uris": [CLUB_BACK],
         "grant_types": ["authorization_code"],
-        "scopes": ["openid", "profile", "email"],
+        "scopes": ["openid", "profile", "email", "groups"],
+        "required_groups": [GROUP],
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import valetkey
+from valetkey.cli.demo.calendar_api import CalendarApi
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.running import Running
 from valetkey.cli.demo.site import PASSWORD, PRINTER, DemoSite, known_secrets, prepare_demo
@@ -31,7 +32,14 @@ def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Pat
     assert ran.err == ""
     titles = re.findall(r"^ ?(\d+)\. ", ran.out, re.MULTILINE)
     assert [int(number) for number in titles] == list(range(1, len(CHAPTERS) + 1))
-    for said in (*GRANTS, "Invalid Token Error", "access_denied", "insufficient_scope"):
+    for said in (
+        *GRANTS,
+        "RFC 9728",
+        '"groups": ["readers"]',
+        "Invalid Token Error",
+        "access_denied",
+        "insufficient_scope",
+    ):
         assert said in ran.out, said
     assert "✗" not in ran.out
     last = ran.out.splitlines()[-1]
@@ -51,7 +59,7 @@ def test_walk_prints_one_line_per_chapter(tmp_path: Path) -> None:
     assert ran.code == 0, ran.out + ran.err
     titles = re.findall(r"^✓ +(\d+)\. .*  \d+ exchanges?$", ran.out, re.MULTILINE)
     assert [int(number) for number in titles] == list(range(1, len(CHAPTERS) + 1))
-    assert len(ran.out.splitlines()) <= len(CHAPTERS) + 12
+    assert len(ran.out.splitlines()) <= len(CHAPTERS) + 13
 
 
 def shows_no_secret(text: str) -> None:
@@ -90,18 +98,22 @@ def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
     app = NotesPrinter(
         ("127.0.0.1", 0), servers.auth_url, servers.api_url, PRINTER, secrets[PRINTER]
     )
-    site = DemoSite(tmp_path, servers.auth_url, servers.api_url, app.url, secrets)
+    calendar = CalendarApi(("127.0.0.1", 0), servers.auth_url)
+    urls = servers.auth_url, servers.api_url, app.url, calendar.identifier
+    site = DemoSite(tmp_path, *urls, secrets)
     prepare_demo(site)
     wrong = replace(site, secrets={**secrets, PRINTER: "x" * 40})
-    thread = threading.Thread(target=app.serve_forever, args=(0.05,))
-    thread.start()
+    threads = [threading.Thread(target=at.serve_forever, args=(0.05,)) for at in (app, calendar)]
+    for thread in threads:
+        thread.start()
     try:
         with servers:
             code = walk(Running(wrong, threading.Event()), as_json=False)
     finally:
-        app.shutdown()
-        thread.join()
-        app.server_close()
+        for at, thread in zip((app, calendar), threads, strict=True):
+            at.shutdown()
+            thread.join()
+            at.server_close()
     assert code == Exit.FAILED
     said = capsys.readouterr().out
     assert "Every answer was right" not in said

@@ -1,4 +1,4 @@
-"""Ada's browser: walks the real pages, and every step of it is seen."""
+"""A user's browser: walks the real pages, and every step of it is seen."""
 
 from urllib.parse import urljoin, urlsplit
 
@@ -10,12 +10,15 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class Browser(Person):
-    """A person whose exchanges are shown: the app's request in full, the pages on one line."""
+    """A user whose exchanges are shown: the app's request in full, the pages on one line."""
 
-    def __init__(self, home: str, wire: TracedHttp) -> None:
-        """A browser with an empty cookie jar, for the server at `home`."""
+    def __init__(
+        self, home: str, wire: TracedHttp, username: str = USERNAME, password: str = PASSWORD
+    ) -> None:
+        """A browser with an empty cookie jar, for the server at `home`; Ada's by default."""
         super().__init__(home)
         self._wire = wire
+        self._account = username, password
 
     def ask(self, url: str, *, allows: tuple[str, ...] | None = None, denies: bool = False) -> Page:
         """Follow an app's authorization request to its end, signing in when required.
@@ -24,7 +27,7 @@ class Browser(Person):
         """
         page = self.open(url)
         if any(button.id == "sign-in" for button in page.buttons):
-            page = self.sign_in(page, USERNAME, PASSWORD)
+            page = self.sign_in(page, *self._account)
         if any(button.id == "allow" for button in page.buttons):
             page = self.deny(page) if denies else self.allow(page, only=allows)
         return page

@@ -93,7 +93,8 @@ def _is_decisive(name: str, value: str, exchange: Exchange) -> bool:
 def _brief(exchange: Exchange) -> Iterator[str]:
     parts = urlsplit(exchange.url)
     typed = [
-        f"{name}={veil.value(name, value)}"
+        # The form has the id of the API before a scope of a declared one.
+        f"{name}={veil.value(name, value).rpartition('#')[2]}"
         for name, value in parse_qsl(exchange.sent)
         if name != "csrf"
     ]

@@ -104,7 +104,7 @@ class WalkContext:
         found = answer.json.get("info")
         return cast("Reply", found) if isinstance(found, dict) else {}
 
-    def exchange(self, code: str, redirect_uri: str) -> Exchange:
+    def exchange(self, code: str, redirect_uri: str, **more: str) -> Exchange:
         """Notes Printer's code for its tokens, with everything in the query string (S11)."""
         asked = {
             "grant_type": "authorization_code",
@@ -112,6 +112,7 @@ class WalkContext:
             "client_secret": self.site.secret(PRINTER),
             "code": code,
             "redirect_uri": redirect_uri,
+            **more,
         }
         return self.wire.send("POST", f"{self.site.auth_url}/oauth/token", query=asked)
 

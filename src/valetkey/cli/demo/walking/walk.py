@@ -13,7 +13,9 @@ from valetkey.cli.demo.walking.chapters import (
     client,
     code,
     ends,
+    groups,
     refusals,
+    second_api,
     sign_in,
     trusted,
 )
@@ -35,6 +37,8 @@ CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
     ends.replayed,
     client.changes_itself,
     ends.revoked,
+    second_api.takes_its_own_tokens,
+    groups.members_may_do_more,
     sign_in.with_an_account,
     browser_apps.example_app,
 )
@@ -76,16 +80,17 @@ def _begin(stage: WalkContext, *, verbose: bool) -> None:
     site = stage.site
     say.line(say.strong("Valetkey: the whole story, over real HTTP"))
     say.line()
-    say.line("Two servers, five ways to a token, and everything that can end one. Each answer is")
+    say.line("Two servers, two APIs, five ways to a token, and everything that can end one.")
     if verbose:
-        say.line("checked. Secrets are shortened. S12 and the like name rows of the specification.")
+        say.line("Secrets are shortened. S12 and the like name rows of the specification.")
     else:
-        say.line("checked. Every exchange in full: valetkey demo --walk --verbose")
+        say.line("Each answer is checked. Every exchange: valetkey demo --walk --verbose")
     say.line()
     say.fields(
         [
             ("authorization server", site.auth_url),
             ("resource server", site.api_url),
+            ("second API", f"{site.calendar}   Calendar"),
             ("example app", f"{site.app_url}   Notes Printer"),
             ("user", f"{NAME}, who has {stage.notes} notes"),
         ]
