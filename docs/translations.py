@@ -12,7 +12,6 @@ from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract, extract_from_dir
-from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from valetkey.authorization.actions.developer.presets import PRESETS
@@ -148,13 +147,6 @@ def source_of(catalog: Catalog) -> bytes:
     return file.getvalue()
 
 
-def compiled(catalog: Catalog) -> bytes:
-    """The bytes of an `.mo` file."""
-    file = BytesIO()
-    write_mo(file, catalog)
-    return file.getvalue()
-
-
 def _catalog(tag: str | None) -> Catalog:
     return Catalog(
         locale=tag,
@@ -171,7 +163,7 @@ def _catalog(tag: str | None) -> Catalog:
 
 
 def main(arguments: Iterable[str]) -> None:
-    """Write both files of every language; `--missing` says what waits for a translation."""
+    """Write the file of every language; `--missing` says what waits for a translation."""
     english = messages()
     for language in LANGUAGES:
         if language is ENGLISH:
@@ -179,7 +171,6 @@ def main(arguments: Iterable[str]) -> None:
         catalog = updated(language.tag, english)
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / f"{language.tag}.po").write_bytes(source_of(catalog))
-        (FOLDER / f"{language.tag}.mo").write_bytes(compiled(catalog))
         waiting = list(missing(catalog))
         print(f"{language.name}: {len(catalog)} texts, {len(waiting)} without a translation")  # noqa: T201
         if "--missing" in arguments:

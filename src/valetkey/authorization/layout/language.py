@@ -1,12 +1,14 @@
 """The languages of the pages: their words, numbers and days, and how one is negotiated."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from gettext import GNUTranslations, NullTranslations
+from gettext import NullTranslations, c2py
 from importlib import resources
+
+import msgspec
 
 from valetkey.kernel.words import translatable
 
@@ -36,15 +38,59 @@ _RANGE = re.compile(
 )
 
 
+_LITERAL = re.compile(r'^(?:(msg[a-z_]+(?:\[\d\])?) )?(".*")$', re.MULTILINE)
+_PLURAL = re.compile(r"plural=([^;\n]+)")
+
+
+class _Catalog(NullTranslations):
+    """The translations of a `.po` file in UTF-8; a text that it lacks stays as it is.
+
+    Comments are skipped; contexts (`msgctxt`) and fuzzy entries are not supported.
+    """
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self._texts: Mapping[str, Sequence[str]] = {
+            entry["msgid"]: tuple(entry[field] for field in sorted(entry) if "msgstr" in field)
+            for entry in map(_entry, source.split("\n\n"))
+            if "msgid" in entry
+        }
+        head = self._texts.get("", ("",))[0]
+        rule = _PLURAL.search(head)
+        self._form = c2py(rule[1] if rule else "n != 1")
+
+    def gettext(self, message: str) -> str:
+        """Return the translation of a text; "" of an empty one, whose entry is the head."""
+        if not message:
+            return ""
+        return self._texts.get(message, ("",))[0] or super().gettext(message)
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        """Return the translation in the plural form for `n`."""
+        forms = self._texts.get(msgid1, ())
+        form = self._form(n)
+        said = forms[form] if form < len(forms) else ""
+        return said or super().ngettext(msgid1, msgid2, n)
+
+
+def _entry(block: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    name = ""
+    for keyword, literal in _LITERAL.findall(block):
+        name = keyword or name
+        # The escapes that catalogues use are those of JSON.
+        fields[name] = fields.get(name, "") + msgspec.json.decode(literal, type=str)
+    return fields
+
+
 @cache
 def translations(language: Language) -> NullTranslations:
     """The words of this language; a sentence without a translation stays English."""
     folder = resources.files("valetkey.authorization.layout") / "translations"
-    compiled = folder / f"{language.tag}.mo"
-    if not compiled.is_file():
+    catalog = folder / f"{language.tag}.po"
+    if not catalog.is_file():
         return NullTranslations()
-    with compiled.open("rb") as file:
-        return GNUTranslations(file)
+    return _Catalog(catalog.read_text(encoding="utf-8"))
 
 
 def accepted(header: str | None) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from valetkey.kernel.refusal import Mistake
 
 STYLE, TEMPLATES, TRANSLATIONS = "style.css", "templates", "translations"
 ABOUT = "languages.toml"
-"""Beside the translations: `fr = { name = "Français" }`, with `direction = "rtl"` where it is."""
+"""Beside the translations: `it = { name = "Italiano" }`, with `direction = "rtl"` where it is."""
 
 LOGOS = {"logo.svg": "image/svg+xml", "logo.png": "image/png"}
 """The kinds of logo, and what each is sent as."""
@@ -125,7 +125,7 @@ def _languages(folder: Path) -> Iterator[Language]:
         if file.suffix == ".po" or file.name == ABOUT:
             continue
         if file.suffix != ".mo" or not _TAG.fullmatch(file.stem):
-            raise _wrong(file, "write translations as TAG.mo, such as fr.mo")
+            raise _wrong(file, "write translations as TAG.mo, such as it.mo")
         try:
             with file.open("rb") as source:
                 GNUTranslations(source)
