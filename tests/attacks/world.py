@@ -18,7 +18,6 @@ from valetkey.config.settings import (
     AuthorizationSettings,
     PasswordSettings,
     Settings,
-    TokenSettings,
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -276,10 +275,14 @@ def world(
     *,
     resource: bool = True,
     algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,),
+    settings: Settings | None = None,
 ) -> Generator[World]:
     """A world with everyone in it; passwords cost what the floor costs."""
-    settings = Settings(
-        passwords=PasswordSettings(queue=100), tokens=TokenSettings(signing_algorithms=algorithms)
+    given = settings or Settings()
+    settings = replace(
+        given,
+        passwords=PasswordSettings(queue=100),
+        tokens=replace(given.tokens, signing_algorithms=algorithms),
     )
     if database:
         settings = replace(settings, authorization=AuthorizationSettings(database=database))

@@ -213,6 +213,11 @@ class TokenSettings:
     another one, or ES256 if RS256 is not in the list. Access tokens use ES256 unless their API
     chooses another one."""
 
+    identity_assertions: Annotated[bool, rules.FLAG] = False
+    """Whether identity assertion grants (ID-JAG) are on. Apps get assertions for the authorization
+    servers in their `assertion_audiences`, and the providers with `identity_assertions = true` are
+    trusted: their assertions give access to linked accounts without the user's consent."""
+
     claims_file: Annotated[str, rules.PATH] = ""
     """Python file with a function `claims(user, client, api, scopes)` that returns further claims
     of a token. It runs in a process of its own; the limit is one second, and 8 KiB together with

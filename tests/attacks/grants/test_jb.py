@@ -109,4 +109,5 @@ def test_jb_who_presents_what(jb: World) -> None:
 
 
 def test_jb_a_scope_of_a_user_is_not_given(jb: World) -> None:
-    _present(jb, _assertion(jb), scope="notes:read").refused(400, "invalid_scope")
+    for scope in ("notes:read", "client:read#", "#", "api_1#notes:read"):
+        _present(jb, _assertion(jb), scope=scope).refused(400, "invalid_scope")

@@ -21,6 +21,7 @@ from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.app.pages import PageDependencies, page_routes
 from valetkey.authorization.app.parts import (
     make_apis,
+    make_assertions,
     make_audit_exports,
     make_documents,
     make_door,
@@ -100,6 +101,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     try:
         foundation.outgoing.prepare()
         elsewhere = providers(settings, foundation.outgoing, runtime.now)
+        assertions = make_assertions(foundation, elsewhere)
         await foundation.keep_keys(runtime.now())
     except BaseException:
         offload.close()
@@ -135,6 +137,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         documents,
         apis,
         claims,
+        assertions,
         reader,
         replace(passwords, door="password_grant").authenticate,
         minter,
@@ -156,7 +159,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
     return App(
-        (*metadata_routes(foundation, routes, server.brand.languages, refuse), *routes),
+        (*metadata_routes(foundation, routes, server.brand.languages, assertions, refuse), *routes),
         runtime=runtime,
         refuse=RefuseUnknownPath(
             replace(refuse_with_page, keeps_path=False), replace(refuse, keeps_path=False)

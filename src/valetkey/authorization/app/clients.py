@@ -45,6 +45,7 @@ from valetkey.authorization.protocol.response_type import ResponseMode, Response
 from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import SUBJECT_TYPES
@@ -67,6 +68,7 @@ def client_routes(
     documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
+    assertions: IdentityAssertions,
     reader: AccessTokenReader,
     authenticate: Authenticate,
     minter: TokenResponses,
@@ -85,6 +87,7 @@ def client_routes(
             apis=apis,
             reader=reader,
             claims=claims,
+            assertions=assertions,
             minter=minter,
             fingerprints=key,
             runtime=foundation.runtime,
@@ -143,6 +146,7 @@ def metadata_routes(
     foundation: Foundation,
     routes: tuple[Route, ...],
     languages: Sequence[Language],
+    assertions: IdentityAssertions,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes of the discovery document, which is derived from the other routes."""
@@ -169,6 +173,8 @@ def metadata_routes(
         languages=tuple(language.tag for language in languages),
         registration=registration.mode != RegistrationMode.OFF,
         metadata_documents=registration.metadata_documents,
+        issues_assertions=assertions.issues,
+        accepts_assertions=bool(assertions.trusted),
         implicit=registration.mode != RegistrationMode.OFF
         and implicit.NAME in registration.grant_types,
     )

@@ -6,6 +6,8 @@ from time import monotonic
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.app.foundation import Foundation
+from valetkey.authorization.authentication.federation.openid import OpenIdProvider
+from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.background.audit_destinations import destination
 from valetkey.authorization.background.audit_export import AuditExport
 from valetkey.authorization.background.logos import LogoFetcher
@@ -26,6 +28,7 @@ from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.id_token import IdTokens
+from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import TokenResponses
@@ -81,6 +84,21 @@ def make_minter(foundation: Foundation) -> TokenResponses:
         foundation.settings.tokens.id_token_lifetime,
     )
     return TokenResponses(foundation.issuer, foundation.keys, id_tokens)
+
+
+def make_assertions(foundation: Foundation, providers: Providers) -> IdentityAssertions:
+    """Build the reader of identity assertions; it trusts nobody unless the settings say so."""
+    on = foundation.settings.tokens.identity_assertions
+    trusted = {
+        each.settings.issuer: each
+        for each in providers
+        # The draft, section 9.5: a server takes no assertion that it issued itself.
+        if on
+        and isinstance(each, OpenIdProvider)
+        and each.settings.identity_assertions
+        and each.settings.issuer != foundation.issuer
+    }
+    return IdentityAssertions(foundation.issuer, foundation.keys, on, trusted)
 
 
 def make_logout_delivery(foundation: Foundation) -> LogoutDelivery:

@@ -31,13 +31,15 @@ def begin(
     auth_time: Instant,
     api: Api,
     apis: Sequence[Api],
+    refreshes: bool = True,
 ) -> Grant:
     """Create the grant of this request for `apis`, with a refresh token if the client may use one.
 
-    Without one, the grant expires with its only access token, which is for `api`.
+    Without one, or unless it `refreshes`, the grant expires with its only access token, which is
+    for `api`.
     """
     policy, now, client = request.policy, request.now, request.client
-    refreshes = client.may_use("refresh_token")
+    refreshes = refreshes and client.may_use("refresh_token")
     expires_at = later(
         now, policy.refresh_token_lifetime if refreshes else policy.lifetime_of(client, api)
     )

@@ -12,11 +12,18 @@ from valetkey.authorization.protocol.resource import (
     RESOURCE,
     choose,
     issuable,
+    parse_requested,
     too_many_targets,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.identity_assertion import (
+    IdentityAssertion,
+    IdentityAssertions,
+    IssuedAssertion,
+    SubjectIdToken,
+)
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
@@ -49,8 +56,8 @@ class PreparedSecrets:
 class TokenRequest:
     """A token request of an authenticated client.
 
-    `prepare` sets `user`, and `reads`: the verified JWTs among the tokens presented by the name of
-    their parameter, None for a token of another form.
+    `prepare` sets `user`, `id_token` and `assertion`, and `reads`: the verified JWTs among the
+    tokens presented by the name of their parameter, None for a token of another form.
     """
 
     client: Client
@@ -63,7 +70,10 @@ class TokenRequest:
     now: Instant
     reader: AccessTokenReader
     claims: TokenClaims
+    assertions: IdentityAssertions | None = None
     user: User | None = None
+    id_token: SubjectIdToken | None = None
+    assertion: IdentityAssertion | None = None
     reads: Mapping[str, Read | None] = field(default_factory=dict[str, Read | None])
 
     @property
@@ -88,10 +98,10 @@ class TokenRequest:
 
     def wanted_scope(self) -> Scope:
         """Return the requested scope; empty if there was none."""
-        return Scope.parse(self.parameters.get("scope") or "")
+        return parse_requested(self.parameters.get("scope") or "")
 
 
-Redeem = Callable[[Transaction, TokenRequest], Granted | Refusal]
+Redeem = Callable[[Transaction, TokenRequest], Granted | IssuedAssertion | Refusal]
 """One transaction. A returned Refusal is committed; a raised one is rolled back."""
 
 Authenticate = Callable[[str, str, str, Instant], Awaitable[User | Refusal]]

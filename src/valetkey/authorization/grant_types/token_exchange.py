@@ -4,11 +4,13 @@ A client exchanges its own access tokens, and those of the clients that its regi
 new token belongs to the grant of the token presented, ends with it, and never has more scope or a
 later expiry. It is for the same API, or for another one for which the user allowed the app too.
 With an actor token the new token names the actor (delegation); without one it does not
-(impersonation).
+(impersonation). What is issued for another authorization server is an identity assertion; see
+`identity_assertion`.
 """
 
 from dataclasses import replace
 
+from valetkey.authorization.grant_types import identity_assertion
 from valetkey.authorization.grant_types.family import apis_of, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
@@ -22,6 +24,7 @@ from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.metadata import ID_JAG_TOKEN
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     at,
@@ -33,6 +36,7 @@ from valetkey.authorization.protocol.resource import (
     wrong_target,
 )
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.identity_assertion import IssuedAssertion
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.authorization.tokens.read import Found, Read
 from valetkey.kernel.jose.access_token import MOST_ACTORS
@@ -50,6 +54,8 @@ _NEVER = Scope.of(OPENID, OFFLINE_ACCESS)
 
 async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:
     """Check the parameters and verify the signatures of the tokens."""
+    if _wants_assertion(request):
+        return await identity_assertion.prepare_to_issue(request)
     for name in (SUBJECT, ACTOR):
         if name == SUBJECT or f"{name}_type" in request.parameters or name in request.parameters:
             request.the(name)
@@ -66,8 +72,10 @@ async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenReq
     return replace(request, reads=reads)
 
 
-def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
+def redeem(tx: Transaction, request: TokenRequest) -> Granted | IssuedAssertion | Refusal:
     """Issue the new token. Anything wrong with a token presented is `invalid_request`."""
+    if _wants_assertion(request):
+        return identity_assertion.issue(tx, request)
     client, now = request.client, request.now
     subject = _find(tx, request, SUBJECT)
     if isinstance(subject, Refusal):
@@ -122,6 +130,10 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     )
     tx.events.add(event, now)
     return granted
+
+
+def _wants_assertion(request: TokenRequest) -> bool:
+    return request.parameters.get("requested_token_type") == ID_JAG_TOKEN
 
 
 def _find(tx: Transaction, request: TokenRequest, name: str) -> Found | Refusal:

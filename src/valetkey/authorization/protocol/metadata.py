@@ -20,6 +20,11 @@ _ENDPOINTS: Mapping[str, str] = MappingProxyType(
         "check_session_iframe": "/oauth/check-session",
     }
 )
+ID_JAG_TOKEN = "urn:ietf:params:oauth:token-type:id-jag"
+ID_JAG_PROFILE = "urn:ietf:params:oauth:grant-profile:id-jag"
+
+_CHAINING = "identity_chaining_requested_token_types_supported"
+_GRANT_PROFILES = "authorization_grant_profiles_supported"
 _CODE = "code"
 _UNSIGNED = "none"
 _DISPLAYS = ("page",)
@@ -35,7 +40,8 @@ class ServerFacts:
     `assertion_algorithms` of clients authenticating, `request_object_algorithms` of clients'
     request objects (empty if they are not accepted). `unsigned_requests` says whether any client is
     registered for unsigned request objects. `languages` are those of the pages. `declared_claims`
-    are those that an operator declares for ID tokens and userinfo.
+    are those that an operator declares for ID tokens and userinfo. `issues_assertions` and
+    `accepts_assertions` are about identity assertions (ID-JAG).
     """
 
     issuer: str
@@ -61,6 +67,8 @@ class ServerFacts:
     unsigned_requests: bool = False
     languages: Collection[str] = ("en",)
     declared_claims: Collection[str] = ()
+    issues_assertions: bool = False
+    accepts_assertions: bool = False
 
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
@@ -147,6 +155,9 @@ def _about_clients(facts: ServerFacts) -> dict[str, object]:
         "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
         "introspection_signing_alg_values_supported": list(facts.introspection_algorithms),
         **({"client_id_metadata_document_supported": True} if facts.metadata_documents else {}),
+        # The ID-JAG draft, sections 7.1 and 7.2.
+        **({_CHAINING: [ID_JAG_TOKEN]} if facts.issues_assertions else {}),
+        **({_GRANT_PROFILES: [ID_JAG_PROFILE]} if facts.accepts_assertions else {}),
     }
 
 

@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.protocol.metadata import ID_JAG_TOKEN
 from valetkey.authorization.tokens.id_token import IdTokens
+from valetkey.authorization.tokens.identity_assertion import TYPE, IssuedAssertion
 from valetkey.authorization.tokens.issue import Granted
+from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import ALGORITHM, SigningKeyRing
+from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -33,12 +37,31 @@ class TokenResponses:
         # The setting may have lost an algorithm since the API was declared.
         return wanted if wanted in self.keys.algorithms else ALGORITHM
 
-    async def response(self, granted: Granted, now: Instant) -> dict[str, object]:
+    def assertion(self, issued: IssuedAssertion, now: Instant) -> dict[str, object]:
+        """Return the members of the response with an identity assertion (RFC 8693 section 2.2).
+
+        Signed as ID tokens are unless a client chooses: every library verifies that.
+        """
+        algorithm = Algorithm(default_id_token_algorithm(self.keys.algorithms))
+        claims = {"iss": self.issuer, **issued.claims}
+        body: dict[str, object] = {
+            "access_token": jwt.sign(claims, self.keys.current(now, algorithm), typ=TYPE),
+            "issued_token_type": ID_JAG_TOKEN,
+            "token_type": "N_A",
+            "expires_in": issued.lifetime,
+        }
+        if issued.scope:
+            body["scope"] = str(issued.scope)
+        return body
+
+    async def response(self, granted: Granted | IssuedAssertion, now: Instant) -> dict[str, object]:
         """Return the members of the token response.
 
         It has an ID token if there is an identity and the scope has `openid`. Clients with pairwise
         subjects receive neither the uid nor anything else that identifies the user elsewhere.
         """
+        if isinstance(granted, IssuedAssertion):
+            return self.assertion(granted, now)
         body: dict[str, object] = {
             "access_token": self.access_token(granted, now),
             "token_type": "bearer",

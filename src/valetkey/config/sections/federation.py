@@ -67,6 +67,9 @@ class ProviderSettings:
     sign_up: bool = True
     """Whether somebody who has no account yet may make one, where sign-up is allowed at all."""
 
+    identity_assertions: bool = False
+    """Whether its identity assertions (ID-JAG) are accepted, with `tokens.identity_assertions`."""
+
 
 def _read(value: object) -> tuple[ProviderSettings, ...]:
     if not isinstance(value, list):
@@ -99,6 +102,9 @@ def _provider(value: object) -> ProviderSettings:
     client_id = _text(said, "client_id")
     if not client_id:
         raise InvalidValue(f"{quoted(id_)} has no client_id")
+    trusted = _flag(said, "identity_assertions", default=False)
+    if trusted and kind is not ProviderKind.OPENID:
+        raise InvalidValue(f"{quoted(id_)} has identity_assertions, and is no OpenID provider")
     return ProviderSettings(
         id=id_,
         name=_text(said, "name", id_.capitalize()),
@@ -107,7 +113,8 @@ def _provider(value: object) -> ProviderSettings:
         client_id=client_id,
         secret_file=_text(said, "secret_file"),
         scopes=_scopes(said),
-        sign_up=_flag(said, "sign_up"),
+        sign_up=_flag(said, "sign_up", default=True),
+        identity_assertions=trusted,
     )
 
 
@@ -125,8 +132,8 @@ def _kind(said: Mapping[str, object]) -> ProviderKind:
     return ProviderKind(cast("str", value))
 
 
-def _flag(said: Mapping[str, object], name: str) -> bool:
-    value = said.get(name, True)
+def _flag(said: Mapping[str, object], name: str, *, default: bool) -> bool:
+    value = said.get(name, default)
     if not isinstance(value, bool):
         raise InvalidValue(f"{name} is neither true nor false")
     return value
@@ -161,6 +168,7 @@ def _show(value: object) -> list[dict[str, object]]:
             "secret_file": each.secret_file,
             "scopes": list(each.scopes),
             "sign_up": each.sign_up,
+            "identity_assertions": each.identity_assertions,
         }
         for each in cast("tuple[ProviderSettings, ...]", value)
     ]

@@ -1,7 +1,7 @@
 """Any OpenID provider, discovered by its issuer (OpenID Connect Core and Discovery)."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -25,7 +25,7 @@ from valetkey.fetch.outbound import JSON
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.moment import Instant, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import same
 from valetkey.kernel.strict_json import read_object
@@ -34,6 +34,7 @@ from valetkey.kernel.url import append_query, parse_url
 LIFE = minutes(10)
 """How long a provider's metadata is cached."""
 
+_BETWEEN_FETCHES = seconds(10)
 _FRESH = 900
 """Maximum age in seconds of a required re-authentication: the length of a sign-in."""
 
@@ -70,6 +71,7 @@ class _Known:
     metadata_at: Instant = Instant(0)
     keys: KeySet = field(default_factory=KeySet)
     keys_at: Instant = Instant(0)
+    newest_at: Instant = Instant(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +190,36 @@ class OpenIdProvider:
         except msgspec.MsgspecError:
             raise unusable(self.settings, "token") from None
 
-    async def _verified(self, token: str, metadata: _Metadata, now: Instant) -> jwt.Claims:
+    async def verify_assertion(
+        self, token: str, *, typ: str, audience: str, now: Instant
+    ) -> jwt.Claims:
+        """Return the claims of a live JWT of this type that the provider signed for `audience`.
+
+        Clients can send any number of these: newer keys are fetched for an unknown one at most
+        every 10 seconds. Raises Refused.
+        """
+        metadata = await self._metadata()
+        return await self._verified(token, metadata, now, typ=(typ,), audience=audience)
+
+    async def _verified(
+        self,
+        token: str,
+        metadata: _Metadata,
+        now: Instant,
+        *,
+        typ: Collection[str] = ("jwt", ""),
+        audience: str = "",
+    ) -> jwt.Claims:
         for newest in (False, True):
             keys = await self._keys(metadata, newest=newest)
             try:
                 return jwt.verify(
                     token,
                     keys,
-                    typ={"jwt", ""},
+                    typ=typ,
                     algorithms=tuple(Algorithm),
                     issuer=metadata.issuer,
-                    audience=self.settings.client_id,
+                    audience=audience or self.settings.client_id,
                     now=now,
                     leeway=_CLOCKS,
                 )
@@ -237,8 +258,12 @@ class OpenIdProvider:
 
     async def _keys(self, metadata: _Metadata, *, newest: bool) -> KeySet:
         known, now = self._known, self.line.now()
-        if not newest and known.keys_at and later(known.keys_at, LIFE) > now:
+        wait = _BETWEEN_FETCHES if newest else LIFE
+        at = known.newest_at if newest else known.keys_at
+        if at and later(at, wait) > now:
             return known.keys
+        if newest:
+            known.newest_at = now
         answered = await fetched(
             self.line.door.get(metadata.jwks_uri, accept=_KEY_TYPES), self.settings, "keys"
         )

@@ -15,6 +15,7 @@ from valetkey.authorization.client_authentication.method import Authenticated, P
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.identity_assertion import is_identity_assertion
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.client_address import neighbourhood
@@ -92,9 +93,10 @@ class ClientRequestAuthentication:
 def _with_assertion(parameters: Form) -> Form:
     """Return the parameters in which an assertion that is a grant authenticates its client.
 
-    Refused if the client authenticates by another assertion as well.
+    The identity assertion of another server authenticates no client. Refused if the client
+    authenticates by another assertion as well.
     """
-    if parameters.get("grant_type") != GrantTypeName.JWT_BEARER or "assertion" not in parameters:
+    if not _authenticates(parameters):
         return parameters
     if "client_assertion" in parameters:
         raise Refused(
@@ -111,11 +113,17 @@ def _with_assertion(parameters: Form) -> Form:
     return Form(values)
 
 
+def _authenticates(parameters: Form) -> bool:
+    if parameters.get("grant_type") != GrantTypeName.JWT_BEARER:
+        return False
+    assertion = parameters.get("assertion")
+    return assertion is not None and not is_identity_assertion(assertion)
+
+
 def _of_grant(refused: Refused, asked: ClientRequest) -> Refused:
     """An assertion that is a grant and is not accepted is `invalid_grant` (RFC 7523 3.1)."""
     refusal = refused.refusal
-    is_grant = asked.parameters.get("grant_type") == GrantTypeName.JWT_BEARER
-    if not is_grant or refusal.code is not ErrorCode.INVALID_CLIENT:
+    if not _authenticates(asked.parameters) or refusal.code is not ErrorCode.INVALID_CLIENT:
         return refused
     return Refused(replace(refusal, code=ErrorCode.INVALID_GRANT))
 

@@ -22,6 +22,7 @@ from valetkey.authorization.model.event.actor import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.identity_assertion import IdentityAssertions, IssuedAssertion
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
@@ -52,6 +53,7 @@ class TokenEndpoint:
     apis: ApiDirectory
     reader: AccessTokenReader
     claims: TokenClaims
+    assertions: IdentityAssertions
     minter: TokenResponses
     fingerprints: FingerprintKey
     runtime: Runtime
@@ -93,7 +95,7 @@ class TokenEndpoint:
 
     async def _redeem(
         self, request: Request, asked: ClientRequest, proven: Authenticated, grant_type: GrantType
-    ) -> Granted | Refusal | None:
+    ) -> Granted | IssuedAssertion | Refusal | None:
         """Return what was granted and committed; None if the client's record was outdated."""
         random, client = self.runtime.random, proven.client
         token_request = TokenRequest(
@@ -107,6 +109,7 @@ class TokenEndpoint:
             now=request.at,
             reader=self.reader,
             claims=self.claims,
+            assertions=self.assertions,
         )
         self.apis.renew()
         await self.minter.keys.refresh_each_second(request.at)
@@ -115,7 +118,7 @@ class TokenEndpoint:
         # Loaded before the transaction: nothing is spent if there is no signing key.
         self.minter.keys.current(request.at)
 
-        def redeem_grant(tx: Transaction) -> Granted | Refusal | None:
+        def redeem_grant(tx: Transaction) -> Granted | IssuedAssertion | Refusal | None:
             # The client may have been disabled since authentication: other processes hear of it
             # later, and judging a password takes a while. What counts is the moment of issuing.
             if not self.door.authentication.is_on(tx, client):

@@ -130,6 +130,31 @@ class AccessTokenIssued(ByClient):
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityAssertionIssued(ByClient):
+    """A client got an assertion about a user for the authorization server `audience`."""
+
+    affects_tokens: ClassVar[bool] = False
+    client_id: str
+    uid: int
+    token_id: str
+    audience: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityAssertionRedeemed(ByClient):
+    """A client got an access token for the user whom an assertion of `issuer` names."""
+
+    affects_tokens: ClassVar[bool] = False
+    client_id: str
+    uid: int
+    grant_id: str
+    token_id: str
+    issuer: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshTokenUsed(ByClient):
     """A refresh token was used; `rotated` says whether it was replaced."""
 

@@ -15,6 +15,9 @@ from valetkey.authorization.model.register.fields import (
     FieldRule,
     Kind,
 )
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import parse_url
 from valetkey.kernel.words import translatable
 
 _CORE = "OpenID Connect Registration"
@@ -36,6 +39,28 @@ class IdTokenClaims(StrEnum):
     AUTO = "auto"
     SCOPE = "scope"
     REQUESTED = "requested"
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionAudience:
+    """Another authorization server, and what a client is and may have there."""
+
+    issuer: str
+    client_id: str
+    scope: Scope
+
+    @staticmethod
+    def parse(text: str) -> "AssertionAudience | None":
+        """Read `ISSUER CLIENT_ID SCOPE …`; None if it is malformed."""
+        issuer, _, rest = text.partition(" ")
+        client_id, _, scope = rest.partition(" ")
+        web = parse_url(issuer)
+        if web is None or not client_id or (web.scheme != "https" and not web.is_loopback()):
+            return None
+        try:
+            return AssertionAudience(issuer, client_id, Scope.parse(scope))
+        except Refused:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +97,10 @@ class OpenIdRegistration:
     (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
     required_groups: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
     """Groups of which users must be in one to sign in to it; all users may without it."""
+    assertion_audiences: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
+    """Authorization servers for which it may get identity assertions (ID-JAG), each as
+    `ISSUER CLIENT_ID SCOPE …`: the other server's issuer, its client id there, and the scopes that
+    it may have there."""
     id_token_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
     """Key management of its encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
     id_token_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
@@ -110,6 +139,11 @@ class OpenIdRegistration:
     """Its home page."""
     contacts: Annotated[tuple[str, ...], _texts(RFC_7591)] = ()
     """Email addresses of those responsible for it."""
+
+    def assertion_audience(self, issuer: str) -> "AssertionAudience | None":
+        """Return the entry of `assertion_audiences` for this issuer, byte by byte."""
+        entries = (AssertionAudience.parse(each) for each in self.assertion_audiences)
+        return next((each for each in entries if each and each.issuer == issuer), None)
 
     @property
     def is_pairwise(self) -> bool:

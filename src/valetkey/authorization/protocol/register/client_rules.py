@@ -11,6 +11,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.model.register.fields import Field, Kind
+from valetkey.authorization.model.register.openid import AssertionAudience
 from valetkey.authorization.model.register.profile import PROFILES, ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
@@ -28,6 +29,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import check_redirect_uri, origin
 
 MOST_REDIRECT_URIS = 20
+_LONGEST_AUDIENCE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,15 @@ def _exchange_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     for number, identifier in enumerate(metadata.exchanges_for):
         if identifier_fault(identifier):
             yield MetadataError(f"exchanges_for/{number}", "the identifier of an API")
+    audiences = metadata.openid.assertion_audiences
+    read = [AssertionAudience.parse(each) for each in audiences]
+    for number, audience in enumerate(read):
+        if audience is None or len(audiences[number]) > _LONGEST_AUDIENCE:
+            yield MetadataError(f"assertion_audiences/{number}", "ISSUER CLIENT_ID SCOPE …")
+    if len({each.issuer for each in read if each}) < len([each for each in read if each]):
+        yield MetadataError("assertion_audiences", "each issuer only once")
+    if audiences and metadata.openid.is_pairwise:
+        yield MetadataError("assertion_audiences", "an app with public subjects")
 
 
 def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:

@@ -1,0 +1,494 @@
+"""ID-JAG: identity assertions: forged, replayed, of others, for others, widened, and ended."""
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from ipaddress import ip_network
+
+import pytest
+import requests
+
+from tests.attacks.grants.several_apis import TOOL, Apis, claims
+from tests.attacks.world import CODE_GRANT, Answer, World, raw_jwt
+from tests.attacks.world import world as begin
+from tests.conftest import ENGINES
+from tests.support import postgres
+from tests.support.operations import run_operation
+from tests.support.pages import Page, Pages, pages
+from tests.support.wait import CEILING
+from valetkey.authorization.actions.account.identities import connect
+from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.operations.client_state import DISABLE, ENABLE
+from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.identity_assertion import LIFETIME
+from valetkey.config.sections.federation import (
+    FederationSettings,
+    ProviderKind,
+    ProviderSettings,
+)
+from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.settings import Settings, TokenSettings
+from valetkey.kernel.jose import jwt, mac
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.moment import hours
+from valetkey.kernel.secret import Secret
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TYPES = "urn:ietf:params:oauth:token-type:"
+ID_JAG, ID_TOKEN = f"{TYPES}id-jag", f"{TYPES}id_token"
+TYP = "oauth-id-jag+jwt"
+METADATA = "/.well-known/oauth-authorization-server"
+ON = Settings(tokens=TokenSettings(identity_assertions=True))
+
+
+@dataclass
+class Chain:
+    """`idp` signs users in, `api` trusts it, and so it does `rogue`, which signs anything."""
+
+    idp: World
+    api: World
+    apis: Apis
+    rogue: Pages
+    key: SigningKey = field(default_factory=partial(SigningKey.generate, Algorithm.ES256))
+
+    def __post_init__(self) -> None:
+        metadata = {
+            "issuer": self.rogue.url,
+            "authorization_endpoint": f"{self.rogue.url}/authorize",
+            "token_endpoint": f"{self.rogue.url}/token",
+            "jwks_uri": f"{self.rogue.url}/jwks",
+        }
+        self.rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(metadata).encode())
+        self.rogue.at["/jwks"] = Page(KeySet.of(self.key.public).document())
+
+    def alice(self, world: World) -> Uid:
+        def find(tx: Transaction) -> Uid:
+            user = tx.users.find_by_name("alice")
+            assert user is not None
+            return user.uid
+
+        return world.servers.write(find)
+
+    def link(self, issuer: str, subject: str) -> None:
+        """Link alice's account at `api` to this identity."""
+
+        def work(tx: Transaction) -> bool:
+            user = tx.users.find_by_name("alice")
+            assert user is not None
+            return connect(tx, user, Claimed(issuer, subject), self.api.servers.clock.now())
+
+        assert self.api.servers.write(work)
+
+    def ask(self, token: str, client_id: str = "agent", **said: str) -> Answer:
+        """Request an assertion at `idp` for a user's token."""
+        asked = {
+            "requested_token_type": ID_JAG,
+            "subject_token": token,
+            "subject_token_type": ID_TOKEN,
+            "audience": self.api.auth,
+            **said,
+        }
+        return self.idp.token(client_id, grant_type=EXCHANGE, **asked)
+
+    def jag(self, **said: str) -> str:
+        """An assertion of `idp` for alice."""
+        answer = self.ask(self.idp.tokens("agent", scope="openid notes:read")["id_token"], **said)
+        answer.ok()
+        return answer.json["access_token"]
+
+    def forge(self, said: Mapping[str, object] = {}, typ: str = TYP) -> str:
+        """An assertion of `rogue`, changed by `said`; None leaves a claim out."""
+        now = self.api.servers.clock.now()
+        content: dict[str, object] = {
+            "iss": self.rogue.url,
+            "sub": "alice-there",
+            "aud": self.api.auth,
+            "client_id": "agent-here",
+            "jti": self.api.servers.runtime.random(16).hex(),
+            "iat": now,
+            "exp": now + 300,
+            "scope": "notes:read",
+            **said,
+        }
+        kept = {name: value for name, value in content.items() if value is not None}
+        return jwt.sign(kept, self.key, typ=typ)
+
+    def present(self, assertion: str, client_id: str = "agent-here", **said: str) -> Answer:
+        """Present an assertion at `api`."""
+        return self.api.token(client_id, grant_type=JWT_BEARER, assertion=assertion, **said)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def chain(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chain]:
+    """Two servers, the second one on each engine."""
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
+        two = tuple(Algorithm)[:2]
+        idp = stack.enter_context(
+            begin(tmp_path_factory.mktemp("idp"), resource=False, settings=ON, algorithms=two)
+        )
+        rogue = stack.enter_context(pages())
+        providers = tuple(
+            ProviderSettings(name, name, ProviderKind.OPENID, at, "us", identity_assertions=trusted)
+            for name, at, trusted in (
+                ("idp", idp.auth, True),
+                ("rogue", rogue.url, True),
+                ("login", f"{rogue.url}/login-only", False),
+            )
+        )
+        settings = replace(
+            ON,
+            federation=FederationSettings(providers, Secret("idp=x,rogue=x,login=x")),
+            fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
+        )
+        api = stack.enter_context(
+            begin(tmp_path_factory.mktemp("api"), url, settings=settings, algorithms=two)
+        )
+        found = Chain(idp, api, Apis(api), rogue)
+        here = f"{api.auth} agent-here notes:read notes:write calendar:read"
+        grants = (*CODE_GRANT, EXCHANGE)
+        scopes = ("openid", "notes:read", "offline_access")
+        for name, algorithm in (("agent", ""), ("other", ""), ("hmac", "HS256")):
+            openid = replace(idp_openid(here), id_token_signed_response_alg=algorithm)
+            idp.client(name, grant_types=grants, scopes=scopes, openid=openid)
+        for name in ("agent-here", "other-here"):
+            own = ("notes:read", "account:read")
+            api.client(name, grant_types=(JWT_BEARER,), redirect_uris=(), scopes=own)
+        found.link(idp.auth, str(found.alice(idp)))
+        found.link(rogue.url, "alice-there")
+        yield found
+
+
+def idp_openid(*audiences: str) -> OpenIdRegistration:
+    """The registration of a client that gets assertions for these audiences."""
+    return OpenIdRegistration(assertion_audiences=audiences)
+
+
+def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
+    first = chain.idp.tokens("agent", scope="openid notes:read offline_access")
+    for token, kind in ((first["id_token"], "id_token"), (first["refresh_token"], "refresh_token")):
+        answer = chain.ask(token, subject_token_type=f"{TYPES}{kind}", scope="notes:read")
+        answer.ok()
+        said = answer.json
+        assert (said["token_type"], said["issued_token_type"]) == ("N_A", ID_JAG)
+        assert answer.response.json()["expires_in"] == LIFETIME
+        assert said["scope"] == "notes:read"
+        assert "refresh_token" not in said
+        content = claims(said["access_token"])
+        assert {name: content[name] for name in ("iss", "sub", "aud", "client_id", "scope")} == {
+            "iss": chain.idp.auth,
+            "sub": str(chain.alice(chain.idp)),
+            "aud": chain.api.auth,
+            "client_id": "agent-here",
+            "scope": "notes:read",
+        }
+        assert jwt.header_of(said["access_token"]).typ == TYP
+        assert content["auth_time"] == claims(first["id_token"])["auth_time"]
+        answer = chain.present(said["access_token"])
+        answer.ok()
+        assert "refresh_token" not in answer.json
+        assert claims(answer.json["access_token"])["sub"] == str(chain.alice(chain.api))
+        chain.api.call(answer.json["access_token"]).ok()
+    assert chain.idp.events("identity_assertion.issued") >= 2
+    assert chain.api.events("identity_assertion.redeemed") >= 2
+    # What refreshed the assertion is not used up.
+    chain.idp.refresh(first["refresh_token"], "agent").ok()
+    metadata = requests.get(chain.api.auth + METADATA, timeout=CEILING).json()
+    assert metadata["authorization_grant_profiles_supported"] == [
+        "urn:ietf:params:oauth:grant-profile:id-jag"
+    ]
+    assert metadata["identity_chaining_requested_token_types_supported"] == [ID_JAG]
+
+
+def test_assertion_counts_once_of_64(chain: Chain) -> None:
+    assertion = chain.jag()
+    with ThreadPoolExecutor(64) as crowd:
+        answers = list(crowd.map(lambda _: chain.present(assertion), range(64)))
+    assert [each.status for each in answers].count(200) == 1
+    assert {each.json["error"] for each in answers if each.status != 200} == {"invalid_grant"}
+
+
+WRONG: tuple[dict[str, object], ...] = (
+    {"iss": "https://stranger.example"},
+    {"iss": None},
+    {"sub": None},
+    {"sub": ""},
+    {"sub": "nobody-there"},
+    {"sub": "x" * 256},
+    {"aud": "https://other.example"},
+    {"aud": None},
+    {"client_id": "other-here"},
+    {"client_id": None},
+    {"jti": None},
+    {"jti": ""},
+    {"jti": "x" * 257},
+    {"exp": None},
+    {"exp": 1},
+    {"exp": 4_000_000_000},
+    {"iat": None},
+    {"iat": 4_000_000_000},
+    {"nbf": 4_000_000_000},
+    {"auth_time": 4_000_000_000},
+    {"auth_time": "yesterday"},
+    {"tenant": "acme"},
+    {"act": {"sub": "robot"}},
+    {"cnf": {"jkt": "x"}},
+    {"resource": 7},
+    {"resource": [7]},
+    {"scope": 7},
+)
+
+
+def test_wrong_claims_are_refused(chain: Chain) -> None:
+    here: tuple[dict[str, object], ...] = (
+        {"aud": [chain.api.auth, "https://other.example"]},
+        {"iss": chain.api.auth},
+        {"iss": chain.idp.auth},
+    )
+    with chain.api.nothing_changes():
+        for wrong in (*WRONG, *here):
+            chain.present(chain.forge(wrong)).refused(400, "invalid_grant")
+        for scope in ("a  b", "api_Calendar#calendar:read", 'a"b'):
+            answer = chain.present(chain.forge({"scope": scope}))
+            answer.refused(400, "invalid_scope")
+        login = chain.forge({"iss": f"{chain.rogue.url}/login-only"})
+        chain.present(login).refused(400, "invalid_grant")
+    chain.present(chain.forge({"aud": [chain.api.auth]})).ok()
+
+
+def test_other_jwts_and_keys_are_refused(chain: Chain) -> None:
+    good = chain.forge()
+    stranger = SigningKey.generate(Algorithm.ES256)
+    public = KeySet.of(chain.key.public).document()
+    tokens = chain.idp.tokens("agent", scope="openid notes:read")
+    header = {"alg": "none", "typ": TYP}
+    with chain.api.nothing_changes():
+        for wrong in (
+            raw_jwt(header, claims(good)),
+            raw_jwt(header, claims(good), b"x"),
+            jwt.sign(claims(good), stranger, typ=TYP),
+            mac.sign_shared(claims(good), Secret(public.decode()), typ=TYP),
+            good[:-6] + ("AAAAAA" if good[-6:] != "AAAAAA" else "BBBBBB"),
+        ):
+            chain.present(wrong).refused(400, "invalid_grant")
+        # Another type: it is then an assertion that should authenticate the client.
+        for wrong in (
+            chain.forge(typ="JWT"),
+            chain.forge(typ="at+jwt"),
+            tokens["id_token"],
+            tokens["access_token"],
+        ):
+            chain.present(wrong).refused(400, "invalid_request")
+            form = {"grant_type": JWT_BEARER, "assertion": wrong}
+            chain.api.post("/oauth/token", form).refused(400, "invalid_grant")
+    # An assertion is no token of any other kind.
+    mine = chain.jag()
+    assert chain.api.call(mine).status == 401
+    assert chain.api.introspect(mine) == {"active": False}
+    assert chain.idp.introspect(mine, "agent") == {"active": False}
+    with chain.idp.nothing_changes():
+        chain.ask(mine).refused(400, "invalid_grant")
+        own = {"grant_type": JWT_BEARER, "assertion": mine}
+        chain.idp.post("/oauth/token", own).refused(401, "invalid_client")
+
+
+def test_assertion_of_another_client_is_refused(chain: Chain) -> None:
+    assertion = chain.jag()
+    with chain.api.nothing_changes():
+        chain.present(assertion, "other-here").refused(400, "invalid_grant")
+        chain.present(assertion, "web1").refused(400, "unauthorized_client")
+        chain.present(assertion, client_secret="x").refused(401, "invalid_client")
+        form = {"grant_type": JWT_BEARER, "assertion": assertion}
+        chain.api.post("/oauth/token", form).refused(401, "invalid_client")
+        chain.api.post("/oauth/token", {**form, "client_id": "agent-here"}).refused(
+            401, "invalid_client"
+        )
+    chain.present(assertion).ok()
+
+
+def test_scope_is_never_wider_than_both(chain: Chain) -> None:
+    both = chain.forge({"scope": "notes:read notes:write account:read"})
+    answer = chain.present(both)
+    assert answer.json["scope"] == "notes:read account:read"
+    with chain.api.nothing_changes():
+        for scope, wanted in (
+            ("notes:read", "account:read"),
+            ("notes:read", "notes:read account:read"),
+            ("notes:write", ""),
+            ("notes:write", "notes:write"),
+            ("openid offline_access", ""),
+            ("client:read", ""),
+            ("", ""),
+            ("", "notes:read"),
+        ):
+            assertion = chain.forge({"scope": scope or None})
+            chain.present(assertion, scope=wanted).refused(400, "invalid_scope")
+        tokens = chain.idp.tokens("agent", scope="openid notes:read")
+        for scope in ("account:read", "notes:read admin"):
+            chain.ask(tokens["id_token"], scope=scope).refused(400, "invalid_scope")
+    narrow = chain.present(chain.forge({"scope": "notes:read account:read"}), scope="notes:read")
+    assert narrow.json["scope"] == "notes:read"
+
+
+def test_token_is_for_an_api_that_the_assertion_names(chain: Chain) -> None:
+    calendar, files = "https://mcp.example.com/mcp", "https://files.example.com"
+    token = chain.present(chain.jag(resource=calendar, scope="calendar:read"))
+    assert claims(token.json["access_token"])["aud"] == calendar
+    assert token.json["scope"] == "calendar:read"
+    tool = chain.present(chain.forge({"resource": [TOOL.identifier, calendar], "scope": None}))
+    assert claims(tool.json["access_token"])["aud"] == TOOL.identifier
+    assert "scope" not in tool.json
+    with chain.api.nothing_changes():
+        for said, wanted in (
+            (calendar, TOOL.identifier),
+            (calendar, chain.api.api),
+            (None, calendar),
+            (files, ""),
+            ("https://nowhere.example", ""),
+        ):
+            assertion = chain.forge({"resource": said, "scope": "calendar:read notes:read"})
+            chain.present(assertion, resource=wanted).refused(400, "invalid_target")
+        # A name of one API says nothing at another.
+        wrong = chain.forge({"resource": calendar, "scope": "notes:read"})
+        chain.present(wrong).refused(400, "invalid_scope")
+
+
+def test_what_is_exchanged_for_an_assertion(chain: Chain) -> None:
+    mine = chain.idp.tokens("agent", scope="openid notes:read")
+    others = chain.idp.tokens("other", scope="openid notes:read")
+    plain = chain.idp.tokens("agent", scope="notes:read")
+    shared = chain.idp.tokens("hmac", scope="openid")["id_token"]
+    refresh, access = f"{TYPES}refresh_token", f"{TYPES}access_token"
+    with chain.idp.nothing_changes():
+        for token, said, code in (
+            (others["id_token"], {}, "invalid_grant"),
+            (mine["access_token"], {}, "invalid_grant"),
+            (mine["access_token"], {"subject_token_type": access}, "invalid_request"),
+            (mine["access_token"], {"subject_token_type": refresh}, "invalid_grant"),
+            (others["refresh_token"], {"subject_token_type": refresh}, "invalid_grant"),
+            (plain["refresh_token"], {"subject_token_type": refresh}, "invalid_grant"),
+            (raw_jwt({"alg": "none"}, claims(mine["id_token"])), {}, "invalid_grant"),
+            (mine["id_token"], {"audience": "https://other.example"}, "invalid_target"),
+            (mine["id_token"], {"audience": f"{chain.api.auth}/"}, "invalid_target"),
+            (mine["id_token"], {"audience": ""}, "invalid_request"),
+            (mine["id_token"], {"resource": "urn:x"}, "invalid_target"),
+            (mine["id_token"], {"actor_token": "x"}, "invalid_request"),
+            (mine["id_token"], {"requested_token_type": ID_TOKEN}, "invalid_request"),
+        ):
+            chain.ask(token, **said).refused(400, code)
+        # The client could have made this one itself, about anybody.
+        chain.ask(shared, "hmac").refused(400, "invalid_grant")
+        chain.ask(mine["id_token"], "web1").refused(400, "unauthorized_client")
+    chain.idp.token("agent", path="/oauth/revoke", token=mine["refresh_token"]).ok()
+    chain.idp.token("agent", path="/oauth/revoke", token=plain["refresh_token"]).ok()
+
+
+def test_ended_users_clients_and_access_get_nothing(chain: Chain) -> None:
+    idp, api = chain.idp.servers.settings, chain.api.servers.settings
+    tokens = chain.idp.tokens("agent", scope="openid notes:read")
+    token, assertion = tokens["id_token"], chain.forge()
+    run_operation(api, DISABLE_USER, uid=chain.alice(chain.api))
+    chain.present(assertion).refused(400, "invalid_grant")
+    run_operation(api, ENABLE_USER, uid=chain.alice(chain.api))
+    run_operation(api, DISABLE, client_id="agent-here")
+    chain.present(assertion).refused(401, "invalid_client")
+    run_operation(api, ENABLE, client_id="agent-here")
+    chain.present(assertion).ok()
+    run_operation(idp, DISABLE, client_id="agent")
+    chain.ask(token).refused(401, "invalid_client")
+    run_operation(idp, ENABLE, client_id="agent")
+    # What was issued before has ended, the ID token with it.
+    chain.ask(token).refused(400, "invalid_grant")
+    tokens = chain.idp.tokens("agent", scope="openid notes:read")
+    run_operation(idp, DISABLE_USER, uid=chain.alice(chain.idp))
+    refresh = {"subject_token_type": f"{TYPES}refresh_token"}
+    chain.ask(tokens["id_token"]).refused(400, "invalid_grant")
+    chain.ask(tokens["refresh_token"], **refresh).refused(400, "invalid_grant")
+    run_operation(idp, ENABLE_USER, uid=chain.alice(chain.idp))
+    tokens = chain.idp.tokens("agent", scope="openid notes:read")
+    chain.ask(tokens["id_token"]).ok()
+    chain.idp.servers.clock.forward(hours(2))
+    chain.ask(tokens["id_token"]).refused(400, "invalid_grant")
+    chain.ask(tokens["refresh_token"], **refresh).ok()
+
+
+def test_unlinked_account_gets_nothing(chain: Chain) -> None:
+    assertion = chain.forge({"sub": "bob-there"})
+    chain.present(assertion).refused(400, "invalid_grant")
+    chain.link(chain.rogue.url, "bob-there")
+    chain.present(assertion).ok()
+    uid = chain.alice(chain.api)
+    chain.api.servers.write(lambda tx: tx.identities.unlink(uid, chain.rogue.url, "bob-there"))
+    chain.present(chain.forge({"sub": "bob-there"})).refused(400, "invalid_grant")
+
+
+def test_second_factor_is_not_passed_by(chain: Chain) -> None:
+    uid = chain.alice(chain.api)
+    insert = (
+        "INSERT INTO credentials (id, uid, kind, data, created_at)"
+        " VALUES ('cr', :uid, 'totp', '', 0)"
+    )
+    chain.api.servers.write(lambda tx: tx.db.run(insert, uid=uid))
+    assertion = chain.forge()
+    chain.present(assertion).refused(400, "invalid_grant")
+    chain.api.servers.write(lambda tx: tx.credentials.remove_authenticator(uid))
+    chain.present(assertion).ok()
+
+
+def test_unknown_keys_do_not_flood_their_issuer(chain: Chain) -> None:
+    asked = len(chain.rogue.asked)
+    for number in range(20):
+        header = {"alg": "ES256", "typ": TYP, "kid": f"key{number}"}
+        wrong = raw_jwt(header, claims(chain.forge()), b"x" * 64)
+        chain.present(wrong).refused(400, "invalid_grant")
+    # Newer keys at most every 10 seconds of the test's time; the metadata may be due as well.
+    assert len(chain.rogue.asked) - asked <= 8
+
+
+def test_feature_is_off_by_default(world: World) -> None:
+    metadata = requests.get(world.auth + METADATA, timeout=CEILING).json()
+    assert not [name for name in metadata if "chaining" in name or "profiles" in name]
+    kinds = (*CODE_GRANT, EXCHANGE, JWT_BEARER)
+    world.client("both", grant_types=kinds, openid=idp_openid("https://a.example both"))
+    said = {
+        "subject_token": "x.y.z",
+        "subject_token_type": ID_TOKEN,
+        "audience": "https://a.example",
+    }
+    with world.nothing_changes():
+        answer = world.token("both", grant_type=EXCHANGE, requested_token_type=ID_JAG, **said)
+        answer.refused(400, "invalid_request")
+        forged = jwt.sign({"iss": world.auth, "aud": world.auth}, world.key, typ=TYP)
+        answer = world.token("both", grant_type=JWT_BEARER, assertion=forged)
+        answer.refused(400, "invalid_grant")
+
+
+@pytest.mark.parametrize(
+    "audience",
+    [
+        "https://a.example",
+        "a.example both",
+        "http://a.example both",
+        "https://a.example both a  b",
+        " https://a.example both",
+    ],
+)
+def test_malformed_audience_is_not_registered(world: World, audience: str) -> None:
+    with pytest.raises(ValueError, match="assertion_audiences"):
+        world.client("malformed", openid=idp_openid(audience))
+
+
+def test_client_with_pairwise_subjects_gets_no_assertions(world: World) -> None:
+    openid = replace(idp_openid("https://a.example both"), subject_type="pairwise")
+    with pytest.raises(ValueError, match="public subjects"):
+        world.client("pairwise-both", openid=openid)
