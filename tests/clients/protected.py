@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,9 @@ def issuer(folder: Path) -> Generator[Issuer]:
     """Declare both APIs, and register a client that may use them."""
     with Servers(folder, with_resource=False) as servers:
         foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
-        asyncio.run(foundation.store.engine.close())
+        # This thread may have the event loop of a browser.
+        with ThreadPoolExecutor() as another_thread:
+            another_thread.submit(asyncio.run, foundation.store.engine.close()).result()
         apis, now = foundation.api_registrar("cli"), servers.clock.now()
 
         def declare(identifier: str, api_id: str) -> Api:

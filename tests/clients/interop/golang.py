@@ -1,4 +1,4 @@
-"""`make interop`: programs in Go, built from what their presets print."""
+"""`make interop`: programs in Go, built from what presets and the console print."""
 
 import os
 import shutil
@@ -8,15 +8,16 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.clients.presets.site import PASSWORD, free_port, register, running, sign_in
+from tests.clients.protected import issuer
 from tests.support.wait import wait_until
 from valetkey.testing.server import Servers
 
 HERE = Path(__file__).parent
 
 
-def build(folder: Path, program: str) -> Path:
-    """Build a program of the folder go/ with the file that its preset printed."""
-    for name in ("go.mod", "go.sum", f"{program}/main.go"):
+def build(folder: Path, program: str = "") -> Path:
+    """Build a program of the folder go/, or that in `folder`, with what was printed for it."""
+    for name in ("go.mod", "go.sum", *([f"{program}/main.go"] if program else [])):
         shutil.copy(HERE / "go" / name, folder)
     command = ["go", "build", "-mod=readonly", "-o", "tool", "."]
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -54,3 +55,12 @@ def test_x_oauth2_signs_in_by_device_code(servers: Servers, tab: Page, tmp_path:
     finally:
         process.kill()
         process.wait()
+
+
+def test_go_api_takes_its_own_tokens(tmp_path: Path) -> None:
+    with issuer(tmp_path / "issuer") as it:
+        port = free_port()
+        it.write("go", tmp_path, {"8080": port})
+        url = f"http://127.0.0.1:{port}/"
+        with running([build(tmp_path)], tmp_path, url, dict(os.environ)):
+            it.refuses_others(url)

@@ -1,8 +1,8 @@
-import java.util.List;
+import java.util.Map;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
-import org.springframework.security.core.Authentication;
-import org.springframework.security.core.GrantedAuthority;
+import org.springframework.security.core.annotation.AuthenticationPrincipal;
+import org.springframework.security.oauth2.jwt.Jwt;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 
@@ -10,9 +10,9 @@ import org.springframework.web.bind.annotation.RestController;
 @RestController
 public class Api {
 
-    @GetMapping("/events")
-    List<String> events(Authentication user) {
-        return user.getAuthorities().stream().map(GrantedAuthority::getAuthority).toList();
+    @GetMapping("/")
+    Map<String, String> hello(@AuthenticationPrincipal Jwt token) {
+        return Map.of("client", token.getClaimAsString("client_id"));
     }
 
     public static void main(String[] arguments) {
