@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 
+import pytest
+
 from tests.clients.presets.site import PASSWORD, register
 from valetkey.kernel.moment import Lifetime
 from valetkey.testing.person import Page, Person
@@ -81,7 +83,9 @@ def _sign_in(person: Person, page: Page) -> Page:
     return page if page.location else person.allow(page)
 
 
-def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers) -> None:
+@pytest.mark.parametrize("scope", ["", "openid email profile groups"])
+def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers, scope: str) -> None:
+    """With the scope of the preset, and with that which --allowed-group implies without one."""
     callback = "http://localhost:4180/oauth2/callback"
     app = register(servers, "oauth2-proxy", callback)
     config = tomllib.loads(app.files["oauth2-proxy.cfg"])
@@ -95,7 +99,7 @@ def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers) -> None:
         "nonce": "n1",
         "redirect_uri": config["redirect_url"],
         "response_type": "code",
-        "scope": config["scope"],
+        "scope": scope or config["scope"],
         "state": "s1:/",
     }
     back = allowed(servers, found["authorization_endpoint"], asked)
@@ -138,7 +142,7 @@ def test_kubelogin_signs_in_at_either_port(servers: Servers) -> None:
             "response_type": "code",
             "scope": " ".join([*scopes, "openid"]),
             "state": "s1",
-            "ttl": "86400",
+            "ttl": "86400",  # --oidc-auth-request-extra-params, as its documentation has it
         }
         back = allowed(servers, found["authorization_endpoint"], asked)
         form = {
@@ -150,6 +154,7 @@ def test_kubelogin_signs_in_at_either_port(servers: Servers) -> None:
         tokens = exchange(found["token_endpoint"], form, client_id, "")
         claims = claims_of(tokens["id_token"])
         assert (claims["email"], claims["groups"]) == ("ada@example.com", ["staff"])
+        assert claims["nonce"] == redirect_uri
         refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
         assert "id_token" in exchange(found["token_endpoint"], refresh, client_id, "")
 
