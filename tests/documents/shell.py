@@ -11,7 +11,7 @@ from tests.support.wait import CEILING
 
 _SECONDS = CEILING
 _KEEP = """
-for name in ANSWER CODE TOKEN; do printf '%s=%s\\0' "$name" "${!name-}"; done > "$1"
+for name in ANSWER CODE DEVICE_CODE TOKEN; do printf '%s=%s\\0' "$name" "${!name-}"; done > "$1"
 """
 
 

@@ -27,7 +27,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 PAGE = "docs/tutorials/protect-your-api.md"
-AUDIENCE = "http://localhost:8401"
+AUDIENCE = "http://localhost:8402"
 KEY = SigningKey.generate()
 BIN = Path(sys.executable).parent
 
@@ -92,7 +92,7 @@ def free_port() -> int:
 def running(folder: Path, file: str) -> Generator[str]:
     """The API of this file, run as the tutorial runs it but for the port."""
     port = free_port()
-    command = [str(port) if word == "8401" else word for word in command_for(file)]
+    command = [str(port) if word == "8402" else word for word in command_for(file)]
     command[0] = str(BIN / command[0])
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     with subprocess.Popen(
@@ -170,7 +170,7 @@ def test_the_apis_of_the_tutorial_let_in_whom_they_should(
     write_files(tmp_path, issuer)
     with running(tmp_path, file) as url:
         nobody = ask(f"{url}/")
-        welcome = ask(f"{url}/", token(issuer, "notes:read"))
+        welcome = ask(f"{url}/", token(issuer, "greeting:read"))
         not_enough = ask(f"{url}/", token(issuer, "account:read"))
         rubbish = ask(f"{url}/", "rubbish")
         metadata = ask(f"{url}/.well-known/oauth-protected-resource")
@@ -185,7 +185,7 @@ def test_the_apis_of_the_tutorial_let_in_whom_they_should(
     assert 'error="invalid_token"' in rubbish[1]
     assert rubbish[2]["code"] == "invalid_token"
     assert metadata[2]["authorization_servers"] == [issuer]
-    assert metadata[2]["scopes_supported"] == ["notes:read", "read"]
+    assert metadata[2]["scopes_supported"] == ["greeting:read"]
 
 
 def test_three_lines_are_what_each_of_them_takes() -> None:
@@ -207,13 +207,40 @@ def test_the_tests_of_the_tutorial_pass(tmp_path: Path, issuer: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_credential_of_the_tutorial_is_a_credential(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "valetkey").mkdir()
-    (tmp_path / "valetkey" / "resource-server.credential").write_text("vk_cs_x\n")
+def test_the_declared_api_takes_tokens_for_it(tmp_path: Path) -> None:
+    ours = {name: str(free_port()) for name in ("8400", "8401", "8402")}
+    terminal = Terminal(tmp_path, ours)
+    urls = (f"--{name}url http://localhost:{port}" for name, port in (("", 8400), ("api-", 8401)))
+    terminal.run(f"valetkey init --no-input --owner-email g@example.com {' '.join(urls)}")
+    for text in ("[[apis]]", "# fastapi_api.py"):
+        terminal.write(block_with(text))
+    terminal.run(next(b.code for b in blocks(PAGE) if b.code.startswith("valetkey apply")))
+    processes = [terminal.start("valetkey serve --config valetkey.toml")]
+    try:
+        assert processes[0].stdout is not None
+        assert processes[0].stdout.readline().startswith("ready ")
+        processes.append(terminal.start(block_with("uvicorn").code.strip()))
+        assert ask(terminal.adapted(AUDIENCE))[0] == 401
+        said = terminal.run(block_with("resource=").code)
+        assert '{"hello":null,"by":"visitor"}' in said
+        (refused,) = (b for b in blocks(PAGE) if b.code.count("8401/v2/notes"))
+        assert "HTTP/1.1 401" in terminal.run(refused.code)
+        listed, issue = block_with("issue-secret").code.splitlines()
+        api_id = terminal.run(listed).partition("api_")[2].split()[0]
+        assert "vk_cs_" in terminal.run(issue.replace("api_…", f"api_{api_id}"))
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def test_the_credential_of_the_tutorial_is_a_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_ID", "api_1")
+    monkeypatch.setenv("API_SECRET", "vk_cs_x")
     (block,) = (block for block in blocks(PAGE) if block.title == "credential.py")
     names: dict[str, Any] = {}
     exec(compile(block.code, PAGE, "exec"), names)
-    assert names["gate"].credential.client_secret.reveal() == "vk_cs_x"
+    credential = names["gate"].credential
+    assert (credential.client_id, credential.client_secret.reveal()) == ("api_1", "vk_cs_x")
