@@ -15,7 +15,7 @@ from valetkey.authorization.layout.language import GERMAN, Language
 BRAND = Brand("Acme", terms_url="/terms", privacy_url="/privacy")
 # Links within a sentence are exempt (WCAG 2.2, 2.5.8); a box is hit through its label.
 TOO_SMALL = """() => [...document.querySelectorAll('a, button, input, label.scope')]
-    .filter(e => e.checkVisibility() && !e.matches('.by-return'))
+    .filter(e => e.checkVisibility() && !e.matches('.by-return, .skip'))
     .filter(e => !['hidden', 'checkbox', 'radio'].includes(e.type))
     .filter(e => !e.closest('p:not(.papers), dl.facts') || e.matches('.button'))
     .filter(e => e.getBoundingClientRect().height < 44 || e.getBoundingClientRect().width < 24)

@@ -16,6 +16,7 @@ CACHE_CONTROL = "public, max-age=31536000, immutable"
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _MARGIN = re.compile(r"\s*\n\s*")
+_SPACE = re.compile(r"(?<=[:,;{}])\s+|\s+(?=\{)|;\s*(?=\})")
 
 LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
@@ -24,7 +25,7 @@ DARK_CARD = "#191c20"
 # An image that somebody opens by itself is a document: it may style itself and nothing else.
 _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 
-_SCRIPTS = ("chart.js", "copy.js", "filter.js", "passkey.js", "strength.js", "times.js")
+_SCRIPTS = ("chart.js", "copy.js", "filter.js", "passkey.js", "show.js", "strength.js", "times.js")
 _STYLES = (
     "style.css",
     "controls.css",
@@ -121,8 +122,8 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
 
 
 def _lean(style: str) -> str:
-    """The style without comments and indents: every page loads it."""
-    return _MARGIN.sub("\n", _COMMENT.sub("", style))
+    """Return the style without comments and spaces that say nothing: every page loads it."""
+    return _SPACE.sub("", _MARGIN.sub("\n", _COMMENT.sub("", style)))
 
 
 def _read(*names: str) -> str:

@@ -10,7 +10,7 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
 from valetkey.authorization.site.account.data import DataPage
 from valetkey.authorization.site.account.overview import OverviewPage, OwnApp, Recommendation
-from valetkey.authorization.site.account.profile import ProfilePage
+from valetkey.authorization.site.account.profile import ProfilePage, zone_menu
 from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, RemovalPlannedPage
 
 _HOSTILE = '"><script>alert(1)</script>'
@@ -79,7 +79,14 @@ def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
         "locality": "London",
     }
     page = ProfilePage(
-        "/account/profile", "csrf-value", "mark", full, person.email, email_verified=True
+        "/account/profile",
+        "csrf-value",
+        "mark",
+        full,
+        person.email,
+        email_verified=True,
+        languages=(("en", "English"), ("de", "Deutsch")),
+        zones=zone_menu(""),
     )
     every = dict.fromkeys(FIELDS, ProfileFault.WRONG)
     return {

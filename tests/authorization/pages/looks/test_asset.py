@@ -12,8 +12,8 @@ STYLE = assets(Brand()).style.body.decode()
 def _grounds() -> tuple[dict[str, str], dict[str, str]]:
     """The stylesheet's own colours, light and dark."""
     own = STYLE[STYLE.index("--ground") :]
-    light, dark = own.split("prefers-color-scheme: dark", 1)
-    found = re.compile(r"--([a-z-]+): (#[0-9a-f]{6});")
+    light, dark = own.split("prefers-color-scheme:dark", 1)
+    found = re.compile(r"--([a-z-]+):(#[0-9a-f]{6})[;}]")
     return dict(found.findall(light)), dict(found.findall(dark.split("*,", 1)[0]))
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
+from zoneinfo import available_timezones
 
 from valetkey.authorization.actions.account.profile import (
     ATTRIBUTE,
@@ -21,6 +23,7 @@ from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.layout.language import Language
 from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.page import (
@@ -37,6 +40,21 @@ from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 
 PROFILE = "/account/profile"
+
+_REGIONS = frozenset(
+    {
+        "Africa",
+        "America",
+        "Antarctica",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Europe",
+        "Indian",
+        "Pacific",
+    }
+)
+"""Other names of the time zone database are old names of the same zones."""
 
 _LINES = ("street_address",)
 _RECENT = minutes(5)
@@ -62,6 +80,9 @@ class ProfilePage:
     typed: Mapping[str, str]
     email: str
     email_verified: bool
+    #: The choices of the menus: values and texts; time zones by region.
+    languages: tuple[tuple[str, str], ...]
+    zones: Mapping[str, Sequence[tuple[str, str]]]
     saved: bool = False
     faults: Mapping[str, ProfileFault] = field(default_factory=dict[str, ProfileFault])
     overtaken: bool = False
@@ -139,6 +160,8 @@ class Profile:
             typed=typed,
             email=user.email,
             email_verified=user.email_verified_at is not None,
+            languages=_languages(self.brands.current.languages, typed["locale"]),
+            zones=zone_menu(typed["zoneinfo"]),
             saved=saved,
             faults={} if wrong is None else {**wrong.faults},
             overtaken=overtaken,
@@ -147,6 +170,29 @@ class Profile:
             attributes=shown_attributes(user, [each for each in declared if not each.editable]),
         )
         return Show(context, 200 if wrong is None else _CONFLICT if overtaken else _BAD_REQUEST)
+
+
+def _languages(offered: Sequence[Language], chosen: str) -> tuple[tuple[str, str], ...]:
+    """Return the menu of languages: those of the server, and the one that was chosen elsewhere."""
+    menu = tuple((each.tag, each.name) for each in offered)
+    return menu if not chosen or chosen in dict(menu) else (*menu, (chosen, chosen))
+
+
+def zone_menu(chosen: str) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return the time zones by region, each with the text of its option; `chosen` is one."""
+    zones = _every_zone()
+    known = any(chosen == value for region in zones.values() for value, _ in region)
+    return zones if known or not chosen else {**zones, "": ((chosen, chosen),)}
+
+
+@cache
+def _every_zone() -> Mapping[str, Sequence[tuple[str, str]]]:
+    zones: dict[str, list[tuple[str, str]]] = {}
+    for name in sorted(available_timezones()):
+        region, _, city = name.partition("/")
+        if region in _REGIONS and city:
+            zones.setdefault(region, []).append((name, city.replace("_", " ")))
+    return {**zones, "UTC": [("UTC", "UTC")]}
 
 
 def _editable(declared: Sequence[Attribute]) -> tuple[tuple[str, str], ...]:

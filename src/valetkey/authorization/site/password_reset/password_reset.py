@@ -53,7 +53,7 @@ class ResetPage:
     """Ask for another password. Posts `csrf`, `link` and `new`."""
 
     template: ClassVar[str] = "password_reset/reset.html"
-    scripts: ClassVar[tuple[str, ...]] = ("strength.js",)
+    scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
     csrf: str

@@ -50,7 +50,7 @@ class SignInPage:
     """
 
     template: ClassVar[str] = "sign_in/sign_in.html"
-    scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
+    scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str
     csrf: str

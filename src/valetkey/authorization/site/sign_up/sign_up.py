@@ -65,7 +65,7 @@ class SignUpPage:
     """
 
     template: ClassVar[str] = "sign_up/sign_up.html"
-    scripts: ClassVar[tuple[str, ...]] = ("strength.js",)
+    scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
     csrf: str
@@ -102,6 +102,7 @@ class FinishSignUpPage:
     """
 
     template: ClassVar[str] = "sign_up/finish.html"
+    scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
     action: str
     csrf: str

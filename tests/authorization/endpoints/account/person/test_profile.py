@@ -20,14 +20,13 @@ from valetkey.kernel.moment import minutes
 PATH = "/account/profile"
 
 
+ONE_LINE = frozenset(FIELDS) - {"street_address"}
+
+
 def shown(page: Answer) -> dict[str, str]:
     """What stands in the fields."""
-    reading = Reading(page.body.encode())
-    return {
-        each.attributes["name"]: each.attributes.get("value", "")
-        for each in reading.all("input")
-        if each.attributes.get("name") in FIELDS
-    }
+    _, fields = page.form("save")
+    return {name: said[0] for name, said in fields.items() if name in ONE_LINE}
 
 
 async def save(page: Answer, browser: Browser, **said: str) -> Answer:

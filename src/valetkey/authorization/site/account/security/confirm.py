@@ -49,7 +49,7 @@ class ConfirmPage:
     """
 
     template: ClassVar[str] = "account/security/confirm.html"
-    scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
+    scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str
     csrf: str

@@ -50,7 +50,7 @@ class PasswordPage:
     """
 
     template: ClassVar[str] = "account/security/password.html"
-    scripts: ClassVar[tuple[str, ...]] = ("strength.js",)
+    scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
     csrf: str
