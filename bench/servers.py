@@ -19,7 +19,7 @@ DISCOVERY = "/.well-known/openid-configuration"
 NO_OBJECTS: Mapping[str, str] = MappingProxyType({})
 _PROGRAM = Path(sys.executable).with_name("valetkey")
 
-_REGISTER = f"""
+REGISTER = f"""
 [[users]]
 username = "ada"
 email = "ada@example.com"
@@ -76,17 +76,19 @@ def start(
     workers: int,
     objects: Mapping[str, str] = NO_OBJECTS,
     databases: Sequence[str] = (),
+    register: str = "",
 ) -> Generator[Running]:
     """Both servers on free ports, with the bench's user and clients.
 
     `databases` are the URLs of both, where they are not to be on SQLite.
-    `objects` are declared as an operator does it: the text of each file by its name.
+    `objects` are declared as an operator does it: the text of each file by its name. `register`
+    is applied in place of `REGISTER`.
     """
     auth, api = (f"127.0.0.1:{free_port()}" for _ in range(2))
     (here / "objects").mkdir()
     for name, text in objects.items():
         (here / "objects" / name).write_text(text)
-    config, register = here / "valetkey.toml", here / "register.toml"
+    config, file = here / "valetkey.toml", here / "register.toml"
     kept = [f'database = "{url}"\n' for url in databases] or ["", ""]
     kept[0] += f'keyring = "{here}/keyring"\n' if databases else ""
     kept[1] += f'credential = "{here}/credential"\n' if databases else ""
@@ -95,9 +97,9 @@ def start(
         f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\nworkers = {workers}\n{kept[1]}'
         f'objects = "objects"\n'
     )
-    register.touch(0o600)
-    register.write_text(_REGISTER)
-    apply = [str(_PROGRAM), "apply", str(register), "--config", str(config), "--yes"]
+    file.touch(0o600)
+    file.write_text(register or REGISTER)
+    apply = [str(_PROGRAM), "apply", str(file), "--config", str(config), "--yes"]
     if databases:
         migrate = [str(_PROGRAM), "database", "migrate", "--config", str(config)]
         subprocess.run(migrate, check=True, stdout=subprocess.DEVNULL)

@@ -11,6 +11,9 @@ from urllib.parse import urlencode
 from bench.load import Line
 from bench.workloads import Place
 
+SCOPE = "openid notes:read"
+"""What users allow the app."""
+
 _PATIENCE = 30.0
 
 
@@ -33,7 +36,7 @@ class Peer:
 
     `machine` is what the token endpoint needs for a JWT and for a token by reference, beside the
     grant type, as far as the server has them; `asked` what an authorization request needs beside
-    what all need. `posts_secret` says that who introspects sends its secret in the form, `spaced`
+    what all need, its `scope` among that. `posts_secret` says that who introspects sends its secret in the form, `spaced`
     that the server's JSON has a space after each colon. `api` is where a resource server of its
     own answers; `started` the seconds from its start to its first answer.
     """
@@ -46,6 +49,7 @@ class Peer:
     machine: Mapping[str, Mapping[str, str]]
     cookies: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
+    scope: str = SCOPE
     introspects_as: str = "reference"
     posts_secret: bool = False
     spaced: bool = False

@@ -17,7 +17,6 @@ from valetkey.kernel.secret import from_base64url
 PUBLIC = "phone"
 CALLERS = 32
 TOKENS = 3_200
-SIGNED_IN = "openid notes:read"
 WITHOUT_ID_TOKEN = "notes:read"
 JWT = "client credentials, JWT"
 REFERENCE = "client credentials, by reference"
@@ -213,11 +212,11 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
     if "reference" not in peer.machine:
         # The ceiling: one of its two stands beside every workload, measured in the same minutes.
         return {each: planned[KEYS if each in (KEYS, DISCOVERY) else JWT] for each in WORKLOADS}
-    flows = [Flow(peer, peer.line(), SIGNED_IN) for _ in range(CALLERS)]
+    flows = [Flow(peer, peer.line(), peer.scope) for _ in range(CALLERS)]
     for flow in flows:
         await flow.step()
     # Of a flow that nobody goes on with: some servers end a token when its refresh token is used.
-    apart = Flow(peer, peer.line(), SIGNED_IN)
+    apart = Flow(peer, peer.line(), peer.scope)
     await apart.step()
     token = apart.tokens["access_token"]
     await _check(peer, apart.tokens["id_token"])
@@ -238,7 +237,7 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
         Mixed(
             introspection(peer, opaque),
             Rotation(peer, flow.connection, flow.tokens["refresh_token"]),
-            Flow(peer, peer.line(), SIGNED_IN),
+            Flow(peer, peer.line(), peer.scope),
         )
         for flow in flows
     ]
@@ -251,7 +250,7 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
 
 async def _sign_in_page(peer: Peer) -> bytes:
     """The request for the page that somebody sees who is not signed in."""
-    sent = await peer.line().ask(peer.get(authorize(peer, SIGNED_IN)))
+    sent = await peer.line().ask(peer.get(authorize(peer, peer.scope)))
     cookies = [
         line.partition(": ")[2].partition(";")[0]
         for line in sent.head.decode().split("\r\n")

@@ -74,7 +74,7 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
                 lambda code: it.exchange("teams", code), lambda: it.code("teams", "openid")
             ),
         }
-        assert with_groups == {"code": 5 if declares else 3}
+        assert with_groups == {"code": 4 if declares else 3}
         waits = {
             "client credentials": await fewest(lambda _: it.own_token("svc"), nothing),
             "code": await fewest(
@@ -94,7 +94,7 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
             "code": 3,
             "refresh": 2,
             "introspection": 1,
-            "userinfo": 2 if declares else 1,
+            "userinfo": 1,
         }
 
     run(tmp_path, story, postgres_url)

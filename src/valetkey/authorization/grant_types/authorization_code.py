@@ -122,7 +122,7 @@ def begin_grant(
             auth_time=code.auth_time,
             ends_at=grant.expires_at,
             refresh_token=first_refresh_token(request, grant),
-            identity=request.claims.of_identity(tx, identity, api),
+            identity=identity,
         ),
         request.fingerprints,
     )

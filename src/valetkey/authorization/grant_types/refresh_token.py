@@ -4,7 +4,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from valetkey.authorization.grant_types.family import (
-    apis_of,
     fingerprint_of,
     format_refresh_token,
     not_admitted,
@@ -75,7 +74,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     looked_at = None if parts is None else tx.grants.find_with_user(parts[1])
     if parts is None or looked_at is None:
         return _unknown()
-    found, user = looked_at
+    found, user, apis = looked_at
     grant = found.grant
     if grant.client_id != request.client.id or grant.refresh_print is None:
         return _unknown()
@@ -95,7 +94,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _switched_off(grant)
     # The client's registered scope may have shrunk since.
     granted_scope = still(grant.scope, request.client)
-    api = target_among(tx, request, apis_of(tx, request, grant), granted_scope)
+    api = target_among(tx, request, apis, granted_scope)
     if isinstance(api, Refusal):
         return api
     allowed = at(api, granted_scope)
@@ -229,14 +228,14 @@ def _grant_again(
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
-            identity=_identity(tx, request, presented, wanted),
+            identity=_identity(request, presented, wanted),
         ),
         request.fingerprints,
     )
 
 
 def _identity(
-    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
+    request: TokenRequest, presented: _Presented, wanted: _Wanted
 ) -> Identity | None:
     """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
@@ -245,7 +244,7 @@ def _identity(
     grant = presented.found.grant
     if grant.grant_type == GrantTypeName.PASSWORD:
         return None
-    identity = Identity(
+    return Identity(
         user=presented.user,
         client=request.client,
         auth_time=grant.auth_time,
@@ -255,7 +254,6 @@ def _identity(
         scope=wanted.scope,
         with_scope_claims=request.client.has_scope_claims_in_id_token,
     )
-    return request.claims.of_identity(tx, identity, wanted.api)
 
 
 def _place(grant: Grant) -> str:

@@ -86,8 +86,13 @@ class Grants(Struct, frozen=True):
             id=grant_id,
         )
 
-    def find_with_user(self, grant_id: str) -> tuple[GrantWithState, User] | None:
-        """Return the grant as `find`, and its user, locked as by `Users.hold`, for a refresh."""
+    def find_with_user(
+        self, grant_id: str
+    ) -> tuple[GrantWithState, User, Sequence[ApiGeneration]] | None:
+        """Return the grant as `find`, its user, locked as by `Users.hold`, and its APIs.
+
+        For a refresh, by one statement. The APIs are those that `Apis.granted` returns.
+        """
         self.db.share("SELECT uid FROM grants WHERE id = :id", id=grant_id)
         return _GRANTS_WITH_USERS.find(
             self.db,
@@ -257,8 +262,13 @@ _STANDING_GRANTS = Record(
 )
 
 
-def _pair(found: GrantWithState, user: User) -> tuple[GrantWithState, User]:
-    return found, user
+def _with_apis(
+    found: GrantWithState, user: User, apis: tuple[str, ...] | None
+) -> tuple[GrantWithState, User, Sequence[ApiGeneration]]:
+    if apis is None:
+        return found, user, ()
+    parts = (each.partition(":") for each in apis)
+    return found, user, [(api_id, int(generation)) for generation, _, api_id in parts]
 
 
 def _of_token(found: GrantWithState, user: User, revoked: bool) -> tuple[GrantWithState, User]:
@@ -268,7 +278,15 @@ def _of_token(found: GrantWithState, user: User, revoked: bool) -> tuple[GrantWi
     return found, user
 
 
-_GRANTS_WITH_USERS = Record(_pair, found=_STANDING_GRANTS, user=USERS)
+_GRANTS_WITH_USERS = Record(
+    _with_apis,
+    found=_STANDING_GRANTS,
+    user=USERS,
+    apis=Column(
+        sql="(SELECT string_agg(a.generation || ':' || a.api_id, ' ' ORDER BY a.place)"
+        " FROM grant_apis a WHERE a.grant_id = grants.id)"
+    ),
+)
 _GRANTS_OF_TOKENS = Record(
     _of_token,
     found=_STANDING_GRANTS,

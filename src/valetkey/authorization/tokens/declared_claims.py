@@ -63,32 +63,54 @@ class TokenClaims:
             claims = await self._store.read(self.declared)
         return claims
 
+    def of_tokens(
+        self,
+        tx: Transaction,
+        client_id: str,
+        api: Api,
+        scope: Scope,
+        user: User | None,
+        identity: Identity | None,
+    ) -> tuple[Claims, Identity | None]:
+        """Return the claims of an access token, and the identity of its ID token with its claims.
+
+        Groups and roles are read once for both. `user` is None for a client's own token.
+        Raises Refused if the claims of either are larger than 8 KiB.
+        """
+        values = _Values(tx, user, api)
+        if identity is not None:
+            identity = self._identity(tx, identity, values)
+        return self._access_token(tx, client_id, scope, values), identity
+
     def of_access_token(
         self, tx: Transaction, client_id: str, api: Api, scope: Scope, user: User | None
     ) -> Claims:
-        """Return the claims of an access token; `user` is None for a client's own.
-
-        Raises Refused if they are larger than 8 KiB.
-        """
-        chosen = _chosen(self.declared(tx), Place.ACCESS_TOKEN, client_id, api, scope)
-        has_roles = bool(api.roles) and user is not None
-        if not chosen and not has_roles and self.file is None:
-            return NO_CLAIMS
-        values = _Values(tx, user, api)
-        found: dict[str, object] = {ROLES: values.roles(api)} if has_roles else {}
-        found |= values.of(chosen)
-        return bounded(found | self._of_file(values, client_id, api, scope))
+        """Return the claims of an access token alone, as `of_tokens` does."""
+        return self._access_token(tx, client_id, scope, _Values(tx, user, api))
 
     def of_identity(self, tx: Transaction, identity: Identity, api: Api | None = None) -> Identity:
         """Return the identity with the claims of its ID token that are not in the user's record.
 
         `api` is that of the access token issued with it, the default one without one.
         """
-        api = api or self.default
-        chosen = _chosen(self.declared(tx), Place.ID_TOKEN, identity.client.id, api, identity.scope)
-        found = self._found(
-            tx, identity.user, api, chosen, identity.claim_names, identity.client.id, identity.scope
-        )
+        return self._identity(tx, identity, _Values(tx, identity.user, api or self.default))
+
+    def _access_token(
+        self, tx: Transaction, client_id: str, scope: Scope, values: "_Values"
+    ) -> Claims:
+        api = values.api
+        chosen = _chosen(self.declared(tx), Place.ACCESS_TOKEN, client_id, api, scope)
+        has_roles = bool(api.roles) and values.user is not None
+        if not chosen and not has_roles and self.file is None:
+            return NO_CLAIMS
+        found: dict[str, object] = {ROLES: values.roles(api)} if has_roles else {}
+        found |= values.of(chosen)
+        return bounded(found | self._of_file(values, client_id, api, scope))
+
+    def _identity(self, tx: Transaction, identity: Identity, values: "_Values") -> Identity:
+        client_id, scope = identity.client.id, identity.scope
+        chosen = _chosen(self.declared(tx), Place.ID_TOKEN, client_id, values.api, scope)
+        found = self._found(values, chosen, identity.claim_names, client_id, scope)
         return replace(identity, stored=found) if found else identity
 
     def of_userinfo(
@@ -98,16 +120,28 @@ class TokenClaims:
         client_id: str,
         scope: Scope,
         names: Collection[str],
+        declared: Sequence[DeclaredClaim] | None = None,
     ) -> Claims:
-        """Return the same for userinfo, whose tokens are for the default API."""
-        chosen = _chosen(self.declared(tx), Place.USERINFO, client_id, self.default, scope)
-        return self._found(tx, user, self.default, chosen, names, client_id, scope)
+        """Return the same for userinfo, whose tokens are for the default API.
+
+        `declared` are the declared claims, if the caller has just read them.
+        """
+        known = self.declared(tx) if declared is None else declared
+        chosen = _chosen(known, Place.USERINFO, client_id, self.default, scope)
+        return self._found(_Values(tx, user, self.default), chosen, names, client_id, scope)
+
+    def are_stored_with_user(
+        self, declared: Sequence[DeclaredClaim], client_id: str, scope: Scope
+    ) -> bool:
+        """Return whether userinfo's claims for this scope need no statement but the user's."""
+        if self.file is not None or GROUPS in scope:
+            return False
+        chosen = _chosen(declared, Place.USERINFO, client_id, self.default, scope)
+        return all(each.kind not in (Source.GROUPS, Source.ROLES) for each in chosen)
 
     def _found(
         self,
-        tx: Transaction,
-        user: User,
-        api: Api,
+        values: "_Values",
         chosen: Sequence[DeclaredClaim],
         names: Collection[str],
         client_id: str,
@@ -115,7 +149,6 @@ class TokenClaims:
     ) -> Claims:
         if not chosen and GROUPS not in names and self.file is None:
             return NO_CLAIMS
-        values = _Values(tx, user, api)
         found: dict[str, object] = {GROUPS: values.groups("")} if GROUPS in names else {}
         found |= values.of(chosen)
         return bounded(found | self._of_file(values, client_id, None, scope))
@@ -148,8 +181,8 @@ class _Values:
 
     def __init__(self, tx: Transaction, user: User | None, api: Api) -> None:
         self._tx = tx
-        self._user = user
-        self._api = api
+        self.user = user
+        self.api = api
         self._memberships: Memberships | None = None
 
     def of(self, chosen: Sequence[DeclaredClaim]) -> dict[str, object]:
@@ -159,17 +192,17 @@ class _Values:
 
     def shown(self) -> dict[str, object] | None:
         """Return the input of the operator's function; None for a client's own token."""
-        if self._user is None:
+        if self.user is None:
             return None
         return {
-            "uid": self._user.uid,
-            "username": self._user.username,
-            "name": self._user.name,
-            "email": self._user.email,
-            "email_verified": self._user.email_verified_at is not None,
-            "attributes": dict(self._user.attributes.values),
+            "uid": self.user.uid,
+            "username": self.user.username,
+            "name": self.user.name,
+            "email": self.user.email,
+            "email_verified": self.user.email_verified_at is not None,
+            "attributes": dict(self.user.attributes.values),
             "groups": self.groups(""),
-            "roles": self.roles(self._api),
+            "roles": self.roles(self.api),
         }
 
     def groups(self, prefix: str) -> list[str]:
@@ -177,39 +210,39 @@ class _Values:
 
     def roles(self, api: Api) -> list[str]:
         """Return the user's roles at the API, of those that it declares."""
-        if api.id == self._api.id:
+        if api.id == self.api.id:
             has = self._read().roles
-        elif self._user is None:
+        elif self.user is None:
             has = ()
         else:
-            has = self._tx.api_roles.memberships(self._user.uid, api.id).roles
+            has = self._tx.api_roles.memberships(self.user.uid, api.id).roles
         return [role for role in has if role in api.roles]
 
     def _value(self, claim: DeclaredClaim) -> object:
         kind, argument = claim.kind, claim.argument
         if kind is Source.CONSTANT:
             return argument
-        if self._user is None:
+        if self.user is None:
             return None
         match kind:
             case Source.ATTRIBUTE:
-                return self._user.attributes.values.get(argument)
+                return self.user.attributes.values.get(argument)
             case Source.GROUPS:
                 return self.groups(argument)
             case Source.ROLES:
-                api = self._tx.apis.find_by_key(canonical(argument)) if argument else self._api
+                api = self._tx.apis.find_by_key(canonical(argument)) if argument else self.api
                 return [] if api is None else self.roles(api)
             case Source.EMAIL_DOMAIN:
                 # An unverified address must not be taken for membership of its domain.
-                verified = self._user.email_verified_at is not None
-                return self._user.email.rpartition("@")[2].lower() if verified else None
+                verified = self.user.email_verified_at is not None
+                return self.user.email.rpartition("@")[2].lower() if verified else None
 
     def _read(self) -> Memberships:
         if self._memberships is None:
             self._memberships = (
                 Memberships((), ())
-                if self._user is None
-                else self._tx.api_roles.memberships(self._user.uid, self._api.id)
+                if self.user is None
+                else self._tx.api_roles.memberships(self.user.uid, self.api.id)
             )
         return self._memberships
 

@@ -109,7 +109,10 @@ def is_by_reference(client: Client, api: Api) -> bool:
 
 
 class Issuing(Struct, frozen=True):
-    """One access token to issue. It expires no later than `ends_at`, the end of its grant."""
+    """One access token to issue. It expires no later than `ends_at`, the end of its grant.
+
+    `identity` is that of the ID token issued with it, still without declared claims.
+    """
 
     client: Client
     api: Api
@@ -133,7 +136,9 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
 
     Raises Refused where its claims cannot be had.
     """
-    claims = asked.claims.of_access_token(tx, asked.client.id, asked.api, asked.scope, asked.user)
+    claims, identity = asked.claims.of_tokens(
+        tx, asked.client.id, asked.api, asked.scope, asked.user, asked.identity
+    )
     expires_at = Instant(asked.now + asked.lifetime)
     if asked.ends_at is not None:
         expires_at = min(expires_at, asked.ends_at)
@@ -166,7 +171,7 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
         auth_time=asked.auth_time,
         reference=reference,
         refresh_token=asked.refresh_token,
-        identity=asked.identity,
+        identity=identity,
         actors=asked.actors,
         issued_token_type=asked.issued_token_type,
         claims=claims,

@@ -1,12 +1,12 @@
 """Userinfo: the claims that a token gives access to (OpenID Connect Core section 5.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.liveness import Liveness
-from valetkey.authorization.model.register.claim import NO_CLAIMS
+from valetkey.authorization.model.register.claim import NO_CLAIMS, DeclaredClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (
     GROUPS,
@@ -36,6 +36,7 @@ class UserInfoGrant:
     standing: Liveness
     expires_at: Instant
     stored: Mapping[str, object]
+    is_complete: bool
 
     def holds(self, now: Instant) -> bool:
         """Whether it has not expired since it was read."""
@@ -55,12 +56,16 @@ class UserInfo:
         said = {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
         return said | {**told.stored}
 
-    def takes_one_statement(self, read: Read | None) -> bool:
-        """Return whether an incomplete `tell` sends a single statement for this content of a JWT.
+    def takes_one_statement(self, read: Read | None, declared: Sequence[DeclaredClaim]) -> bool:
+        """Return whether `tell` with these declared claims sends one statement for this JWT.
 
-        False if its scope alone says that the answer would be incomplete.
+        The grant may still request more: then `UserInfoGrant.is_complete` is False.
         """
-        return read is not None and read.grant_id is not None and GROUPS not in read.scope
+        return (
+            read is not None
+            and read.grant_id is not None
+            and self.token_claims.are_stored_with_user(declared, read.client_id, read.scope)
+        )
 
     def tell(
         self,
@@ -68,14 +73,13 @@ class UserInfo:
         token: str,
         read: Read | None,
         now: Instant,
-        *,
-        complete: bool = True,
+        declared: Sequence[DeclaredClaim] | None = None,
     ) -> UserInfoGrant:
         """Determine what the token's scope and its grant's `claims` parameter request.
 
         `read` is the content of a JWT. Refused with `invalid_token` unless everything the token
         depends on is live, and with `insufficient_scope` for a token without `openid` or a client's
-        own token. Unless `complete`, without the claims that need another statement.
+        own token. With `declared`, the declared claims, without those that need another statement.
         """
         found = self.reader.find_live(tx, token, read, now)
         if found is None or require_live(found.standing, now) is not None:
@@ -103,10 +107,15 @@ class UserInfo:
             grant = None if looked_up is None else looked_up.grant
         asked = ClaimsRequest.parse("" if grant is None else grant.claims)
         names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
+        is_complete = declared is None or GROUPS not in names
         stored = NO_CLAIMS
-        if complete:
-            stored = self.token_claims.of_userinfo(tx, user, live.client_id, live.scope, names)
-        return UserInfoGrant(user, live.client_id, names, found.standing, live.expires_at, stored)
+        if is_complete:
+            stored = self.token_claims.of_userinfo(
+                tx, user, live.client_id, live.scope, names, declared
+            )
+        return UserInfoGrant(
+            user, live.client_id, names, found.standing, live.expires_at, stored, is_complete
+        )
 
 
 def refuse_token(received: str, about: str = "") -> NoReturn:

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.openid.bearer import read_token
-from valetkey.authorization.model.register.claim import Place
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.claims import GROUPS
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.id_token import Signs
@@ -57,12 +55,11 @@ class UserInfoEndpoint:
         await self.directory.compare()
         claims = self.userinfo.token_claims
         declared = await claims.as_of(self.directory.revision)
-        has_declared = any(Place.USERINFO in each.places for each in declared) or claims.file
-        if not has_declared and self.userinfo.takes_one_statement(read):
+        if self.userinfo.takes_one_statement(read, declared):
             told = await self.store.read_one(
-                lambda tx: self.userinfo.tell(tx, token, read, now, complete=False)
+                lambda tx: self.userinfo.tell(tx, token, read, now, declared)
             )
-        if told is None or GROUPS in told.names:
+        if told is None or not told.is_complete:
             told = await claims.supply(
                 lambda: self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
             )

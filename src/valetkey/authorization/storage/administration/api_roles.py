@@ -28,15 +28,12 @@ class ApiRoles:
         One statement, because tokens wait for it. Both sorted; not only declared roles.
         """
         rows = self.db.rows(
-            "SELECT g.name, coalesce(p.name, ''), '' FROM group_members m"
+            "SELECT g.name, coalesce(p.name, ''), coalesce(r.role, '') FROM group_members m"
             " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
             " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
+            " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id) AND r.api_id = :api_id"
             " WHERE m.uid = :uid"
-            " UNION ALL SELECT '', '', role FROM user_roles WHERE uid = :uid AND api_id = :api_id"
-            " UNION ALL SELECT '', '', r.role FROM group_members m"
-            " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
-            " JOIN group_roles r ON r.group_id IN (g.id, g.parent_id) AND r.api_id = :api_id"
-            " WHERE m.uid = :uid",
+            " UNION ALL SELECT '', '', role FROM user_roles WHERE uid = :uid AND api_id = :api_id",
             uid=uid,
             api_id=api_id,
         )
