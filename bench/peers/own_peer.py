@@ -1,6 +1,6 @@
 """Valetkey itself, on SQLite with synchronous=FULL or on PostgreSQL, all of it switched on."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -39,8 +39,8 @@ def valetkey(
 ) -> Generator[Peer]:
     """Start both servers, so many workers each; their processes and those of PostgreSQL count.
 
-    `register` is applied in place of the bench's own. Tokens are requested for the API `resource`, the
-    default one without it; users allow the app `scope`.
+    `register` is applied in place of the bench's own. Tokens are requested for the API `resource`,
+    the default one without it; users allow the app `scope`.
     """
     with ExitStack() as stack:
         urls: list[str] = []
@@ -71,7 +71,7 @@ def valetkey(
         )
 
 
-def _allowed(url: str, scope: str, asked: Mapping[str, str]) -> dict[str, str]:
+def _allowed(url: str, scope: str, asked: dict[str, str]) -> dict[str, str]:
     """The cookies of Ada, who is signed in and allows the app everything it will ask."""
     query = urlencode({"scope": scope} | asked, quote_via=quote)
     person = Person(url)

@@ -36,9 +36,9 @@ class Peer:
 
     `machine` is what the token endpoint needs for a JWT and for a token by reference, beside the
     grant type, as far as the server has them; `asked` what an authorization request needs beside
-    what all need, its `scope` among that. `posts_secret` says that who introspects sends its secret in the form, `spaced`
-    that the server's JSON has a space after each colon. `api` is where a resource server of its
-    own answers; `started` the seconds from its start to its first answer.
+    what all need and `scope`. `posts_secret` says that who introspects sends its secret in the
+    form, `spaced` that the server's JSON has a space after each colon. `api` is where a resource
+    server of its own answers; `started` the seconds from its start to its first answer.
     """
 
     name: str

@@ -234,9 +234,7 @@ def _grant_again(
     )
 
 
-def _identity(
-    request: TokenRequest, presented: _Presented, wanted: _Wanted
-) -> Identity | None:
+def _identity(request: TokenRequest, presented: _Presented, wanted: _Wanted) -> Identity | None:
     """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
     None for a password that the app itself collected: that is not a sign-in here.
