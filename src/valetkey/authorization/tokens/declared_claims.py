@@ -5,10 +5,10 @@ then groups and roles by one statement.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from hashlib import sha256, sha512
 from typing import Protocol
 
+from msgspec import Struct
+
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (
@@ -43,8 +45,7 @@ class Signs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Who signed in, when, how and for which client; `sid` is the session id, "" if there is none.
 
     With `with_scope_claims` all claims of the scope go into the ID token. That is always so without

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Memberships:
+class Memberships(Struct, frozen=True):
     """The names of a user's groups, with those that contain them, and of roles at one API."""
 
     groups: Sequence[str]
