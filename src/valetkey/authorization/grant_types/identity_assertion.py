@@ -165,7 +165,7 @@ def _of_refresh_token(tx: Transaction, request: TokenRequest) -> SubjectIdToken 
     unknown = not_accepted("refresh_token", "a live refresh token of this client", "another token")
     if parts is None or looked_at is None:
         return unknown
-    found, user = looked_at
+    found, user, _ = looked_at
     grant = found.grant
     fingerprint = fingerprint_of(request.fingerprints, *parts)
     if (
