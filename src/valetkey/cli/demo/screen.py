@@ -40,7 +40,7 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
         say.strong(f"{site.auth_url}/developer"),
         "Notes Printer is Ada's: usage, failed requests, health",
     )
-    _field("calendar", say.strong(site.calendar), "a second API, with tokens of its own")
+    _field("calendar", say.strong(site.calendar), "a second API: 401 without a token for it")
     _field("mail", say.strong(site.mailbox), "emails of the demo")
     _field(
         "owner",
