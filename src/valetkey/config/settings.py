@@ -218,6 +218,10 @@ class TokenSettings:
     servers in their `assertion_audiences`, and the providers with `identity_assertions = true` are
     trusted: their assertions give access to linked accounts without the user's consent."""
 
+    audience_parameter: Annotated[bool, rules.FLAG] = False
+    """Whether `audience` names an API as `resource` does (RFC 8707), for clients made for servers
+    that call it so. Otherwise it is ignored, except at token exchange, where it is RFC 8693's."""
+
     claims_file: Annotated[str, rules.PATH] = ""
     """Python file with a function `claims(user, client, api, scopes)` that returns further claims
     of a token. It runs in a process of its own; the limit is one second, and 8 KiB together with

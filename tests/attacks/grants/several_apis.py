@@ -140,6 +140,7 @@ class Apis:
                 ("nonce", said.get("nonce", "")),
                 *([("scope", scope)] if scope else []),
                 *(("resource", each) for each in resources),
+                *((name, said[name]) for name in ("audience", "request") if name in said),
             ]
         )
         person = Person(self.world.auth)

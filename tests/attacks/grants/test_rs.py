@@ -92,6 +92,16 @@ def test_rs_04_decision_record_lists_existing_apis(apis: Apis) -> None:
     assert CALENDAR.identifier in str(record)
 
 
+def test_rs_03_audience_is_ignored_unless_the_setting_is_on(apis: Apis) -> None:
+    for resources, scope, aud in (
+        ((), "notes:read", apis.world.api),
+        ((CALENDAR.identifier,), "calendar:read", CALENDAR.identifier),
+    ):
+        code = apis.ask(resources, scope, audience=FILES.identifier)
+        told = apis.world.exchange(code, audience=FILES.identifier).json
+        assert claims(told["access_token"])["aud"] == aud
+
+
 def test_rs_05_client_outside_the_list_is_refused_everywhere(apis: Apis) -> None:
     assert apis.ask((FILES.identifier,), "files:read", client_id="web2") == "invalid_target"
     told = apis.tokens((FILES.identifier,), "files:read")

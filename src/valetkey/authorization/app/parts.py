@@ -63,7 +63,12 @@ def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolic
 
 def make_apis(foundation: Foundation, directory: ClientDirectory) -> ApiDirectory:
     """Build the directory of APIs, with the operator's own as the default."""
-    return ApiDirectory(foundation.store, lambda: directory.revision, foundation.default_api)
+    return ApiDirectory(
+        foundation.store,
+        lambda: directory.revision,
+        foundation.default_api,
+        takes_audience=foundation.settings.tokens.audience_parameter,
+    )
 
 
 def _signer(foundation: Foundation) -> ClientSigner:

@@ -9,11 +9,13 @@ from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
 from valetkey.authorization.protocol.resource import (
+    AUDIENCE,
     RESOURCE,
     choose,
     issuable,
     parse_requested,
     too_many_targets,
+    with_audience,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
@@ -78,8 +80,14 @@ class TokenRequest:
 
     @property
     def resources(self) -> Sequence[str]:
-        """Return the values of the parameter `resource`; empty ones count as omitted."""
-        return [each for each in self.parameters.all(RESOURCE) if each]
+        """Return the APIs that the parameter `resource` names; empty values count as omitted.
+
+        With those of `audience` where the settings permit it.
+        """
+        named = [each for each in self.parameters.all(RESOURCE) if each]
+        if not self.apis.takes_audience:
+            return named
+        return with_audience(named, self.parameters.get(AUDIENCE))
 
     def the(self, name: str) -> str:
         """Return the parameter's value. Refused with `invalid_request` if missing or empty."""

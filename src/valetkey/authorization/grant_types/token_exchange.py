@@ -27,12 +27,14 @@ from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.metadata import ID_JAG_TOKEN
 from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
 from valetkey.authorization.protocol.resource import (
+    AUDIENCE,
     at,
     canonical,
     choose,
     issuable,
     still,
     too_many_targets,
+    with_audience,
     wrong_target,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -167,8 +169,8 @@ def _target(tx: Transaction, request: TokenRequest, read: Read) -> tuple[Api, Sc
 
     The API of the token presented, unless `resource` or `audience` names another.
     """
-    named = [*request.resources, *filter(None, [request.parameters.get("audience")])]
-    if len({canonical(each) for each in named}) > 1:
+    named = with_audience(request.resources, request.parameters.get(AUDIENCE))
+    if len(named) > 1:
         return too_many_targets(1)
     identifier = named[0] if named else read.audience
     found = request.apis.requested_in(tx, [identifier], request.client)

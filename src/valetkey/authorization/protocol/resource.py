@@ -14,6 +14,9 @@ from valetkey.kernel.words import translatable
 RESOURCE = "resource"
 """The parameter, at the authorization endpoint and at the token endpoint."""
 
+AUDIENCE = "audience"
+"""The parameter that names an API in its place, where `tokens.audience_parameter` permits it."""
+
 MOST = 10
 """Maximum number of APIs in one authorization request."""
 
@@ -32,6 +35,12 @@ def joined(values: Iterable[str]) -> str:
     No identifier contains a space; a value with one becomes a text that names nothing.
     """
     return _SEPARATOR.join(value.replace(_SEPARATOR, _NO_SPACE) for value in values if value)
+
+
+def with_audience(resources: Iterable[str], audience: str | None) -> Sequence[str]:
+    """Return the identifiers in `resource` and `audience`, each API once."""
+    named = {canonical(each): each for each in (*resources, *filter(None, [audience]))}
+    return tuple(named.values())
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -72,7 +81,7 @@ def wrong_target(received: str, known: Sequence[str]) -> Refusal:
         "resource names no API that this client may ask for",
         "resource.unknown",
         listed,
-        received[:LONGEST],
+        received[:LONGEST].replace(_NO_SPACE, _SEPARATOR),
     )
 
 

@@ -8,8 +8,10 @@ from valetkey.authorization.protocol.resource import (
     MOST,
     canonical,
     identifier_fault,
+    joined,
     split,
     too_many_targets,
+    with_audience,
     wrong_target,
 )
 from valetkey.authorization.storage.revision import revision
@@ -59,13 +61,34 @@ class ApiDirectory:
     (docs/decisions/0015-ending-against-issuing.md), and a change of an API excludes it.
     """
 
-    def __init__(self, store: Store, revision: Callable[[], int], default: Api) -> None:
-        """Read from `store`; `revision` is the one that the clients' directory compared last."""
+    def __init__(
+        self,
+        store: Store,
+        revision: Callable[[], int],
+        default: Api,
+        *,
+        takes_audience: bool = False,
+    ) -> None:
+        """Read from `store`; `revision` is the one that the clients' directory compared last.
+
+        `takes_audience` says whether requests name APIs by `audience` too.
+        """
         self.default = default
+        self.takes_audience = takes_audience
         self._store = store
         self._revision = revision
         self._default_key = canonical(default.identifier)
         self._known = _Known(-1)
+
+    def named(self, text: str, audience: str | None) -> str:
+        """Return the joined values of `resource` with `audience`, where that counts.
+
+        A text that names nothing where the two name different APIs.
+        """
+        if not audience or not self.takes_audience:
+            return text
+        named = with_audience(split(text), audience)
+        return joined(named[:1] if len(named) == 1 else [" ".join(named)])
 
     def find(self, tx: Transaction, identifier: str) -> Api | None:
         """Return the API, enabled or not, as this transaction sees it. Any thread may ask."""

@@ -36,7 +36,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
-from valetkey.authorization.protocol.resource import RESOURCE, joined, plain
+from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined, plain
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -95,13 +95,14 @@ class Authorize:
         return see_other(url)
 
     async def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
-        said = understood(parameters)
+        said = self._understood(parameters)
         await self.server.documents.learn(said.get("client_id"), request.address, request.at)
         if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
             # Here and never again: what lies at an address may be another thing by then.
             client = await find_client(self.server, said.get("client_id"))
             try:
-                said = understood(await self.server.requests.resolve(said, client, request.at))
+                resolved = await self.server.requests.resolve(said, client, request.at)
+                said = self._understood(resolved)
             except Refused as refused:
                 if isinstance(refused, ObjectRefused):
                     said = understood(refused.parameters)
@@ -192,6 +193,11 @@ class Authorize:
             salt = to_base64url(self.server.random(12))
             pairs.append(("session_state", session_state(client.id, place, state, salt)))
         return tuple(pairs)
+
+    def _understood(self, parameters: Mapping[str, str]) -> dict[str, str]:
+        """Return what the request says, its APIs as values of `resource`."""
+        apis = self.server.apis.named(parameters.get(RESOURCE, ""), parameters.get(AUDIENCE))
+        return understood({**parameters, RESOURCE: apis})
 
 
 def _values(form: Form) -> dict[str, str]:

@@ -24,7 +24,7 @@ from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_request import requested_scope
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
-from valetkey.authorization.protocol.resource import RESOURCE, joined
+from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
@@ -69,11 +69,13 @@ class DeviceAuthorizationEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, GrantTypeName.DEVICE_CODE)
-            named = joined(asked.parameters.all(RESOURCE))
+            parameters = asked.parameters
+            resources = joined(parameters.all(RESOURCE))
+            named = self.apis.named(resources, parameters.get(AUDIENCE))
             apis = await self.apis.requested(named, proven.client)
             if isinstance(apis, Refusal):
                 raise Refused(apis)
-            scope = requested_scope(asked.parameters.get("scope") or "", proven.client, apis)
+            scope = requested_scope(parameters.get("scope") or "", proven.client, apis)
             device_code, user_code = await self._issue(request, proven.client, apis, scope)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
