@@ -68,9 +68,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
         return refusal
     granted = begin_grant(tx, request, voucher.grant_id, code, user, api)
-    event = CodeRedeemed(
-        user.uid, voucher.client_id, voucher.grant_id, granted.token_id, str(granted.scope)
-    )
+    said = (granted.token_id, str(granted.scope), granted.api.identifier)
+    event = CodeRedeemed(user.uid, voucher.client_id, voucher.grant_id, *said)
     tx.events.add(event, request.now)
     return granted
 

@@ -51,9 +51,8 @@ def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Grante
         ),
         request.fingerprints,
     )
-    event = AccessTokenIssued(
-        client.id, None, None, granted.token_id, grant_type, str(granted.scope)
-    )
+    said = (granted.token_id, grant_type, str(granted.scope), granted.api.identifier)
+    event = AccessTokenIssued(client.id, None, None, *said)
     tx.events.add(event, now)
     return granted
 

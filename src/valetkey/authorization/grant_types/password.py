@@ -90,9 +90,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         ),
         request.fingerprints,
     )
-    event = AccessTokenIssued(
-        client.id, user.uid, grant.id, granted.token_id, NAME, str(granted.scope)
-    )
+    said = (granted.token_id, NAME, str(granted.scope), granted.api.identifier)
+    event = AccessTokenIssued(client.id, user.uid, grant.id, *said)
     tx.events.add(event, now)
     return granted
 

@@ -138,9 +138,8 @@ def _use(
     if not won:
         return _lost(tx, request, presented, wanted)
     granted = _grant_again(tx, request, presented, wanted, successor)
-    event = RefreshTokenUsed(
-        grant.uid, grant.client_id, grant.id, granted.token_id, rotates, str(granted.scope)
-    )
+    said = (granted.token_id, rotates, str(granted.scope), granted.api.identifier)
+    event = RefreshTokenUsed(grant.uid, grant.client_id, grant.id, *said)
     tx.events.add(event, now)
     return granted
 
@@ -200,7 +199,8 @@ def _repeat(
         )
     grant = presented.found.grant
     granted = _grant_again(tx, request, presented, wanted, Secret(successor))
-    event = RefreshTokenRepeated(grant.client_id, grant.id, granted.token_id)
+    said = (granted.token_id, granted.api.identifier)
+    event = RefreshTokenRepeated(grant.client_id, grant.id, *said)
     tx.events.add(event, request.now)
     return granted
 

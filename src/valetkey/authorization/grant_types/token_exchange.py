@@ -127,9 +127,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | IssuedAssertion 
         ),
         request.fingerprints,
     )
-    event = AccessTokenIssued(
-        client.id, read.uid, read.grant_id, granted.token_id, GRANT_TYPE.name, str(scope)
-    )
+    said = (granted.token_id, GRANT_TYPE.name, str(scope), api.identifier)
+    event = AccessTokenIssued(client.id, read.uid, read.grant_id, *said)
     tx.events.add(event, now)
     return granted
 

@@ -43,10 +43,10 @@ FULL = "full"
 
 APP_EVENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "consent.given": ("scope",),
+        "consent.given": ("scope", "apis"),
         "consent.withdrawn": (),
         "grant.revoked": (),
-        "access_token.revoked": ("token_id",),
+        "access_token.revoked": ("token_id", "audience"),
         "client_secret.issued": ("secret_id",),
         "client_secret.ended": ("secret_id",),
         "client.disabled": (),

@@ -72,6 +72,9 @@ async def days_of(it: World, client_id: str | None) -> Sequence[Day]:
     return await it.store.read(lambda tx: usage_of(tx, client_id, since))
 
 
+API = "https://a.x"
+
+
 async def counted(it: World, client_id: str | None) -> Day:
     """The one day on which anything was counted."""
     (day,) = await days_of(it, client_id)
@@ -79,7 +82,7 @@ async def counted(it: World, client_id: str | None) -> Day:
 
 
 def redeemed(uid: int = ALICE.uid, client: str = "web1", scope: str = "read") -> CodeRedeemed:
-    return CodeRedeemed(uid, client, "gr_1", "at_1", scope)
+    return CodeRedeemed(uid, client, "gr_1", "at_1", scope, API)
 
 
 def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(database_url: str) -> None:
@@ -87,9 +90,11 @@ def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(database_url: st
         def happen(tx: Transaction) -> None:
             for uid in (ALICE.uid, ALICE.uid, BOB.uid):
                 tx.events.add(redeemed(uid), NOON)
-            tx.events.add(RefreshTokenUsed(ALICE.uid, "web1", "g", "t", True, "write"), NOON)
-            tx.events.add(RefreshTokenRepeated("web1", "g", "t"), NOON)
-            own = AccessTokenIssued("nat1", None, None, "t", "client_credentials", "x")
+            tx.events.add(RefreshTokenUsed(ALICE.uid, "web1", "g", "t", True, "write", API), NOON)
+            tx.events.add(RefreshTokenRepeated("web1", "g", "t", API), NOON)
+            own = AccessTokenIssued(
+                "nat1", None, None, "t", "client_credentials", "x", "https://a.x"
+            )
             tx.events.add(own, NOON)
             tx.events.add(redeemed(ALICE.uid, "nat1"), Instant(NOON + days(1)))
             tx.events.add(SessionStarted(ALICE.uid, "se", ("pwd",)), NOON)
@@ -99,7 +104,7 @@ def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(database_url: st
         it.clock.forward(days(2))
         assert await count(it) == 9
         web = await counted(it, "web1")
-        assert web == Day(TODAY, {"authorization_code": 3, "refresh_token": 2}, 2, {})
+        assert web == Day(TODAY, {"authorization_code": 3, "refresh_token": 2}, 2, {}, {API: 5})
         one, other = await days_of(it, "nat1")
         assert (one.tokens, one.people) == ({"client_credentials": 1}, 0)
         assert (other.day, other.people) == (TODAY + 1, 1)

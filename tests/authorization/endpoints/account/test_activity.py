@@ -35,10 +35,13 @@ def test_events_are_told_in_words_and_only_to_whom_they_concern(database_url: st
     async def story(it: World) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(ConsentGiven(ALICE.uid, "web1", "read"), it.clock.now)
-            tx.events.add(CodeRedeemed(ALICE.uid, "nat1", "gr_1", "at_1", "read"), it.clock.now)
+            tx.events.add(
+                CodeRedeemed(ALICE.uid, "nat1", "gr_1", "at_1", "read", "https://a.x"), it.clock.now
+            )
             tx.events.add(GrantRevoked(ALICE.uid, "gone", "gr_1", "x"), it.clock.now)
             tx.events.add(
-                RefreshTokenUsed(ALICE.uid, "web1", "gr", "at", True, "read"), it.clock.now
+                RefreshTokenUsed(ALICE.uid, "web1", "gr", "at", True, "read", "https://a.x"),
+                it.clock.now,
             )
 
         await it.store.write(happen)

@@ -105,7 +105,7 @@ def test_nobody_else_may_report(tmp_path: Path) -> None:
         {"uses": [{"grant_id": "\u00e9", "scope": "read", "at": 1}]},
         {"uses": [{"grant_id": "gr_1", "scope": "read", "at": 1}] * 501},
         {"watches": "read"},
-        {"watches": [""]},
+        {"watches": ["a b"]},
         {"watches": ["a"] * 1_001},
         b'{"uses": [{"grant_id": "\\ud800", "scope": "read", "at": 1}]}',
     ],

@@ -23,7 +23,7 @@ from valetkey.authorization.site.developer.monitoring.health import (
     HealthPage,
 )
 from valetkey.authorization.site.developer.monitoring.people import PeoplePage, PersonLine
-from valetkey.authorization.site.developer.monitoring.usage import UsageDay, UsagePage
+from valetkey.authorization.site.developer.monitoring.usage import ApiTokens, UsageDay, UsagePage
 from valetkey.authorization.site.errors.texts import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode
@@ -108,6 +108,12 @@ def _usage(*, used: bool) -> UsagePage:
         Chart(dates, [day.people for day in numbers]),
         Chart(dates, [day.errors for day in numbers]),
         active=1_204 if used else 0,
+        apis=(
+            ApiTokens("https://api.example.com", "", 3_500),
+            ApiTokens("https://calendar.example.com/api", "<b>Calendar", 61),
+        )
+        if used
+        else (),
         grant_types=(("refresh_token", 31_207), ("authorization_code", 9_310)) if used else (),
         errors=(("invalid_grant", 221), ("invalid_client", 78)) if used else (),
         counted=When(Instant(NOW - minutes(2)), NOW),

@@ -13,6 +13,7 @@ from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import is_somebody_else
 from valetkey.authorization.model.event.people import DataExported
+from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -143,12 +144,20 @@ def _credentials(tx: Transaction, user: User) -> Iterable[Said]:
 
 def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
     for grant in tx.grants.live_of_user(user.uid, now, MOST_GRANTS):
+        apis, uses = tx.apis.of_scopes(grant.scope), tx.scope_uses.of_grant(grant.id)
+        last = {use.scope: _moment(use.last_used_at) for use in uses}
         yield {
             "client_id": grant.client_id,
             "app": _name(tx, grant.client_id),
-            **scope_record(grant.scope, tx.apis.of_scopes(grant.scope)),
-            "last_used": {
-                use.scope: _moment(use.last_used_at) for use in tx.scope_uses.of_grant(grant.id)
+            **scope_record(grant.scope, apis),
+            "last_used": {name: at for name, at in last.items() if not unqualified(name)[0]},
+            "last_used_at_apis": {
+                api.identifier: {
+                    name: last[api.qualified(name)]
+                    for name in ("", *api.scopes)
+                    if api.qualified(name) in last
+                }
+                for api in apis
             },
             "created_at": _moment(grant.created_at),
             "last_active_at": _moment(grant.last_used_at),

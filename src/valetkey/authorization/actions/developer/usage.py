@@ -38,6 +38,7 @@ SIGN_INS = "sign_ins"
 FAILED_SIGN_INS = "sign_ins_failed"
 _TOKENS = "tokens."
 _ERRORS = "errors."
+_APIS = "apis."
 
 # Events by which an access token came into being; `access_token.issued` says how by itself.
 _ISSUED: Mapping[str, str] = MappingProxyType(
@@ -56,6 +57,7 @@ class _Said(msgspec.Struct):
     grant_type: str = ""
     scope: str = ""
     pkce: bool | None = None
+    audience: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Day:
     """Different people for whom tokens were issued."""
     errors: Mapping[str, int]
     """Refusals by their code."""
+    apis: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Access tokens by the identifier of their API; those of earlier versions are not counted."""
     sign_ins: int = 0
     failed_sign_ins: int = 0
     """Of the whole server: no client signs anybody in."""
@@ -173,6 +177,8 @@ def _count_of_client(tally: _Tally, event: EventRecord, client_id: str, day: int
         return
     grant_type = said.grant_type if issued else _ISSUED[event.name]
     tally.add(client_id, day, _TOKENS + grant_type)
+    if said.audience:
+        tally.add(client_id, day, _APIS + said.audience)
     tally.note(client_id, grant_used(grant_type), event.at)
     for name in said.scope.split():
         tally.note(client_id, scope_used(name), event.at)
@@ -209,6 +215,7 @@ def _day(day: int, kinds: Mapping[str, int]) -> Day:
         tokens=below(_TOKENS),
         people=kinds.get(PEOPLE, 0),
         errors=below(_ERRORS),
+        apis=below(_APIS),
         sign_ins=kinds.get(SIGN_INS, 0),
         failed_sign_ins=kinds.get(FAILED_SIGN_INS, 0),
     )

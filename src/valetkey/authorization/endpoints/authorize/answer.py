@@ -394,7 +394,7 @@ def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
         ),
         server.keyring.fingerprint_key,
     )
-    said = (granted.token_id, grant.grant_type, str(scope))
+    said = (granted.token_id, grant.grant_type, str(scope), api.identifier)
     event = AccessTokenIssued(client.id, user.uid, grant.id, *said)
     tx.events.add(event, now)
     return granted

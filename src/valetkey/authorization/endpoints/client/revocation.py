@@ -61,7 +61,8 @@ class RevocationEndpoint:
         if read is None or read.client_id != proven.client.id or read.expires_at <= now:
             return
         if self.reader.revoke(tx, read, token, now):
-            event = AccessTokenRevoked(read.client_id, read.grant_id, read.token_id)
+            said = (read.grant_id, read.token_id, read.audience)
+            event = AccessTokenRevoked(read.client_id, *said)
             tx.events.add(event, now)
 
     def _end_family(

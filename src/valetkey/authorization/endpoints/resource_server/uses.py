@@ -1,4 +1,8 @@
-"""POST /oauth/uses: which granted scopes apps used, as reported by a resource server."""
+"""POST /oauth/uses: which granted scopes apps used, as reported by resource servers.
+
+Each API reports uses of its own tokens. A scope says which API it is for only together with the
+credential that reports it, so a report about another API's token changes nothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,47 +28,61 @@ _BATCH = 50  # Uses per transaction, which bounds how long others wait for it.
 _OLDEST = days(1)
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+\Z")]
+_Scope = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[\x21-\x7e]*\Z")]
+"""A scope as tokens have it; "" is a use of a declared API that users allow without scopes."""
 
 
 class _Use(msgspec.Struct):
     grant_id: _Name
-    scope: _Name
     at: int
+    scope: _Scope = ""
 
 
 class _Report(msgspec.Struct):
     """The scopes whose use this resource server observes, and which were used with which grant."""
 
-    watches: Annotated[list[_Name], msgspec.Meta(max_length=_MOST_WATCHED)] = []
+    watches: Annotated[list[_Scope], msgspec.Meta(max_length=_MOST_WATCHED)] = []
     uses: Annotated[list[_Use], msgspec.Meta(max_length=MOST)] = []
 
 
 @dataclass(frozen=True, slots=True)
 class UsesEndpoint:
-    """Reports of use, from the resource server only."""
+    """Reports of use, from the resource server and from declared APIs."""
 
     store: Store
     gate: ResourceServerAuthentication
     refuse: ClientRefusal
 
     async def __call__(self, request: Request) -> Response:
-        """Return 204. Scopes without a live grant are ignored: it may have just ended."""
+        """Return 204. Scopes that no live grant allows at the API are ignored."""
         try:
-            await self.gate.require(request)
+            api = await self.gate.api(request)
             report = _parse(request.body)
         except Refused as refused:
             return self.refuse(request, refused.refusal)
         now = request.at
-        await self.store.write(lambda tx: tx.scope_uses.watch(report.watches, now))
-        uses = [ScopeUse(use.grant_id, use.scope, _within(use.at, now)) for use in report.uses]
+        # What a declared API does not declare would be kept although nobody can be shown it.
+        watches = [
+            api.qualified(name)
+            for name in report.watches
+            if (name and "#" not in name if api.is_default else not name or name in api.scopes)
+        ]
+        await self.store.write(lambda tx: tx.scope_uses.watch(watches, now))
+        uses = [
+            ScopeUse(use.grant_id, api.qualified(use.scope), _within(use.at, now))
+            for use in report.uses
+            # The names of other APIs' scopes in grants contain it.
+            if not (api.is_default and "#" in use.scope)
+        ]
         for start in range(0, len(uses), _BATCH):
-            await self.store.write(partial(_note, uses[start : start + _BATCH]))
+            await self.store.write(partial(self._note, api.id, uses[start : start + _BATCH]))
         return Response(204, b"", (("cache-control", "no-store"),))
 
-
-def _note(uses: Sequence[ScopeUse], tx: Transaction) -> None:
-    for use in uses:
-        tx.scope_uses.note(use)
+    def _note(self, api_id: str, uses: Sequence[ScopeUse], tx: Transaction) -> None:
+        api = self.gate.apis.find_by_id(tx, api_id)
+        if api is not None and api.disabled_at is None:
+            for use in uses:
+                tx.scope_uses.note(use, (api.id, api.generation))
 
 
 def _within(at: int, now: Instant) -> Instant:

@@ -1,4 +1,8 @@
-"""Events of consents, codes, grants and tokens."""
+"""Events of consents, codes, grants and tokens.
+
+`audience` is the identifier of the API that an access token is for. Events stored before it was
+recorded have none.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -56,6 +60,7 @@ class CodeRedeemed(ByClient):
     grant_id: str
     token_id: str
     scope: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class DeviceCodeRedeemed(ByClient):
     grant_id: str
     token_id: str
     scope: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,7 @@ class AccessTokenIssued(ByClient):
     token_id: str
     grant_type: str
     scope: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,7 @@ class RefreshTokenUsed(ByClient):
     token_id: str
     rotated: bool
     scope: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +183,7 @@ class RefreshTokenRepeated(ByClient):
     client_id: str
     grant_id: str
     token_id: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +201,7 @@ class AccessTokenRevoked(ByClient):
     client_id: str
     grant_id: str | None
     token_id: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)

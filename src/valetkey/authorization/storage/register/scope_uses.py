@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days, hours
 
@@ -27,14 +28,21 @@ class ScopeUses:
 
     db: Connection
 
-    def note(self, use: ScopeUse) -> bool:
-        """Record a use, unless a later one is known. False if no live grant allows the scope."""
+    def note(self, use: ScopeUse, at: ApiGeneration = ("", 0)) -> bool:
+        """Record a use at an API, unless a later one is known. The scope is that of grants.
+
+        False if no live grant allows it there: the grant ended, or its part that was for the API.
+        """
         row = self.db.row(
-            "SELECT scope, expires_at FROM grants WHERE id = :id AND revoked_at IS NULL",
+            "SELECT scope, expires_at FROM grants WHERE id = :id AND revoked_at IS NULL"
+            " AND (:api = '' OR EXISTS (SELECT 1 FROM grant_apis a WHERE a.grant_id = :id"
+            " AND a.api_id = :api AND a.generation = :generation))",
             id=use.grant_id,
+            api=at[0],
+            generation=at[1],
         )
         scope, expires_at = row or ("", 0)
-        if use.scope not in scope.split(" "):
+        if not use.scope or use.scope not in scope.split(" "):
             return False
         self.db.send(
             "INSERT INTO scope_uses (grant_id, scope, last_used_at, expires_at)"

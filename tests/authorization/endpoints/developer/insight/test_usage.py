@@ -22,11 +22,13 @@ def test_the_numbers_of_each_day_are_drawn_and_written(database_url: str) -> Non
         def happen(tx: Transaction) -> None:
             now = it.clock.now
             for uid in (ALICE.uid, BOB.uid, BOB.uid):
-                tx.events.add(CodeRedeemed(uid, "web1", "g", "t", "read"), now)
+                tx.events.add(CodeRedeemed(uid, "web1", "g", "t", "read", "https://a.x"), now)
             earlier = Instant(now - days(3))
-            tx.events.add(RefreshTokenUsed(BOB.uid, "web1", "g", "t", True, "read"), earlier)
+            tx.events.add(
+                RefreshTokenUsed(BOB.uid, "web1", "g", "t", True, "read", "https://a.x"), earlier
+            )
             long_ago = Instant(now - days(91))
-            tx.events.add(CodeRedeemed(BOB.uid, "web1", "g", "t", "read"), long_ago)
+            tx.events.add(CodeRedeemed(BOB.uid, "web1", "g", "t", "read", "https://a.x"), long_ago)
             tx.usage.count("web1", now // 86_400, "errors.invalid_grant", 1_234)
 
         await it.store.write(happen)
@@ -36,14 +38,14 @@ def test_the_numbers_of_each_day_are_drawn_and_written(database_url: str) -> Non
         browser = await signed_in(it)
         page = await browser.get(f"{WEB1}/usage?days=90")
         assert page.status == 200, page.body
-        for words in ("authorization_code", "refresh_token", "invalid_grant", "1,234"):
+        for words in ("authorization_code", "refresh_token", "invalid_grant", "1,234", "//a.x"):
             assert knows(page, words), words
         assert len(re.findall(r"<svg", page.body)) == 3
         charts = re.findall(r'<path class="bars[^>]*d="([^"]*)"', page.body)
         assert [each.count("M") for each in charts] == [2, 2, 1]
         # Today is at the right end, three days ago is three bars before it.
         assert charts[0] == "M861 100v-25h8V100zM891 100v-75h8V100z"
-        assert page.body.count('<th scope="row">') == 2 + 1 + 2
+        assert page.body.count('<th scope="row">') == 2 + 1 + 1 + 2
         assert "style=" not in page.body
         week = await browser.get(f"{WEB1}/usage?days=7")
         assert re.findall(r'<path class="bars[^>]*d="([^"]*)"', week.body)[0].startswith("M31 ")

@@ -247,12 +247,12 @@ def _permission(
     if permission.scope in IDENTITY_SCOPES:
         return PermissionLine(sentence, Used.TOLD)
     if used is not None:
-        return PermissionLine(sentence, Used.YES, When(used, now))
+        return PermissionLine(sentence, Used.YES, When(used, now), api=text.api)
     if since is None or app.last_used_at is None:
         return PermissionLine(sentence, api=text.api)
     if since <= app.since:
-        return PermissionLine(sentence, Used.NEVER)
-    return PermissionLine(sentence, Used.NOT_SINCE, When(since, now))
+        return PermissionLine(sentence, Used.NEVER, api=text.api)
+    return PermissionLine(sentence, Used.NOT_SINCE, When(since, now), api=text.api)
 
 
 def _lately(now: Instant) -> Instant:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, usage_of
 from valetkey.authorization.layout.chart import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.authorization.storage.register.usage import day_of, day_text, start_of
@@ -20,6 +21,8 @@ DAYS = 30
 
 ACTIVE_DAYS = 30
 """Days over which active users are counted."""
+
+_APIS_SHOWN = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,15 @@ class UsageDay:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiTokens:
+    """An API and how many tokens were for it. `name` is "" for the default and deleted APIs."""
+
+    identifier: str
+    name: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class UsagePage:
     """The context of usage.html. `days` are consecutive, the oldest first."""
 
@@ -60,6 +72,8 @@ class UsagePage:
     active: int
     #: Access tokens by grant type, most first.
     grant_types: tuple[tuple[str, int], ...]
+    #: Access tokens by API, most first.
+    apis: tuple[ApiTokens, ...]
     #: Errors by code, most first.
     errors: tuple[tuple[str, int], ...]
     #: Everything before then is counted.
@@ -83,13 +97,21 @@ class Usage:
         chosen = chosen_range(request.query.get("days"), DAYS)
         today = day_of(now)
 
-        def read(tx: Transaction) -> tuple[Mapping[int, Day], int, Instant]:
+        def read(
+            tx: Transaction,
+        ) -> tuple[Mapping[int, Day], tuple[ApiTokens, ...], int, Instant]:
             found = usage_of(tx, client_id, start_of(today - chosen + 1))
             active = tx.usage.active_since(client_id, today - ACTIVE_DAYS + 1)
             until, _ = tx.usage.cursor()
-            return {each.day: each for each in found}, active, until
+            apis = _totals(each.apis for each in found)
+            return (
+                {each.day: each for each in found},
+                tuple(_api(tx, *each) for each in apis[:_APIS_SHOWN]),
+                active,
+                until,
+            )
 
-        found, active, until = await self.store.scan(read)
+        found, apis, active, until = await self.store.scan(read)
         days = [_day(each, found.get(each)) for each in range(today - chosen + 1, today + 1)]
         dates = [day.date for day in days]
         return Show(
@@ -102,6 +124,7 @@ class Usage:
                 refusals=Chart(dates, [day.errors for day in days]),
                 active=active,
                 grant_types=_totals(each.tokens for each in found.values()),
+                apis=apis,
                 errors=_totals(each.errors for each in found.values()),
                 # Where nothing happened for a long time, nothing was left out.
                 counted=When(max(until, Instant(now - LAG)), now),
@@ -113,6 +136,11 @@ def _day(day: int, found: Day | None) -> UsageDay:
     if found is None:
         return UsageDay(day)
     return UsageDay(day, sum(found.tokens.values()), found.people, sum(found.errors.values()))
+
+
+def _api(tx: Transaction, identifier: str, amount: int) -> ApiTokens:
+    api = tx.apis.find_by_key(canonical(identifier))
+    return ApiTokens(identifier, "" if api is None else api.name, amount)
 
 
 def _totals(days: Iterable[Mapping[str, int]]) -> tuple[tuple[str, int], ...]:
