@@ -42,7 +42,7 @@ SENTENCES = {
     "/oauth/register": "An application registers itself, where that is on (RFC 7591).",
     "/oauth/register/{client_id}": "It reads, changes, removes its registration (RFC 7592).",
     "/oauth/revocations": "What ended before its time: pages or a stream. For the resource server.",
-    "/oauth/uses": "What apps really used of what they may. From the resource server and declared APIs.",
+    "/oauth/uses": "Which granted scopes apps used. From the resource server and declared APIs.",
     "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
     "/oauth/userinfo": "Claims about the person behind an access token (OpenID Connect Core 5.3).",
     "/oauth/sign-in": "The sign-in page.",

@@ -29,12 +29,12 @@ ONE_ALGORITHM = """
 signing_algorithms = ["ES256"]
 """
 
-_READY = re.compile(r"ready authorization=(https?://\S+) resource=(https?://\S+)\n")
+_READY = re.compile(r"ready authorization=(https?://\S+)(?: resource=(https?://\S+))?\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Servers that run: their URLs and their process."""
+    """Servers that run: their URLs, "" for one that does not, and their process."""
 
     authorization: str
     resource: str
@@ -71,7 +71,7 @@ def _begun() -> Path:
 
 @contextmanager
 def serving(here: Path) -> Generator[Site]:
-    """Both servers of the configuration in `here`, ready."""
+    """The servers of the configuration in `here`, ready."""
     log = here / "serve.log"
     with (
         log.open("w", encoding="utf-8") as errors,
@@ -89,7 +89,7 @@ def serving(here: Path) -> Generator[Site]:
             said = process.stdout.readline()
             found = _READY.fullmatch(said)
             assert found is not None, said + log.read_text(encoding="utf-8")
-            yield Site(found[1], found[2], process, log)
+            yield Site(found[1], found[2] or "", process, log)
         finally:
             if process.poll() is None:
                 process.terminate()

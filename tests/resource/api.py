@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
-from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Settings, Source
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import AuthorizationSettings, Settings, Source
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.resource.app import build, prepare

@@ -12,7 +12,8 @@ from tests.resource.api import Api, api, serving, settings_for
 from tests.sdk.certificate import self_signed
 from tests.sdk.issuer import SECRET, Clock, Issuer
 from tests.support.wait import until_found
-from valetkey.config.settings import ResourceSettings, Settings, Source
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings, Source
 from valetkey.database.connect import connect
 from valetkey.database.decisions import Decisions
 from valetkey.database.migrate import migrate

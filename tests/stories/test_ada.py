@@ -15,7 +15,8 @@ import requests
 from playwright.sync_api import Browser, Page, expect
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.testing.server import Servers
 
 _PASSWORD = "correct horse battery staple"

@@ -7,7 +7,8 @@ import requests
 
 from tests.resource.objects.books import BOOK, write_objects
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from valetkey.config.paths import certificate_files, credential_path, database_file
 from valetkey.config.rules import quoted, show_lifetime
 from valetkey.config.sections.mail import MailTls
-from valetkey.config.settings import ResourceSettings, ServerSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import ServerSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,10 @@ def disagreements(settings: Settings) -> Iterator[Problem]:
     """Return every contradiction between settings. Does not access the disk."""
     for name, server in servers(settings):
         yield from _transport(settings, name, server)
-    yield from _two_servers(settings)
-    yield from _elsewhere(settings.resource)
+    if settings.resource.enabled:
+        yield from _two_servers(settings)
+        yield from _elsewhere(settings.resource)
+        yield from _no_scopes(settings.resource)
     yield from _lifetimes(settings)
     yield from _mail(settings)
     yield from _metrics(settings)
@@ -70,8 +73,11 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
 
 
 def servers(settings: Settings) -> tuple[tuple[str, ServerSettings], ...]:
-    """Both servers with the names of their sections."""
-    return (("authorization", settings.authorization), ("resource", settings.resource))
+    """The servers of the installation, with the names of their sections."""
+    authorization = ("authorization", settings.authorization)
+    if not settings.resource.enabled:
+        return (authorization,)
+    return (authorization, ("resource", settings.resource))
 
 
 def is_loopback(host: str) -> bool:
@@ -183,6 +189,16 @@ def _elsewhere(resource: ResourceSettings) -> Iterator[Problem]:
             "resource.authorization_url",
             f"{quoted(resource.authorization_url)} sends secrets in clear",
             "write its https URL",
+        )
+
+
+def _no_scopes(resource: ResourceSettings) -> Iterator[Problem]:
+    if resource.scopes:
+        yield Problem(
+            "resource.scopes",
+            "the resource server has its scopes from its objects",
+            "leave it out, or set resource.enabled = false",
+            ("resource.enabled",),
         )
 
 

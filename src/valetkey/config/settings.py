@@ -28,6 +28,7 @@ from valetkey.config.sections.monitoring import (
     TraceSettings,
 )
 from valetkey.config.sections.portal import PortalSettings
+from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.scim import ScimSettings
 from valetkey.config.sections.serving import ServingSettings
 from valetkey.config.sections.tls import TlsSettings
@@ -104,69 +105,6 @@ class AuthorizationSettings:
 
     keyring_text: Annotated[Secret | None, rules.SECRET] = None
     """The keyring itself, to pass it through the environment instead of a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceSettings:
-    """The resource server: the API and its data."""
-
-    url: Annotated[str, rules.SERVER_URL] = "http://localhost:8401"
-    """The public URL of the API, and the audience of its tokens (RFC 9068)."""
-
-    listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8401"
-    """The address and port to listen on; see `authorization.listen`."""
-
-    database: Annotated[str, rules.DATABASE] = field(
-        default="sqlite:///valetkey/resource.db", repr=False
-    )
-    """The database of the users' objects. A relative path starts at the folder of this file. It
-    must not be the authorization server's database, which has the keys."""
-
-    tls_certificate: Annotated[str, rules.PATH] = ""
-    """PEM file with the certificate and its chain, for TLS without a proxy."""
-
-    tls_key: Annotated[str, rules.PATH] = ""
-    """PEM file with the certificate's private key, readable by the server's account only."""
-
-    tls_proxy: Annotated[bool, rules.FLAG] = False
-    """Declares that a proxy with TLS is the only way to reach this server (RFC 6750 section
-    5.3)."""
-
-    trusted_proxies: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
-    """Addresses and networks of proxies whose X-Forwarded-For is trusted. Setting it also declares
-    that they use TLS."""
-
-    workers: Annotated[int, whole(1, 64, "processes")] = 1
-    """Worker processes. More than the machine has cores is no faster."""
-
-    authorization_url: Annotated[str, rules.OPTIONAL_SERVER_URL] = ""
-    """The URL of the authorization server if this file does not configure it. Empty:
-    `authorization.url`."""
-
-    credential: Annotated[str, rules.PATH] = ""
-    """File with the secret with which this server authenticates to the authorization server. Empty:
-    `resource-server.credential` beside the database, or beside this file with PostgreSQL. It is
-    created at the first start if both servers run on one machine."""
-
-    credential_text: Annotated[Secret | None, rules.SECRET] = None
-    """The credential itself, to pass it through the environment."""
-
-    introspection_cache: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(5)
-    """How long an introspection response is cached. Revocations arrive within 5 seconds regardless;
-    the cache saves a request to the authorization server per API call."""
-
-    objects: Annotated[str, rules.FOLDER] = ""
-    """Directory of your own objects, one file each. Both servers read it: the authorization server
-    shows their descriptions on the consent page. Python files in it run inside both servers, so
-    nobody else may be able to write there."""
-
-    cors_origins: Annotated[tuple[str, ...], rules.ORIGINS] = ()
-    """Origins whose web pages may call this API from a browser, with a token and never with
-    cookies. Exact origins only. Empty: none."""
-
-    requests_per_minute: Annotated[int, whole(0, 1_000_000, "requests a minute")] = 0
-    """Requests that one client may send for one user before it gets 429, over all workers of a
-    machine; sent in RateLimit headers. 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +324,12 @@ class Settings:
     metrics: MetricsSettings = MetricsSettings()
     traces: TraceSettings = TraceSettings()
     source: Source = Source()
+
+    @property
+    def audience(self) -> str:
+        """Return the identifier of the default API: this server itself where there is none."""
+        has_api = self.resource.enabled or self.resource.url != ResourceSettings().url
+        return self.resource.url if has_api else self.authorization.url
 
 
 ServerSettings = AuthorizationSettings | ResourceSettings

@@ -10,12 +10,14 @@ from valetkey.resource.resource_object import OwnedBy, ResourceObject
 
 
 def scopes_of(settings: Settings) -> Mapping[str, str]:
-    """Return the scopes of all objects, including declared ones.
+    """Return the scopes of all objects, including declared ones; of one's own API without them.
 
     Scopes of objects that belong to clients have the sentence "": users are not asked for them.
 
     Raises Mistakes if a file in the directory of objects is invalid.
     """
+    if not settings.resource.enabled:
+        return MappingProxyType(dict(settings.resource.scopes))
     return MappingProxyType(dict(_sentences(objects_of(settings))))
 
 

@@ -14,7 +14,8 @@ from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
 from tests.resource.requests.test_lists import SONGS
 from tests.sdk.issuer import API
-from valetkey.config.settings import ResourceSettings, Settings, Source
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings, Source
 from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.scopes import scopes_of

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
-from valetkey.config.settings import ResourceSettings, Settings, Source
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings, Source
 from valetkey.resource.documentation.actions import actions
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import page

@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.resource.objects.books import BOOK, TASK, write_objects
-from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings
 from valetkey.testing.server import Servers
 
 

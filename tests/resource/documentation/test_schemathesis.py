@@ -13,7 +13,8 @@ from tests.architecture.tree import ROOT
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.requests.test_lists import SONGS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

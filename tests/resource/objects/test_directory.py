@@ -6,7 +6,8 @@ import pytest
 
 from tests.resource.objects.books import BOOK, DIARY, TASK, write_objects
 from valetkey.config.load import Mistakes
-from valetkey.config.settings import ResourceSettings, Settings, Source
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings, Source
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.objects.declared.directory import objects_of, read_directory
 from valetkey.resource.resource_object import Verb

@@ -12,7 +12,8 @@ import pytest
 from tests.sdk.upstream.between import Between, between
 from tests.support.wait import CEILING, until
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
-from valetkey.config.settings import ResourceSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret

@@ -22,7 +22,8 @@ from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings, MailTransport
-from valetkey.config.settings import AuthorizationSettings, ResourceSettings, Settings
+from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers

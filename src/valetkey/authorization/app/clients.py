@@ -230,9 +230,14 @@ def resource_server_routes(
         refuse=refuse,
     )
     uses = UsesEndpoint(foundation.store, gate, refuse)
-    return (
+    routes = (
         Route("/oauth/revocations", {"GET": feed}, refuse, quiet=True),
         Route("/oauth/uses", {"POST": uses}, refuse, Body.JSON, hides_query=True, quiet=True),
+    )
+    if not foundation.settings.resource.enabled:
+        return routes
+    return (
+        *routes,
         Route("/oauth/identity", {"POST": identity}, refuse, Body.JSON, hides_query=True),
     )
 

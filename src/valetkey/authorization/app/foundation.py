@@ -96,11 +96,17 @@ class Foundation:
     def default_api(self) -> Api:
         """The operator's own API."""
         return default_api(
-            self.settings.resource.url,
+            self.settings.audience,
             self.settings.brand.name,
             self.asked_of_people,
             self.own_scope,
         )
+
+    @property
+    def api_url(self) -> str:
+        """The URL of the default API; "" where there is none but userinfo."""
+        audience = self.settings.audience
+        return "" if audience == self.issuer else audience
 
     def token_claims(self) -> TokenClaims:
         """The claims of tokens, with a cache of declarations of their own."""
@@ -116,7 +122,7 @@ class Foundation:
         """The keeper of clients, for changes that come through this door."""
         return Registrar(
             ClientRules(
-                own_origins=(origin(self.issuer), origin(self.settings.resource.url)),
+                own_origins=(origin(self.issuer), origin(self.settings.audience)),
                 scopes=tuple(self.scopes),
                 grant_types=RULES,
                 own_scopes=self.own_scope,
@@ -133,7 +139,7 @@ class Foundation:
     def api_registrar(self, door: str) -> ApiRegistrar:
         """The keeper of APIs, for changes that come through this door."""
         return ApiRegistrar(
-            own_identifiers=(self.settings.resource.url, self.issuer),
+            own_identifiers=(self.settings.audience, self.issuer),
             own_scopes=frozenset(self.scopes) | frozenset(CLIENT_SCOPE),
             algorithms=self.settings.tokens.signing_algorithms,
             credentials=self.registrar(door),

@@ -259,7 +259,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *RecoveryCodes(store, server, factors).pages(),
         *Confirm(store, server, factors, notices, change.passwords).pages(),
         *Activity(store).pages(),
-        *Data(store, server, server.brands, server.policy.audience).pages(),
+        *Data(store, server, server.brands, site.foundation.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *Email(site.email_change).pages(),
         *(Connections(site.federation).pages() if federated else ()),
@@ -270,7 +270,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     """Return the pages of the portal, in the order of the navigation."""
     server, portal = site.server, site.portal
     store, keyring, random = server.store, server.keyring, server.random
-    scopes, issuer, audience = server.scopes, server.issuer, server.policy.audience
+    scopes, issuer = server.scopes, server.issuer
     teams = Teams(keyring.fingerprint_key, site.foundation.outbox, issuer)
     calls = _answer(token, "POST"), _answer(userinfo, "GET")
     return (
@@ -280,7 +280,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Overview(store, scopes, issuer).pages(),
         *Settings(store, scopes, portal).pages(),
         *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
-        *Start(issuer, audience).pages(),
+        *Start(issuer, site.foundation.api_url).pages(),
         *TryIt(keyring, random, scopes, issuer, *calls).pages(),
         *Failures(store, portal.registrar).pages(),
         *Usage(store).pages(),

@@ -51,7 +51,7 @@ def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolic
     """Return the token policy of the settings: lifetimes, audience and clients' own scopes."""
     tokens = settings.tokens
     return TokenPolicy(
-        audience=settings.resource.url,
+        audience=settings.audience,
         access_token_lifetime=tokens.access_token_lifetime,
         implicit_token_lifetime=min(tokens.implicit_token_lifetime, tokens.access_token_lifetime),
         refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,
@@ -203,7 +203,7 @@ def make_reader(foundation: Foundation) -> AccessTokenReader:
     """Build the reader of access tokens."""
     return AccessTokenReader(
         issuer=foundation.issuer,
-        audience=foundation.settings.resource.url,
+        audience=foundation.settings.audience,
         keys=foundation.keys,
         fingerprints=foundation.keyring.fingerprint_key,
     )

@@ -119,7 +119,7 @@ def declare(tx: Transaction, call: Call) -> bool | Faults:
         frozenset(wanted.clients),
         frozenset(wanted.apis),
     )
-    return declare_claim(tx, claim, call.services.settings.resource.url, call.now)
+    return declare_claim(tx, claim, call.services.settings.audience, call.now)
 
 
 def remove(tx: Transaction, call: Call) -> bool:

@@ -125,7 +125,7 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
         tx.apis.hold_all()
     _hold_users(tx, prepared)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
-    default = opened.settings.resource.url
+    default = opened.settings.audience
     todo: list[Callable[[], Step]] = [
         *(partial(declarations.declare, tx, each, now) for each in site.attributes),
         *(partial(api.carry_out, tx, keeper, each, now) for each in prepared.apis),

@@ -38,6 +38,8 @@ _NOT_FOR_RESOURCE = ("VALETKEY__AUTHORIZATION__KEYRING_TEXT", "VALETKEY__AUTHORI
 def command(server: str | None, new: bool, config: Path | None) -> int:
     """Run both servers, or the named one, until SIGTERM or Ctrl-C.
 
+    With `resource.enabled = false` the authorization server runs alone.
+
     The first start creates databases, keys and the credential between the servers. A database that
     is missing although it existed, was replaced, or is older than before, stops the start. When the
     servers are ready, one line on standard output says so, with the URLs; everything else is logged
@@ -49,7 +51,9 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     Example: valetkey serve --config valetkey.toml
     """
     settings = options.settings_of(config)
-    names = (server,) if server else ("authorization", "resource")
+    names = (server,) if server else tuple(name for name, _ in servers(settings))
+    if server == "resource" and not settings.resource.enabled:
+        raise Mistake("it is false, so there is no resource server to run", "resource.enabled")
     if problems := (*missing_files(settings, names), *wrong_objects(settings)):
         raise Mistakes(str(settings.source.file or "the configuration"), problems)
     if new:

@@ -33,7 +33,7 @@ Said = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The server that wrote the file, and where to find the user's other data."""
+    """The server that wrote the file, and the API with the user's other data, "" for none."""
 
     service: str
     issuer: str
@@ -53,6 +53,8 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
             "elsewhere": (
                 f"What the API at {origin.api} keeps for you is not in this file, and neither is "
                 "what apps have read. Ask those who run them."
+                if origin.api
+                else "What apps have read is not in this file. Ask those who run them."
             ),
         },
         "profile": _profile(user),

@@ -34,7 +34,7 @@ class DataPage:
 
     action: str
     csrf: str
-    #: The URL of the API, which stores more.
+    #: The URL of the API, which stores more; "" if there is none.
     api: str
     #: The user confirmed who they are a moment ago, so the button downloads at once.
     proved: bool = False
@@ -47,7 +47,7 @@ class Data:
     store: Store
     browsers: Browsers
     brands: CurrentBrand
-    audience: str
+    api: str
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
@@ -61,12 +61,12 @@ class Data:
         proved = session.proved_at > session.created_at and not await confirmation_needed(
             self.browsers, request
         )
-        return Show(DataPage(DATA, request.csrf, self.audience, proved=proved))
+        return Show(DataPage(DATA, request.csrf, self.api, proved=proved))
 
     async def download(self, request: SignedInRequest) -> Outcome:
         """The file."""
         now, session = request.now, request.session.id
-        origin = Origin(self.brands.current.name, self.browsers.issuer, self.audience)
+        origin = Origin(self.brands.current.name, self.browsers.issuer, self.api)
 
         def export_own(tx: Transaction) -> bytes | None:
             asking = find_still_signed_in(tx, session, self.browsers.sessions, now)

@@ -129,7 +129,7 @@ class Apis:
         may = request.powers.allow(Permission.CLIENTS)
         page = ApisPage(
             listed=tuple(row_of(each) for each in found.items),
-            own=self.services.settings.resource.url,
+            own=self.services.settings.audience,
             new_url=NEW if may else "",
             more=with_query(APIS, {"after": found.next or ""}) if found.next else "",
             first=APIS if query["after"] else "",

@@ -46,7 +46,7 @@ class Start:
     """Show programs for the first request of an app."""
 
     issuer: str
-    audience: str
+    api: str
 
     def pages(self) -> tuple[AnyPage, ...]:
         """The page of this feature."""
@@ -56,7 +56,7 @@ class Start:
     async def show(self, request: AppRequest) -> Outcome:
         """The program in the language that `in` names, else the first."""
         client = request.client
-        issuer, api = self.issuer, self.audience
+        issuer, api = self.issuer, self.api
         snippets = snippets_of(client, issuer, api)
         ids = [each.id for each in snippets]
         wanted = request.query.get("in") or ""
@@ -70,7 +70,7 @@ class Start:
                     ("Authorization endpoint", f"{issuer}{AUTHORIZE}"),
                     ("Token endpoint", f"{issuer}{_TOKEN}"),
                     ("Metadata", f"{issuer}{_METADATA}"),
-                    ("API", api),
+                    *((("API", api),) if api else ()),
                 ),
                 has_secret=not client.is_public,
                 asks_people=client.may_use(GrantTypeName.AUTHORIZATION_CODE),
