@@ -248,9 +248,8 @@ def accept(
         ),
         request.fingerprints,
     )
-    event = IdentityAssertionRedeemed(
-        client.id, user.uid, grant_id, granted.token_id, assertion.issuer, str(granted.scope)
-    )
+    said = (granted.token_id, assertion.issuer, str(granted.scope), granted.api.identifier)
+    event = IdentityAssertionRedeemed(client.id, user.uid, grant_id, *said)
     tx.events.add(event, now)
     return granted
 

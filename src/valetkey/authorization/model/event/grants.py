@@ -159,6 +159,7 @@ class IdentityAssertionRedeemed(ByClient):
     token_id: str
     issuer: str
     scope: str
+    audience: str
 
 
 @dataclass(frozen=True, slots=True)
