@@ -10,6 +10,8 @@ from tests.attacks.world import Answer, World, basic, secret_of
 from tests.attacks.world import world as begin
 from tests.conftest import ENGINES
 from tests.support import postgres
+from tests.support.operations import run_operation
+from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -111,3 +113,14 @@ def test_jb_who_presents_what(jb: World) -> None:
 def test_jb_a_scope_of_a_user_is_not_given(jb: World) -> None:
     for scope in ("notes:read", "client:read#", "#", "api_1#notes:read"):
         _present(jb, _assertion(jb), scope=scope).refused(400, "invalid_scope")
+
+
+def test_jb_disabled_account_gets_nothing(jb: World) -> None:
+    run_operation(jb.servers.settings, DISABLE, client_id="robot")
+    try:
+        # Before and after the server's cache of clients has heard of it.
+        for _ in range(3):
+            _present(jb, _assertion(jb)).refused(400, "invalid_grant")
+    finally:
+        run_operation(jb.servers.settings, ENABLE, client_id="robot")
+    _present(jb, _assertion(jb)).ok()

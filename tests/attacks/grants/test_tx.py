@@ -9,6 +9,7 @@ from tests.attacks.world import SCOPES, Answer, World, raw_jwt
 from tests.support.operations import run_operation
 from tests.support.wait import wait_until
 from valetkey.authorization.operations.client_state import DISABLE
+from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
@@ -177,3 +178,23 @@ def test_tx_disabling_either_client_ends_the_token(world: World, how: str, ended
         exchanges_tokens_of=(back,),
     )
     _exchange(world, token, f"next-{back}").refused(400, "invalid_request")
+
+
+@pytest.mark.parametrize("client_id", ["gate1", "gate2"])
+def test_tx_disabled_user_ends_subject_and_actor(world: World, client_id: str) -> None:
+    uid = int(str(world.tokens()["uid"]))
+    first = world.tokens()["access_token"]
+    token = _exchange(world, first, client_id).json["access_token"]
+    own = world.token(client_id, grant_type="client_credentials").json["access_token"]
+    actor = {"actor_token": own, "actor_token_type": ACCESS_TOKEN}
+    run_operation(world.servers.settings, DISABLE_USER, uid=uid)
+    try:
+        with world.nothing_changes():
+            for subject in (first, token):
+                _exchange(world, subject, client_id).refused(400, "invalid_request")
+                _exchange(world, subject, client_id, **actor).refused(400, "invalid_request")
+        assert world.introspect(token, client_id)["active"] is False
+    finally:
+        run_operation(world.servers.settings, ENABLE_USER, uid=uid)
+    # What was issued before has ended.
+    _exchange(world, first, client_id).refused(400, "invalid_request")

@@ -78,7 +78,10 @@ class ClientRequestAuthentication:
 
     async def prove_again(self, request: Request, asked: ClientRequest) -> Authenticated:
         """Authenticate again with the client re-read from the database; nothing is redeemed."""
-        return await self.authentication.authenticate_again(*self._presented(request, asked))
+        try:
+            return await self.authentication.authenticate_again(*self._presented(request, asked))
+        except Refused as refused:
+            raise _of_grant(refused, asked) from None
 
     def _presented(self, request: Request, asked: ClientRequest) -> tuple[Presented, str]:
         presented = Presented(
