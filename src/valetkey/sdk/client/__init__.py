@@ -1,7 +1,17 @@
 """Obtain tokens for scripts and command line tools, and keep them fresh."""
 
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.sdk.client.client import Client
 from valetkey.sdk.client.tokens import DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.fetch import Unreachable
 
-__all__ = ["Client", "DeviceCodes", "Rejected", "SignInNeeded", "Tokens", "Unreachable"]
+__all__ = [
+    "Client",
+    "DeviceCodes",
+    "KeySet",
+    "Rejected",
+    "SignInNeeded",
+    "SigningKey",
+    "Tokens",
+    "Unreachable",
+]

@@ -6,16 +6,21 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 from time import sleep
+from typing import Literal
 
+from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.client.sign_in import WAIT, Show, open_browser, sign_in
-from valetkey.sdk.client.token_endpoint import TokenEndpoint
+from valetkey.sdk.client.token_endpoint import Signer, TokenEndpoint
 from valetkey.sdk.client.token_file import TokenFile
 from valetkey.sdk.client.tokens import DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.fetch import Unreachable
 from valetkey.sdk.upstream.issuer import Issuer
+
+AssertedBy = Literal["id_token", "refresh_token"]
+"""What proves to the issuer that a user signed in."""
 
 _ENDED = "invalid_grant"
 _NOT_YET = frozenset({"authorization_pending", "slow_down"})
@@ -34,6 +39,7 @@ class Client:
         client_id: str,
         *,
         secret: Secret | None = None,
+        key: SigningKey | None = None,
         scope: str = "",
         file: Path | None = None,
         resource: str = "",
@@ -42,12 +48,17 @@ class Client:
     ) -> None:
         """Act as `client_id`; a string issuer is the URL of a Valetkey authorization server.
 
+        A confidential client has a `secret`, or a private `key` whose public half is registered.
         With `file` tokens outlive the program, and all clients with that file share them. `scope`
         is the requested scope, names separated by spaces; `resource` is the API (RFC 8707), if the
         issuer requires it; `tls` is the trust for connections to the issuer.
         """
         self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
-        self._endpoint = TokenEndpoint(self.issuer.token, client_id, secret, resource, tls)
+        if secret is not None and key is not None:
+            raise ValueError("a client has a secret or a key, not both")
+        url, random = self.issuer.url, runtime.random
+        signer = None if key is None else Signer(url, client_id, key, random)
+        self._endpoint = TokenEndpoint(self.issuer.token, client_id, secret, resource, tls, signer)
         self._scope = scope
         self._file = None if file is None else TokenFile(file, self.issuer.url, client_id)
         self._runtime = runtime
@@ -83,7 +94,8 @@ class Client:
         slower each time the server says `slow_down`. Raises Rejected if the user or server refuses
         or the code expires, and Unreachable if there is no code to be had.
         """
-        codes = self._endpoint.device_codes(self.issuer.device, scope=self._scope)
+        now = self._runtime.now()
+        codes = self._endpoint.device_codes(self.issuer.device, scope=self._scope, now=now)
         show(codes)
         tokens = self._polled(codes, sleep)
         with self._lock, self._alone():
@@ -114,12 +126,32 @@ class Client:
         """
         return self._endpoint.exchange(token, actor, scope=scope, now=self._runtime.now())
 
+    def identity_assertion(
+        self, token: Secret, *, audience: str, scope: str = "", kind: AssertedBy = "id_token"
+    ) -> Secret:
+        """Get an assertion about a user for another authorization server, `audience` (ID-JAG).
+
+        `token` is the user's ID token for this client, or with `kind="refresh_token"` their refresh
+        token. The client's `resource` is the API. Raises Rejected and Unreachable.
+        """
+        now = self._runtime.now()
+        return self._endpoint.identity_assertion(
+            token, kind, audience=audience, scope=scope, now=now
+        )
+
+    def with_assertion(self, assertion: Secret, *, scope: str = "") -> Tokens:
+        """Get tokens for the user of another server's assertion (ID-JAG), once for each.
+
+        The result is not kept. Raises Rejected and Unreachable.
+        """
+        return self._endpoint.with_assertion(assertion, scope=scope, now=self._runtime.now())
+
     def access_token(self) -> Secret:
         """Return a live access token, renewed before it expires by exactly one concurrent caller.
 
-        A client with a secret and no refresh token uses the client credentials grant. Raises
-        SignInNeeded if a user has to sign in, Rejected, and Unreachable once the old token has
-        expired.
+        Without a refresh token, a client with a secret uses the client credentials grant, and one
+        with a key an assertion of its own (RFC 7523 section 2.1). Raises SignInNeeded if a user has
+        to sign in, Rejected, and Unreachable once the old token has expired.
         """
         now = self._runtime.now()
         tokens = self._tokens
@@ -164,7 +196,7 @@ class Client:
                 # The refresh token will not work again, so it is not retried.
                 self._drop()
                 raise SignInNeeded("the sign-in has ended: sign in again") from rejected
-        if self._endpoint.secret is not None:
+        if self._endpoint.secret is not None or self._endpoint.signer is not None:
             return self._endpoint.for_itself(scope=self._scope, now=now)
         raise SignInNeeded("no user has signed in yet")
 

@@ -8,6 +8,7 @@ from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.secret import Secret
 
 _RENEW_BEFORE = 30  # seconds, or half the lifetime of a token that lives less than a minute
+_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _UNTOLD = 300  # seconds, if the server does not state the lifetime
 
 
@@ -69,6 +70,12 @@ class _Granted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Asserted:
+    access_token: str
+    issued_token_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Error:
     error: str
     error_description: str = ""
@@ -94,6 +101,17 @@ def read_tokens(body: bytes, now: Instant, *, scope: str, old: Secret | None = N
         renew_at=Instant(expires_at - min(_RENEW_BEFORE, life // 2)),
         refresh_token=Secret(granted.refresh_token) if granted.refresh_token else old,
     )
+
+
+def read_assertion(body: bytes) -> Secret:
+    """Parse a response with an identity assertion, which is no access token. Raises Rejected."""
+    try:
+        asserted = msgspec.json.decode(body, type=_Asserted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Rejected("invalid_response", "this is no token response") from None
+    if asserted.issued_token_type != _ID_JAG or not asserted.access_token:
+        raise Rejected("invalid_response", "the token is no identity assertion")
+    return Secret(asserted.access_token)
 
 
 def read_device_codes(body: bytes) -> DeviceCodes:
