@@ -258,12 +258,17 @@ class Crawl:
                 self._wrong(page, f"shows {text}")
         html = Html(answer.body)
         self._seen.setdefault(page, set()).update(html.ids)
+        inside = {link for link in html.links if link.startswith("#")}
+        for anchor in sorted({unquote(link[1:]) for link in inside} - html.ids):
+            self._wrong(page, f"leads to #{anchor}, which it does not have")
         for link in html.links:
             self._note(address, page, link)
         for form in html.forms:
             self._note_form(page, form, posted=bool(answered))
 
     def _note(self, base: str, page: str, link: str) -> None:
+        if link.startswith("#"):
+            return
         if _LEAKS.search(link) or not link:
             self._wrong(page, f"leads to a malformed address: {link!r}")
             return
@@ -280,7 +285,7 @@ class Crawl:
             self._elsewhere.add(kind)
         place = target.path + (f"?{target.query}" if target.query else "")
         if target.fragment:
-            self._anchors.add((page, place if place != base else page, unquote(target.fragment)))
+            self._anchors.add((page, place, unquote(target.fragment)))
         self._waiting.append((place, page))
 
     def _note_form(self, page: str, form: Form, *, posted: bool) -> None:

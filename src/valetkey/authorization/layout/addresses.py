@@ -1,5 +1,6 @@
 """Paths of this server: those that handlers use as constants, and those of templates by name."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -93,3 +94,18 @@ def documentation_of(path: str) -> str:
     while path and path not in DOCUMENTATION:
         path = path.rpartition("/")[0]
     return DOCUMENTATION.get(path, "")
+
+
+_LONGEST_PATH = 500
+# A path of our own areas, and nothing that a browser or a proxy could read as another place.
+_OWN_AREA = re.compile(
+    r"/(?:account|developer|admin|device)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.~-]{1,100}){0,8}",
+    re.ASCII,
+)
+
+
+def safe_return_path(text: str | None) -> str:
+    """The path, if it is one of our areas for people who are signed in; else ""."""
+    if text is None or len(text) > _LONGEST_PATH:
+        return ""
+    return text if _OWN_AREA.fullmatch(text) else ""

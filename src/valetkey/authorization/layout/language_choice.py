@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
+from valetkey.authorization.layout.addresses import safe_return_path
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language import (
     ENGLISH,
@@ -14,7 +15,6 @@ from valetkey.authorization.layout.language import (
     chosen,
     listed,
 )
-from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.csrf import check_origin
 from valetkey.kernel.url import origin

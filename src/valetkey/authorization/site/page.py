@@ -11,10 +11,9 @@ from typing import Generic, Protocol, TypeVar
 
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.navigation import Declared, Navigation, navigation_of
 from valetkey.authorization.layout.render import PageContext as Context
-from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.actor import DoneBy, by_user
 from valetkey.authorization.model.session import Session

@@ -6,7 +6,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.account.security.factors import after_password, code, with_app
 from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.layout.return_path import safe_return_path
+from valetkey.authorization.layout.addresses import safe_return_path
 
 FORMS = (
     "/account/confirm",

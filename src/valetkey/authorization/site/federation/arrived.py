@@ -9,8 +9,7 @@ from valetkey.authorization.actions.users import Faults
 from valetkey.authorization.authentication.federation.provider import FEDERATED
 from valetkey.authorization.authentication.federation.trip import UnlinkedIdentity
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
-from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.return_path import safe_return_path
+from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,

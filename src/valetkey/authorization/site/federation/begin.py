@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from valetkey.authorization.authentication.federation.provider import Provider
 from valetkey.authorization.authentication.federation.trip import UpstreamPurpose, UpstreamSignIn
 from valetkey.authorization.endpoints.authorize.pending import open_pending
-from valetkey.authorization.layout.return_path import safe_return_path
+from valetkey.authorization.layout.addresses import safe_return_path
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
 from valetkey.authorization.site.federation.federation import (

@@ -21,9 +21,8 @@ from valetkey.authorization.endpoints.authorize.pending import (
     sealed_in,
 )
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.layout.addresses import HOME, SECOND_FACTOR, SIGN_IN
+from valetkey.authorization.layout.addresses import HOME, SECOND_FACTOR, SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
-from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
 from valetkey.authorization.site.page import (

@@ -18,10 +18,9 @@ from valetkey.authorization.actions.account.sign_up import (
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
-from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
-from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.emailed_link.emailed_link import (

@@ -13,9 +13,8 @@ from valetkey.authorization.authentication.factors.proof import (
     VerifiedPasskey,
 )
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.layout.addresses import HOME
+from valetkey.authorization.layout.addresses import HOME, safe_return_path
 from valetkey.authorization.layout.contexts import SignedInPerson
-from valetkey.authorization.layout.return_path import safe_return_path
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.account.security.recent_proof import RecentProof
