@@ -281,7 +281,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Settings(store, scopes, portal).pages(),
         *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
         *Start(issuer, site.foundation.api_url).pages(),
-        *TryIt(keyring, random, scopes, issuer, *calls).pages(),
+        *TryIt(store, keyring, random, server.policy.audience, scopes, issuer, *calls).pages(),
         *Failures(store, portal.registrar).pages(),
         *Usage(store).pages(),
         *People(store, keyring, random).pages(),

@@ -8,7 +8,7 @@ from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import client_without_rights
-from valetkey.authorization.site.developer.try_it.parameters import Parameter, Token
+from valetkey.authorization.site.developer.try_it.parameters import ApiChoice, Parameter, Token
 from valetkey.authorization.site.developer.try_it.start import SnippetText, StartPage
 from valetkey.authorization.site.developer.try_it.try_it import (
     TryAnswerPage,
@@ -21,6 +21,14 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 _ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'
+_APIS = (
+    ApiChoice(
+        "https://calendar.example.com/api",
+        "<b>Calendar",
+        (("api_1#calendar:read", "calendar:read"), ("api_1#calendar:write", "calendar:write")),
+    ),
+    ApiChoice("https://tool.example.com/mcp", "Tool", ()),
+)
 _CATCHER = f"{ISSUER}/developer/try/callback"
 _OWN = "https://app.example/callback"
 _STATE = "v1.q0xvCw1nYqkOa2LnPQxrU0Qe3bGm9sZ7kT4hVd8yXw5"
@@ -115,7 +123,7 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         "start_hostile": StartPage(
             head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False
         ),
-        "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (_OWN,), scopes),
+        "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (_OWN,), scopes, _APIS),
         "try_nothing_chosen": TryPage(
             HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (), scopes[:1], nothing_chosen=True
         ),
@@ -154,7 +162,7 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
                 Parameter("scope", "openid notes:read"),
             ),
             (
-                Token("access_token", "eyJhbGciOiJF…", _CLAIMS),
+                Token("access_token", "eyJhbGciOiJF…", _CLAIMS, "https://api.example.com"),
                 Token("refresh_token", "vk_rt_9sLk2P…"),
                 Token("id_token", "eyJhbGciOiJF…", _CLAIMS),
             ),

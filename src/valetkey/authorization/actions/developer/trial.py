@@ -16,6 +16,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.protocol.pkce import METHOD, challenge_of
+from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import from_base64url, to_base64url
@@ -38,7 +39,10 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """One run: whose, where the answer goes, and what must not be known on the way."""
+    """One run: whose, where the answer goes, and what must not be known on the way.
+
+    `resource` is the API that the token is for, "" for the default API.
+    """
 
     client_id: str
     session_id: str
@@ -47,6 +51,7 @@ class TestRun:
     verifier: str
     nonce: str
     expires_at: Instant
+    resource: str = ""
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
         """Its `state`: characters that need no encoding in an address."""
@@ -70,7 +75,8 @@ class TestRun:
             ("response_type", "code"),
             ("client_id", self.client_id),
             ("redirect_uri", self.redirect_uri),
-            ("scope", self.scope),
+            *((("scope", self.scope),) if self.scope else ()),
+            *self._target,
             ("state", state),
             ("nonce", self.nonce),
             ("code_challenge", challenge_of(self.verifier)),
@@ -84,7 +90,12 @@ class TestRun:
             ("code", code),
             ("redirect_uri", self.redirect_uri),
             ("code_verifier", self.verifier),
+            *self._target,
         )
+
+    @property
+    def _target(self) -> tuple[tuple[str, str], ...]:
+        return ((RESOURCE, self.resource),) if self.resource else ()
 
 
 def begin(
@@ -94,6 +105,7 @@ def begin(
     scope: str,
     random: Callable[[int], bytes],
     now: Instant,
+    resource: str = "",
 ) -> TestRun:
     """A new trial of this client."""
     return TestRun(
@@ -104,6 +116,7 @@ def begin(
         verifier=to_base64url(random(32)),
         nonce=to_base64url(random(16)),
         expires_at=later(now, LIFETIME),
+        resource=resource,
     )
 
 

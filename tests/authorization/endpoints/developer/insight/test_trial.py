@@ -3,7 +3,7 @@
 import re
 from html import unescape
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
@@ -12,6 +12,8 @@ from valetkey.authorization.actions.developer.trial import CATCHER
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.operations.api_records import ApiWanted
+from valetkey.authorization.operations.apis import APIS
 from valetkey.kernel.moment import minutes
 
 HOST = "localhost:8400"
@@ -251,3 +253,39 @@ def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -
     assert b"code.redeemed" in written
     assert SECRET.encode() not in written
     assert b"developer trial" not in written
+
+
+def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await begun(it)
+        declare = next(each for each in APIS if each.id == "declare_api")
+        for name, clients in (("Calendar", ["any"]), ("Files", ["other"])):
+            wanted = ApiWanted(
+                f"https://{name.lower()}.example", name, {f"{name}:read": "see it"}, clients=clients
+            )
+            await it.perform(declare, {}, wanted)
+        apis = await it.read(lambda tx: tx.apis.page("", 10))
+        calendar, files = apis
+        page = await browser.get(TRY)
+        assert knows(page, "Calendar:read")
+        assert "Files" not in page.body, "the app may not ask for it"
+        to = {"redirect_uri": f"{ISSUER}{CATCHER}"}
+        for wrong in (files.identifier, "https://x.example"):
+            refused = await browser.submit(page, "begin", resource=wrong, scope=["openid"], **to)
+            assert refused.status == 404
+        empty = await browser.submit(page, "begin", resource=calendar.identifier, scope=[], **to)
+        assert empty.status == 400
+        scope = ["openid", "notes:read", calendar.qualified("Calendar:read"), "x#Calendar:read"]
+        asked = await browser.submit(page, "begin", resource=calendar.identifier, scope=scope, **to)
+        found = re.search(r'id="authorization-request">([^<]+)<', asked.body)
+        assert found
+        said = parse_qs(urlsplit(unescape(found[1])).query)
+        assert said["resource"] == [calendar.identifier]
+        assert said["scope"] == ["openid Calendar:read"]
+        answer = await caught(browser, unescape(found[1]))
+        tokens = await browser.submit(answer, "exchange", client_secret=SECRET)
+        assert knows(tokens, "answered 200")
+        assert f"Audience: <code>{calendar.identifier}</code>" in tokens.body
+        assert 'id="userinfo"' not in tokens.body
+
+    run(tmp_path, story)

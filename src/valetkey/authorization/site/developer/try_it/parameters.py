@@ -1,13 +1,26 @@
-"""Parameters and tokens as the steps of the flow show them, with secrets shortened."""
+"""What the steps of the flow choose from, send and show, with secrets shortened."""
 
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 from valetkey.authorization.actions.developer.failures import plain_reference
 from valetkey.authorization.actions.developer.trial import claims_in, shortened
-from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.site.developer.app import AppHead, AppRequest
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.web.exchange import Headers, Request
 
+_APIS = 100
 _SECRET = frozenset({"code", "state", "code_verifier", "client_secret"})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiChoice:
+    """An API that can be chosen; `scopes` are their values in the form, and their names."""
+
+    identifier: str
+    name: str
+    scopes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,19 @@ class Token:
     name: str
     value: str
     claims: str = ""
+    #: The API that an access token is for.
+    audience: str = ""
+
+
+def apis_of(tx: Transaction, client: Client) -> tuple[ApiChoice, ...]:
+    """Return the declared APIs that the client may ask for, by identifier, at most 100."""
+    return tuple(
+        ApiChoice(
+            api.identifier, api.name, tuple((api.qualified(name), name) for name in api.scopes)
+        )
+        for api in tx.apis.page("", _APIS)
+        if api.admits(client)
+    )
 
 
 def parameters_in(landed: str) -> dict[str, str]:
@@ -41,10 +67,11 @@ def masked(name: str, value: str) -> str:
     return shortened(value) if name in _SECRET else value
 
 
-def shown_token(name: str, value: object) -> Token:
-    """A token as it is shown: its beginning and its claims."""
+def shown_token(name: str, value: object, audience: str) -> Token:
+    """A token as it is shown: its beginning and its claims, and of an access token its API."""
     text = str(value)
-    return Token(name, shortened(text), claims_in(text) if name != "refresh_token" else "")
+    claims = claims_in(text) if name != "refresh_token" else ""
+    return Token(name, shortened(text), claims, audience if name == "access_token" else "")
 
 
 def explained_at(head: AppHead, error_uri: object) -> str:
@@ -52,3 +79,23 @@ def explained_at(head: AppHead, error_uri: object) -> str:
     told = parameters_in(error_uri) if isinstance(error_uri, str) else {}
     reference = plain_reference(told.get("reference", ""))
     return f"{head.at('failures')}/{reference}" if reference else ""
+
+
+def sent_by(
+    request: AppRequest,
+    method: str,
+    path: str,
+    headers: tuple[tuple[bytes, bytes], ...],
+    body: bytes = b"",
+) -> Request:
+    """A request of the same origin to another endpoint of this server."""
+    came = request.request
+    return Request(
+        method,
+        path,
+        headers=Headers(headers),
+        body=body,
+        address=came.address,
+        secure=came.secure,
+        at=came.at,
+    )

@@ -21,6 +21,7 @@ from valetkey.authorization.actions.developer.trial import (
 )
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.developer.app import (
     APP,
     AppHead,
@@ -29,11 +30,14 @@ from valetkey.authorization.site.developer.app import (
     member_of_app,
 )
 from valetkey.authorization.site.developer.try_it.parameters import (
+    ApiChoice,
     Parameter,
     Token,
+    apis_of,
     explained_at,
     masked,
     parameters_in,
+    sent_by,
     shown_token,
 )
 from valetkey.authorization.site.page import (
@@ -46,11 +50,12 @@ from valetkey.authorization.site.page import (
     not_found,
     signed_in,
 )
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Endpoint, Headers, Request, Response
+from valetkey.web.exchange import Endpoint, Response
 from valetkey.web.form import read_query
 
 _FORM = (b"content-type", b"application/x-www-form-urlencoded")
@@ -67,7 +72,7 @@ _NOT_AN_ANSWER = translatable(
 
 @dataclass(frozen=True, slots=True)
 class TryPage:
-    """The context of begin.html. Its form posts `csrf`, `redirect_uri` and `scope`."""
+    """The context of begin.html. Its form posts `csrf`, `redirect_uri`, `resource` and `scope`."""
 
     template: ClassVar[str] = "developer/try_it/begin.html"
 
@@ -77,6 +82,8 @@ class TryPage:
     catcher: str
     redirect_uris: tuple[str, ...]
     scopes: tuple[str, ...]
+    #: Declared APIs that the app may ask for.
+    apis: tuple[ApiChoice, ...] = ()
     #: The app uses the flow, and authenticates by a secret or not at all.
     possible: bool = True
     nothing_chosen: bool = False
@@ -161,8 +168,10 @@ class TryUserInfoPage:
 class TryIt:
     """The steps of the flow. `token` and `userinfo` are the endpoints of those names."""
 
+    store: Store
     keyring: Keyring
     random: Callable[[int], bytes]
+    audience: str
     scopes: Mapping[str, str]
     issuer: str
     token: Endpoint
@@ -186,20 +195,37 @@ class TryIt:
         )
 
     async def show(self, request: AppRequest) -> Outcome:
-        """Choose the redirect URI and the scopes."""
-        return self._begin(request)
+        """Choose the redirect URI, the API and the scopes."""
+        return await self._begin(request)
 
     async def begin(self, request: AppRequest) -> Outcome:
         """The authorization request, ready to be sent."""
         client, form = request.client, request.form
-        chosen = [name for name in self._scopes(client) if name in form.all("scope")]
+        ticked, resource = form.all("scope"), form.get("resource") or ""
+        api = next(
+            (
+                each
+                for each in await self.store.read(lambda tx: apis_of(tx, client))
+                if each.identifier == resource
+            ),
+            None,
+        )
+        if resource and api is None:
+            raise not_found("API")
+        chosen = [name for name in self._scopes(client) if name in ticked]
+        if api is not None:
+            # Scopes of the default API are invalid at another.
+            chosen = [name for name in chosen if name in IDENTITY_SCOPES]
+            chosen += [name for value, name in api.scopes if value in ticked]
         redirect_uri = form.get("redirect_uri") or ""
         if redirect_uri != self._catcher and redirect_uri not in client.redirect_uris:
             raise not_found("redirect URI")
-        if not chosen or not can_be_tried(client):
-            return self._begin(request, nothing_chosen=True)
+        nothing = not chosen and (api is None or api.scopes)
+        if nothing or not can_be_tried(client):
+            return await self._begin(request, nothing_chosen=True)
         session, random = request.session.id, self.random
-        trial = begin(client, session, redirect_uri, " ".join(chosen), random, request.now)
+        scope = " ".join(chosen)
+        trial = begin(client, session, redirect_uri, scope, random, request.now, resource)
         return self._request(request, trial, trial.seal(self.keyring.sealer, random))
 
     async def read_pasted(self, request: AppRequest) -> Outcome:
@@ -225,7 +251,12 @@ class TryIt:
         said = read_object(answer.body) or {}
         access = said.get("access_token")
         sealed = ""
-        if isinstance(access, str) and "openid" in str(said.get("scope", "")).split():
+        # Userinfo takes tokens of the default API only.
+        if (
+            trial.resource == ""
+            and isinstance(access, str)
+            and "openid" in str(said.get("scope", "")).split()
+        ):
             sealer, random = self.keyring.sealer, self.random
             sealed = seal_token(access, request.session.id, sealer, random)
         return Show(
@@ -240,7 +271,11 @@ class TryIt:
                     for name, value in said.items()
                     if name not in _TOKENS
                 ),
-                tokens=tuple(shown_token(name, said[name]) for name in _TOKENS if name in said),
+                tokens=tuple(
+                    shown_token(name, said[name], trial.resource or self.audience)
+                    for name in _TOKENS
+                    if name in said
+                ),
                 token=sealed,
                 explained=explained_at(head, said.get("error_uri")),
             )
@@ -253,7 +288,7 @@ class TryIt:
         if token is None:
             raise not_found("trial")
         bearer = (b"authorization", f"Bearer {token}".encode())
-        asked = _sent_by(request, "GET", "/oauth/userinfo", (bearer,))
+        asked = sent_by(request, "GET", "/oauth/userinfo", (bearer,))
         answer = await self.userinfo(asked)
         told = read_object(answer.body)
         body = answer.body.decode() if told is None else json.dumps(told, indent=2)
@@ -298,10 +333,10 @@ class TryIt:
             pairs += [("client_id", client.id), ("client_secret", secret)]
             shown += [Parameter("client_id", client.id), Parameter("client_secret", "…")]
         body = urlencode(pairs, errors="surrogatepass").encode()
-        asked = _sent_by(request, "POST", "/oauth/token", tuple(headers), body)
+        asked = sent_by(request, "POST", "/oauth/token", tuple(headers), body)
         return tuple(shown), await self.token(asked)
 
-    def _begin(self, request: AppRequest, *, nothing_chosen: bool = False) -> Show:
+    async def _begin(self, request: AppRequest, *, nothing_chosen: bool = False) -> Show:
         client, head = request.client, request.head
         context = TryPage(
             head,
@@ -310,6 +345,7 @@ class TryIt:
             self._catcher,
             client.redirect_uris,
             self._scopes(client),
+            await self.store.read(lambda tx: apis_of(tx, client)),
             possible=can_be_tried(client),
             nothing_chosen=nothing_chosen,
         )
@@ -360,23 +396,3 @@ async def _app_of_answer(visit: Visit) -> AppRequest:
     if trial is None:
         raise not_found("trial")
     return await member_of(visit, request, trial.client_id)
-
-
-def _sent_by(
-    request: AppRequest,
-    method: str,
-    path: str,
-    headers: tuple[tuple[bytes, bytes], ...],
-    body: bytes = b"",
-) -> Request:
-    """A request of the same origin to another endpoint of this server."""
-    came = request.request
-    return Request(
-        method,
-        path,
-        headers=Headers(headers),
-        body=body,
-        address=came.address,
-        secure=came.secure,
-        at=came.at,
-    )
