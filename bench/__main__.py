@@ -2,7 +2,7 @@
 
 All servers are up and visited in turn, on one core together with the load. What counts is
 operations per second of CPU of all processes of a server, its database included: the median of the
-rounds. Each answer is checked. With --quick only Valetkey and the ceiling run, and the exit code is
+rounds, shown with the lowest and the highest. Each answer is checked. With --quick only Valetkey and the ceiling run, and the exit code is
 1 if what Valetkey keeps of the ceiling fell.
 """
 
@@ -43,7 +43,14 @@ def main() -> None:
     ):
 
         def measure(only: Sequence[str], paced: float = 0.0) -> Figures:
-            asked = compare(up, chosen.rounds, chosen.seconds, only=only, paced=paced)
+            asked = compare(
+                up,
+                chosen.rounds,
+                chosen.seconds,
+                only=only,
+                on_postgresql=quick.ON_POSTGRESQL_TOO if chosen.quick else WORKLOADS,
+                paced=paced,
+            )
             return runner.run(asked)
 
         if chosen.quick and chosen.keep:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.load import Worker, measure
 from bench.peers.ceiling import ceiling
 from bench.peers.node_peer import oidc_provider, redis_is_there
-from bench.peers.own_peer import valetkey
+from bench.peers.own_peer import ON_POSTGRESQL, valetkey
 from bench.peers.peer import Peer
 from bench.peers.postgres import postgresql_is_there
 from bench.peers.python_peer import authlib, django_oauth_toolkit
@@ -20,6 +20,10 @@ from bench.peers.work import JWT, REFERENCE, WORKLOADS, plan
 
 RATE = 40
 """Requests per second while latency is measured: the slowest can do them beside the others."""
+
+
+_MOST_TO_WARM = 12
+_STILL_RISING = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,19 @@ class Figures:
         rounds = self.rates.get(workload, {}).get(server)
         return statistics.median(rounds) if rounds else None
 
+    def spread(self, workload: str, server: str) -> str:
+        """Return the median with the lowest and the highest round; "-" if it was not measured."""
+        rounds = self.rates.get(workload, {}).get(server)
+        if not rounds:
+            return "-"
+        return f"{statistics.median(rounds):,.0f} ({min(rounds):,.0f} to {max(rounds):,.0f})"
+
 
 @contextmanager
 def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[str]]]:
     """Everyone who is compared, up; and who could not be, with the reason.
 
-    `alone` is only Valetkey on SQLite and the ceiling.
+    `alone` is only Valetkey and the ceiling.
     """
     with ExitStack() as stack:
 
@@ -56,11 +67,11 @@ def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[
 
         up = [stack.enter_context(valetkey(folder()))]
         missing: list[str] = []
+        if postgresql_is_there():
+            up.append(stack.enter_context(valetkey(folder(), on_postgresql=True)))
+        else:
+            missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
         if not alone:
-            if postgresql_is_there():
-                up.append(stack.enter_context(valetkey(folder(), on_postgresql=True)))
-            else:
-                missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
             up.append(stack.enter_context(oidc_provider(folder())))
             if redis_is_there():
                 up.append(stack.enter_context(oidc_provider(folder(), redis="everysec")))
@@ -80,23 +91,30 @@ async def compare(
     seconds: float,
     *,
     only: Sequence[str] = WORKLOADS,
+    on_postgresql: Sequence[str] = WORKLOADS,
     paced: float = 0.0,
 ) -> Figures:
-    """Measure all in turn: a visit to warm up, then `rounds`; then `paced` seconds of latency."""
+    """Measure all in turn: visits to warm up, then `rounds`; then `paced` seconds of latency.
+
+    A server is warm once its rate has stopped rising. `on_postgresql` are the workloads that
+    Valetkey on PostgreSQL is measured at.
+    """
     before = {peer.name: peer.memory() for peer in peers}
     plans = [(peer, await plan(peer)) for peer in peers]
     rates: dict[str, dict[str, list[float]]] = {}
     for workload in only:
         rates[workload] = {}
-        for turn in range(rounds + 1):
-            for peer, planned in plans:
-                if workload not in planned:
-                    continue
-                had = peer.worked()
-                done = await measure(planned[workload], seconds if turn else seconds / 2)
-                if turn:
-                    rate = done.operations / (peer.worked() - had)
-                    rates[workload].setdefault(peer.name, []).append(rate)
+        visited = [
+            (peer, planned[workload])
+            for peer, planned in plans
+            if workload in planned and (peer.name != ON_POSTGRESQL or workload in on_postgresql)
+        ]
+        for peer, workers in visited:
+            await _warm(peer, workers, seconds / 2)
+        for _ in range(rounds):
+            for peer, workers in visited:
+                rate = await _rate(peer, workers, seconds)
+                rates[workload].setdefault(peer.name, []).append(rate)
     latencies: dict[str, tuple[float, float]] = {}
     for peer, planned in plans if paced else ():
         times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
@@ -108,6 +126,23 @@ async def compare(
         {peer.name: peer.started for peer in peers},
         list(dict.fromkeys(peer.versions for peer in peers if peer.versions)),
     )
+
+
+async def _rate(peer: Peer, workers: Sequence[Worker], seconds: float) -> float:
+    """Return operations per CPU-second of one visit."""
+    had = peer.worked()
+    done = await measure(workers, seconds)
+    return done.operations / (peer.worked() - had)
+
+
+async def _warm(peer: Peer, workers: Sequence[Worker], seconds: float) -> None:
+    """Visit until the rate is less than 5 % above the one before: compilers at run time."""
+    before = await _rate(peer, workers, seconds)
+    for _ in range(_MOST_TO_WARM):
+        rate = await _rate(peer, workers, seconds)
+        if rate < before * _STILL_RISING:
+            return
+        before = rate
 
 
 async def _paced(workers: Sequence[Worker], seconds: float) -> list[float]:

@@ -12,9 +12,14 @@ import msgspec
 
 from bench.peers.ceiling import NAME as CEILING
 from bench.peers.compare import Figures
-from bench.peers.own_peer import ON_SQLITE
+from bench.peers.own_peer import ON_POSTGRESQL, ON_SQLITE
+from bench.peers.work import FLOW, INTROSPECTION, REFERENCE, REFRESH
 
 KEPT = Path(__file__).with_name("quick.json")
+ON_POSTGRESQL_TOO = (REFERENCE, INTROSPECTION, FLOW, REFRESH)
+"""The workloads that are guarded on PostgreSQL too: few, because the guard has to be quick."""
+
+_ENGINES = {"": ON_SQLITE, ", PostgreSQL": ON_POSTGRESQL}
 _LOSS = 0.15
 _LOOKS = 3
 
@@ -22,13 +27,14 @@ Shares = Mapping[str, float]
 
 
 def shares(figures: Figures) -> Shares:
-    """The share of each workload."""
+    """Return the share of each workload; of one on PostgreSQL, the name says so."""
     return {
-        workload: statistics.median(
-            own / ceiling for own, ceiling in zip(rates[ON_SQLITE], rates[CEILING], strict=True)
+        workload + engine: statistics.median(
+            own / ceiling for own, ceiling in zip(rates[server], rates[CEILING], strict=True)
         )
         for workload, rates in figures.rates.items()
-        if ON_SQLITE in rates and CEILING in rates
+        for engine, server in _ENGINES.items()
+        if server in rates and CEILING in rates
     }
 
 
@@ -38,13 +44,14 @@ def judge(measure: Callable[[Sequence[str]], Figures], workloads: Sequence[str])
     now = dict(shares(measure(workloads)))
     for _ in range(_LOOKS - 1):
         if low := _fallen(then, now):
-            again = shares(measure(low))
-            now |= {workload: max(now[workload], share) for workload, share in again.items()}
+            workloads = list(dict.fromkeys(name.removesuffix(", PostgreSQL") for name in low))
+            again = shares(measure(workloads))
+            now |= {name: max(now[name], share) for name, share in again.items()}
     fallen = _fallen(then, now)
-    print(f"{'share of the ceiling':44}{'committed':>10}{'now':>10}")
+    print(f"{'share of the ceiling':54}{'committed':>10}{'now':>10}")
     for workload, share in now.items():
         committed = f"{then[workload]:10.0%}" if workload in then else f"{'-':>10}"
-        print(f"{workload:44}{committed}{share:10.0%}{'  FELL' if workload in fallen else ''}")
+        print(f"{workload:54}{committed}{share:10.0%}{'  FELL' if workload in fallen else ''}")
     return 1 if fallen else 0
 
 
