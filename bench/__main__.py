@@ -2,8 +2,8 @@
 
 All servers are up and visited in turn, on one core together with the load. What counts is
 operations per second of CPU of all processes of a server, its database included: the median of the
-rounds, shown with the lowest and the highest. Each answer is checked. With --quick only Valetkey and the ceiling run, and the exit code is
-1 if what Valetkey keeps of the ceiling fell.
+rounds, shown with the lowest and the highest. Each answer is checked. With --quick only Valetkey
+and the ceiling run, and the exit code is 1 if what Valetkey keeps of the ceiling fell.
 """
 
 import argparse
