@@ -1,129 +1,37 @@
 """ID-JAG: identity assertions: forged, replayed, of others, for others, widened, and ended."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
-from ipaddress import ip_network
+from dataclasses import replace
 
 import pytest
 import requests
 
-from tests.attacks.grants.several_apis import TOOL, Apis, claims
-from tests.attacks.world import CODE_GRANT, Answer, World, raw_jwt
-from tests.attacks.world import world as begin
+from tests.attacks.grants.identity_chain import (
+    EXCHANGE,
+    ID_JAG,
+    ID_TOKEN,
+    JWT_BEARER,
+    METADATA,
+    TYP,
+    TYPES,
+    Chain,
+    chained,
+    idp_openid,
+)
+from tests.attacks.grants.several_apis import TOOL, claims
+from tests.attacks.world import CODE_GRANT, World, raw_jwt
 from tests.conftest import ENGINES
-from tests.support import postgres
 from tests.support.operations import run_operation
-from tests.support.pages import Page, Pages, pages
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.account.identities import connect
-from valetkey.authorization.authentication.federation.provider import Claimed
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
-from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.identity_assertion import LIFETIME
-from valetkey.config.sections.federation import (
-    FederationSettings,
-    ProviderKind,
-    ProviderSettings,
-)
-from valetkey.config.sections.fetch import FetchSettings
-from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import hours
 from valetkey.kernel.secret import Secret
-
-EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-TYPES = "urn:ietf:params:oauth:token-type:"
-ID_JAG, ID_TOKEN = f"{TYPES}id-jag", f"{TYPES}id_token"
-TYP = "oauth-id-jag+jwt"
-METADATA = "/.well-known/oauth-authorization-server"
-ON = Settings(tokens=TokenSettings(identity_assertions=True))
-
-
-@dataclass
-class Chain:
-    """`idp` signs users in, `api` trusts it, and so it does `rogue`, which signs anything."""
-
-    idp: World
-    api: World
-    apis: Apis
-    rogue: Pages
-    key: SigningKey = field(default_factory=partial(SigningKey.generate, Algorithm.ES256))
-
-    def __post_init__(self) -> None:
-        metadata = {
-            "issuer": self.rogue.url,
-            "authorization_endpoint": f"{self.rogue.url}/authorize",
-            "token_endpoint": f"{self.rogue.url}/token",
-            "jwks_uri": f"{self.rogue.url}/jwks",
-        }
-        self.rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(metadata).encode())
-        self.rogue.at["/jwks"] = Page(KeySet.of(self.key.public).document())
-
-    def alice(self, world: World) -> Uid:
-        def find(tx: Transaction) -> Uid:
-            user = tx.users.find_by_name("alice")
-            assert user is not None
-            return user.uid
-
-        return world.servers.write(find)
-
-    def link(self, issuer: str, subject: str) -> None:
-        """Link alice's account at `api` to this identity."""
-
-        def work(tx: Transaction) -> bool:
-            user = tx.users.find_by_name("alice")
-            assert user is not None
-            return connect(tx, user, Claimed(issuer, subject), self.api.servers.clock.now())
-
-        assert self.api.servers.write(work)
-
-    def ask(self, token: str, client_id: str = "agent", **said: str) -> Answer:
-        """Request an assertion at `idp` for a user's token."""
-        asked = {
-            "requested_token_type": ID_JAG,
-            "subject_token": token,
-            "subject_token_type": ID_TOKEN,
-            "audience": self.api.auth,
-            **said,
-        }
-        return self.idp.token(client_id, grant_type=EXCHANGE, **asked)
-
-    def jag(self, **said: str) -> str:
-        """An assertion of `idp` for alice."""
-        answer = self.ask(self.idp.tokens("agent", scope="openid notes:read")["id_token"], **said)
-        answer.ok()
-        return answer.json["access_token"]
-
-    def forge(self, said: Mapping[str, object] = {}, typ: str = TYP) -> str:
-        """An assertion of `rogue`, changed by `said`; None leaves a claim out."""
-        now = self.api.servers.clock.now()
-        content: dict[str, object] = {
-            "iss": self.rogue.url,
-            "sub": "alice-there",
-            "aud": self.api.auth,
-            "client_id": "agent-here",
-            "jti": self.api.servers.runtime.random(16).hex(),
-            "iat": now,
-            "exp": now + 300,
-            "scope": "notes:read",
-            **said,
-        }
-        kept = {name: value for name, value in content.items() if value is not None}
-        return jwt.sign(kept, self.key, typ=typ)
-
-    def present(self, assertion: str, client_id: str = "agent-here", **said: str) -> Answer:
-        """Present an assertion at `api`."""
-        return self.api.token(client_id, grant_type=JWT_BEARER, assertion=assertion, **said)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -131,47 +39,8 @@ def chain(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Chain]:
     """Two servers, the second one on each engine."""
-    with ExitStack() as stack:
-        url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
-        two = tuple(Algorithm)[:2]
-        idp = stack.enter_context(
-            begin(tmp_path_factory.mktemp("idp"), resource=False, settings=ON, algorithms=two)
-        )
-        rogue = stack.enter_context(pages())
-        providers = tuple(
-            ProviderSettings(name, name, ProviderKind.OPENID, at, "us", identity_assertions=trusted)
-            for name, at, trusted in (
-                ("idp", idp.auth, True),
-                ("rogue", rogue.url, True),
-                ("login", f"{rogue.url}/login-only", False),
-            )
-        )
-        settings = replace(
-            ON,
-            federation=FederationSettings(providers, Secret("idp=x,rogue=x,login=x")),
-            fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
-        )
-        api = stack.enter_context(
-            begin(tmp_path_factory.mktemp("api"), url, settings=settings, algorithms=two)
-        )
-        found = Chain(idp, api, Apis(api), rogue)
-        here = f"{api.auth} agent-here notes:read notes:write calendar:read"
-        grants = (*CODE_GRANT, EXCHANGE)
-        scopes = ("openid", "notes:read", "offline_access")
-        for name, algorithm in (("agent", ""), ("other", ""), ("hmac", "HS256")):
-            openid = replace(idp_openid(here), id_token_signed_response_alg=algorithm)
-            idp.client(name, grant_types=grants, scopes=scopes, openid=openid)
-        for name in ("agent-here", "other-here"):
-            own = ("notes:read", "account:read")
-            api.client(name, grant_types=(JWT_BEARER,), redirect_uris=(), scopes=own)
-        found.link(idp.auth, str(found.alice(idp)))
-        found.link(rogue.url, "alice-there")
+    with chained(tmp_path_factory.mktemp("chain"), request.param) as found:
         yield found
-
-
-def idp_openid(*audiences: str) -> OpenIdRegistration:
-    """The registration of a client that gets assertions for these audiences."""
-    return OpenIdRegistration(assertion_audiences=audiences)
 
 
 def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:

@@ -43,7 +43,7 @@ _NOT_UNDERSTOOD = ("tenant", "cnf", "act")
 _ID_TOKEN_TYPES = ("jwt", "")
 
 
-class VerifiesAssertions(Protocol):
+class AssertionVerifier(Protocol):
     """A server whose assertions are trusted."""
 
     async def verify_assertion(
@@ -107,7 +107,7 @@ class IdentityAssertions:
     issuer: str
     keys: SigningKeyRing
     issues: bool = False
-    trusted: Mapping[str, VerifiesAssertions] = field(default_factory=lambda: MappingProxyType({}))
+    trusted: Mapping[str, AssertionVerifier] = field(default_factory=lambda: MappingProxyType({}))
 
     async def read_id_token(self, text: str, client: Client, now: Instant) -> SubjectIdToken:
         """Return the sign-in of an ID token of this server for `client` that has not expired.
