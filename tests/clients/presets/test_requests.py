@@ -1,10 +1,11 @@
-"""oauth2-proxy and kubelogin: their requests, as their source and documentation state them.
+"""oauth2-proxy, kubelogin and Grafana: their requests, as source and documentation state them.
 
-Both use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic first, also
+All use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic first, also
 for a client without a secret, and the body after a refusal. The code must survive that.
 """
 
 import base64
+import configparser
 import hashlib
 import json
 import re
@@ -182,3 +183,36 @@ def test_kubelogin_signs_in_by_device_code(servers: Servers) -> None:
     status, tokens = post(found["token_endpoint"], poll)
     assert status == 200, tokens
     assert claims_of(tokens["id_token"])["groups"] == ["staff"]
+
+
+def test_grafana_reads_groups_from_userinfo(servers: Servers) -> None:
+    app = register(servers, "grafana", "http://localhost:3000/login/generic_oauth")
+    given = configparser.ConfigParser(interpolation=None)
+    given.read_string(app.files["grafana.ini"])
+    config = given["auth.generic_oauth"]
+    assert config.getboolean("use_pkce")
+    callback = f"{given['server']['root_url']}login/generic_oauth"
+    asked = {
+        "client_id": config["client_id"],
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        "redirect_uri": callback,
+        "response_type": "code",
+        "scope": config["scopes"],
+        "state": "s1",
+    }
+    back = allowed(servers, config["auth_url"], asked)
+    form = {
+        "code": back["code"][0],
+        "code_verifier": VERIFIER,
+        "grant_type": "authorization_code",
+        "redirect_uri": callback,
+    }
+    tokens = exchange(config["token_url"], form, config["client_id"], config["client_secret"])
+    request = urllib.request.Request(config["api_url"])
+    request.add_header("Authorization", f"Bearer {tokens['access_token']}")
+    with urllib.request.urlopen(request) as response:
+        user = json.load(response)
+    assert (user[config["login_attribute_path"]], user["email"]) == ("ada", "ada@example.com")
+    assert user[config["name_attribute_path"]] == "Ada Lovelace"
+    assert user[config["groups_attribute_path"]] == ["staff"]
