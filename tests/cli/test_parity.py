@@ -9,10 +9,19 @@ import pytest
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.authorization.site.admin import events
 from valetkey.authorization.site.admin.apis import api, apis
+from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
+from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients
 from valetkey.authorization.site.admin.groups import group, groups
-from valetkey.authorization.site.admin.server import keys, mail, registration, settings, tokens
-from valetkey.authorization.site.admin.users import roles, user, users
+from valetkey.authorization.site.admin.server import (
+    keys,
+    mail,
+    registration,
+    scim,
+    settings,
+    tokens,
+)
+from valetkey.authorization.site.admin.users import attributes, roles, user, users
 from valetkey.authorization.site.webhooks.area import CONSOLE
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
@@ -31,10 +40,8 @@ PAGES = {
     "list_group_members": "/admin/groups/{group}",
     "add_group_member": "/admin/groups/{group}/members",
     "list_user_groups": "/admin/users/{uid}",
-    "list_scim_credentials": "none: by the command or the API",
-    "create_scim_credential": "none: by the command or the API",
-    "rotate_scim_credential": "none: by the command or the API",
-    "end_scim_credential": "none: by the command or the API",
+    "list_scim_credentials": "/admin/scim",
+    "create_scim_credential": "/admin/scim/new",
     "list_webhooks": "/admin/webhooks",
     "create_webhook": "/admin/webhooks/new",
     "read_webhook": "/admin/webhooks/{webhook_id}",
@@ -46,16 +53,14 @@ PAGES = {
     "issue_webhook_secret": "/admin/webhooks/{webhook_id}/{act}",
     "test_webhook": "/admin/webhooks/{webhook_id}/{act}",
     "replay_webhook_event": "/admin/webhooks/{webhook_id}/{act}",
-    "list_attributes": "none: attributes are declared by the command, a file or the API",
-    "declare_attribute": "none: by the command, a file or the API",
-    "remove_attribute": "none: by the command or the API",
+    "list_attributes": "/admin/attributes",
+    "declare_attribute": "/admin/attributes/new",
+    "list_claims": "/admin/claims",
+    "declare_claim": "/admin/claims/new",
     "read_user_attributes": "/admin/users/{uid}",
-    "change_user_attributes": "none: by the command, a file or the API",
+    "change_user_attributes": "/admin/users/{uid}/attributes",
     **dict.fromkeys(
         (
-            "list_claims",
-            "declare_claim",
-            "remove_claim",
             "list_api_role",
             "assign_api_role",
             "withdraw_api_role",
@@ -64,7 +69,7 @@ PAGES = {
         ),
         "none: by the command, a file or the API",
     ),
-    "preview_claims": "none: by the command or the API",
+    "preview_claims": "/admin/claims/preview",
     "list_clients": "/admin/clients",
     "register_client": "none: apps are registered on the developer pages",
     "read_client": "/admin/clients/{client_id}",
@@ -123,6 +128,7 @@ def _pages() -> set[str]:
     modules = (
         api,
         apis,
+        attributes,
         group,
         groups,
         clients,
@@ -132,6 +138,7 @@ def _pages() -> set[str]:
         mail,
         registration,
         roles,
+        scim,
         settings,
         tokens,
         user,
@@ -140,7 +147,8 @@ def _pages() -> set[str]:
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
     nothing = cast("Any", None)
     webhooks = {each.path for each in WebhookPages(nothing, nothing, CONSOLE).pages()}
-    return {*listed, *webhooks, "/admin"}
+    declared = {it.path for kind in KINDS for it in DeclarationPages(nothing, kind).pages()}
+    return {*listed, *webhooks, *declared, PREVIEW, "/admin"}
 
 
 def _exists(command: str) -> bool:

@@ -19,16 +19,20 @@ from tests.authorization.endpoints.world import (
     service,
 )
 from tests.support.authenticator import SoftAuthenticator
+from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.background.upkeep import sweep_all
+from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.identity import Identity
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import AccessTokenFormat, GrantTypeName
 from valetkey.authorization.model.register.membership import Membership, TeamRole
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
@@ -170,6 +174,13 @@ async def _people_and_apps(it: Service) -> None:
         assert dave is not None
         tx.users.change(replace(dave, disabled_at=now))
 
+        tx.declarations.put_attribute(
+            Attribute("department", "Department", {"type": "string"}), now
+        )
+        claim = DeclaredClaim("department", "attribute:department", (Place.ID_TOKEN,))
+        tx.declarations.put_claim(claim, now)
+        directory, key = ScimCredential("sc_okta", "Okta", now), it.foundation.services.fingerprints
+        assert not scim.issue(tx, key, directory, Secret("token of Okta"))
         registrar = it.foundation.api_registrar("test")
         declared = ApiMetadata(
             CALENDAR.identifier, CALENDAR.name, {"calendar:read": "see your calendar"}

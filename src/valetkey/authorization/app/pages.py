@@ -43,6 +43,9 @@ from valetkey.authorization.site.account.sessions import Sessions
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
+from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
+from valetkey.authorization.site.admin.claims.kinds import KINDS
+from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
 from valetkey.authorization.site.admin.events import Events
@@ -52,8 +55,10 @@ from valetkey.authorization.site.admin.overview import Overview as ConsoleOvervi
 from valetkey.authorization.site.admin.server.keys import SigningKeys
 from valetkey.authorization.site.admin.server.mail import Mail
 from valetkey.authorization.site.admin.server.registration import Registration
+from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.settings import SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
+from valetkey.authorization.site.admin.users.attributes import UserAttributesPage
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolders
 from valetkey.authorization.site.admin.users.user import UserPages
@@ -298,6 +303,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     return (
         *ConsoleOverview(store, Inspector(settings, services.roles)).pages(),
         *Users(store).pages(),
+        *UserAttributesPage(services).pages(),
         *UserPages(services).pages(),
         *Groups(services).pages(),
         *GroupPages(services).pages(),
@@ -307,6 +313,8 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *Apis(services).pages(),
         *ProtectApi(services).pages(),
         *ApiPages(services).pages(),
+        *ClaimsPreviewPages(services).pages(),
+        *(page for kind in KINDS for page in DeclarationPages(services, kind).pages()),
         *SigningKeys(services).pages(),
         *Events(store).pages(),
         *WebhookPages(store, foundation.webhook_changes, CONSOLE).pages(),
@@ -314,6 +322,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *SettingsPages(store, settings).pages(),
         *Mail(store, services.outbox).pages(),
         *ApiTokens(services).pages(),
+        *ScimCredentials(services).pages(),
     )
 
 

@@ -22,6 +22,7 @@ from valetkey.authorization.model.event.attributes import AttributeDeclared, Att
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    Button,
     Call,
     Operation,
     Result,
@@ -29,9 +30,10 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done
+from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done, tag_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
 
 _ONE = "/attributes/{attribute}"
 _OF_USER = "/users/{uid}/attributes"
@@ -89,15 +91,8 @@ class AttributesWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def list_attributes(tx: Transaction, call: Call) -> Result:
     """List the declared attributes by name."""
-    found = tx.declarations.attributes()
-    return Result(
-        AttributeList(
-            [
-                AttributeShown(each.name, each.label, dict(each.schema), each.editable)
-                for each in found
-            ]
-        )
-    )
+    del call
+    return Result(AttributeList([_shown(each) for each in tx.declarations.attributes()]))
 
 
 def declare(tx: Transaction, call: Call) -> bool | Faults:
@@ -109,6 +104,8 @@ def declare(tx: Transaction, call: Call) -> bool | Faults:
     attribute = Attribute(
         call.named("attribute"), wanted.label, dict(wanted.schema), wanted.editable
     )
+    declared = {each.name: tag_of(_shown(each)) for each in tx.declarations.attributes()}
+    call.preconditions.check(declared.get(attribute.name))
     return declare_attribute(tx, attribute, call.now)
 
 
@@ -123,6 +120,12 @@ def remove(tx: Transaction, call: Call) -> bool:
     return True
 
 
+def _shown(attribute: Attribute) -> AttributeShown:
+    return AttributeShown(
+        attribute.name, attribute.label, dict(attribute.schema), attribute.editable
+    )
+
+
 def read_user_attributes(tx: Transaction, call: Call, user: User) -> AttributesShown:
     """Read the values of a user's declared attributes."""
     return AttributesShown(attributes_of(user, tx.declarations.attributes()))
@@ -134,55 +137,94 @@ def change_user_attributes(tx: Transaction, call: Call, user: User) -> bool | Fa
     return changed if isinstance(changed, tuple) else changed is not user
 
 
+LIST_ATTRIBUTES = Operation(
+    "list_attributes",
+    "GET",
+    "/attributes",
+    Permission.READ,
+    "Declared attributes of accounts",
+    reads(list_attributes),
+    gives=AttributeList,
+    lists=True,
+    commands=(Command(empty="No attribute is declared."),),
+)
+
+DECLARE_ATTRIBUTE = Operation(
+    "declare_attribute",
+    "PUT",
+    _ONE,
+    Permission.CLIENTS,
+    "Declare or change an attribute of accounts",
+    unchecked_write(declare),
+    description="Values that users have stay; each is judged when it is next changed.",
+    takes=AttributeWanted,
+    gives=Done,
+    refuses=(404,),
+    event=AttributeDeclared,
+    commands=(
+        Command(
+            example="""--schema '{"type": "string", "maxLength": 40}'""",
+            done="The attribute {attribute} is declared.",
+            unchanged="The attribute {attribute} is declared like this; nothing changed.",
+        ),
+    ),
+)
+
+REMOVE_ATTRIBUTE = Operation(
+    "remove_attribute",
+    "DELETE",
+    _ONE,
+    Permission.CLIENTS,
+    "Remove a declared attribute; its values are no longer shown",
+    unchecked_write(remove),
+    gives=Done,
+    refuses=(404, 409),
+    event=AttributeRemoved,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete attribute"),
+            translatable(
+                "Profiles, imports and SCIM no longer show it. Values are kept, and appear again "
+                "if an attribute of this name is declared later."
+            ),
+            translatable("The attribute is deleted."),
+            danger=True,
+        ),
+    ),
+    commands=(
+        Command(
+            question="Remove this attribute? Its values are no longer shown.",
+            done="The attribute {attribute} is removed.",
+        ),
+    ),
+)
+
+CHANGE_USER_ATTRIBUTES = Operation(
+    "change_user_attributes",
+    "PATCH",
+    _OF_USER,
+    Permission.PEOPLE,
+    "Change attributes of a user",
+    on_user(change_user_attributes),
+    description="Attributes that are not named stay; null removes a value.",
+    takes=AttributesWanted,
+    gives=Done,
+    refuses=(404,),
+    event=UserChanged,
+    commands=(
+        Command(
+            "user set-attributes",
+            options=(Option("attributes", argument=True),),
+            example="""'{"department": "physics"}'""",
+        ),
+    ),
+)
+
 ATTRIBUTES = (
-    Operation(
-        "list_attributes",
-        "GET",
-        "/attributes",
-        Permission.READ,
-        "Declared attributes of accounts",
-        reads(list_attributes),
-        gives=AttributeList,
-        lists=True,
-        commands=(Command(empty="No attribute is declared."),),
-    ),
-    Operation(
-        "declare_attribute",
-        "PUT",
-        _ONE,
-        Permission.CLIENTS,
-        "Declare or change an attribute of accounts",
-        unchecked_write(declare),
-        description="Values that users have stay; each is judged when it is next changed.",
-        takes=AttributeWanted,
-        gives=Done,
-        refuses=(404,),
-        event=AttributeDeclared,
-        commands=(
-            Command(
-                example="""--schema '{"type": "string", "maxLength": 40}'""",
-                done="The attribute {attribute} is declared.",
-                unchanged="The attribute {attribute} is declared like this; nothing changed.",
-            ),
-        ),
-    ),
-    Operation(
-        "remove_attribute",
-        "DELETE",
-        _ONE,
-        Permission.CLIENTS,
-        "Remove a declared attribute; its values are no longer shown",
-        unchecked_write(remove),
-        gives=Done,
-        refuses=(404, 409),
-        event=AttributeRemoved,
-        commands=(
-            Command(
-                question="Remove this attribute? Its values are no longer shown.",
-                done="The attribute {attribute} is removed.",
-            ),
-        ),
-    ),
+    LIST_ATTRIBUTES,
+    DECLARE_ATTRIBUTE,
+    REMOVE_ATTRIBUTE,
     Operation(
         "read_user_attributes",
         "GET",
@@ -194,24 +236,5 @@ ATTRIBUTES = (
         refuses=(404,),
         commands=(Command("user attributes"),),
     ),
-    Operation(
-        "change_user_attributes",
-        "PATCH",
-        _OF_USER,
-        Permission.PEOPLE,
-        "Change attributes of a user",
-        on_user(change_user_attributes),
-        description="Attributes that are not named stay; null removes a value.",
-        takes=AttributesWanted,
-        gives=Done,
-        refuses=(404,),
-        event=UserChanged,
-        commands=(
-            Command(
-                "user set-attributes",
-                options=(Option("attributes", argument=True),),
-                example="""'{"department": "physics"}'""",
-            ),
-        ),
-    ),
+    CHANGE_USER_ATTRIBUTES,
 )

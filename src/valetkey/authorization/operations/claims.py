@@ -13,6 +13,7 @@ from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
+    Button,
     Call,
     Operation,
     Parameter,
@@ -20,7 +21,7 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done
+from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done, tag_of
 from valetkey.authorization.protocol.claims import (
     OPENID,
     PASSWORD,
@@ -36,6 +37,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.words import translatable
 
 _ONE = "/claims/{claim}"
 _Source = Annotated[
@@ -119,6 +121,8 @@ def declare(tx: Transaction, call: Call) -> bool | Faults:
         frozenset(wanted.clients),
         frozenset(wanted.apis),
     )
+    declared = {each.name: tag_of(_shown(each)) for each in tx.declarations.claims()}
+    call.preconditions.check(declared.get(claim.name))
     return declare_claim(tx, claim, call.services.settings.audience, call.now)
 
 
@@ -259,54 +263,72 @@ PREVIEW = Operation(
     commands=(),
 )
 
+LIST_CLAIMS = Operation(
+    "list_claims",
+    "GET",
+    "/claims",
+    Permission.READ,
+    "Declared claims of tokens",
+    reads(list_claims),
+    gives=ClaimList,
+    lists=True,
+    commands=(Command(empty="No claim is declared."),),
+)
+
+DECLARE_CLAIM = Operation(
+    "declare_claim",
+    "PUT",
+    _ONE,
+    Permission.CLIENTS,
+    "Declare or change a claim of tokens",
+    unchecked_write(declare),
+    description="Tokens have it from the next one on.",
+    takes=ClaimWanted,
+    gives=Done,
+    refuses=(404,),
+    event=ClaimDeclared,
+    commands=(
+        Command(
+            example="--from attribute:department --in id_token --in userinfo",
+            done="The claim {claim} is declared.",
+            unchanged="The claim {claim} is declared like this; nothing changed.",
+        ),
+    ),
+)
+
+REMOVE_CLAIM = Operation(
+    "remove_claim",
+    "DELETE",
+    _ONE,
+    Permission.CLIENTS,
+    "Remove a declared claim; tokens that were issued keep it",
+    unchecked_write(remove),
+    gives=Done,
+    refuses=(404,),
+    event=ClaimRemoved,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete claim"),
+            translatable(
+                "Tokens issued from now on do not hold it. Apps that rely on it may refuse users. "
+                "Tokens that were issued keep it until they expire."
+            ),
+            translatable("The claim is deleted."),
+            danger=True,
+        ),
+    ),
+    commands=(
+        Command(
+            question="Remove this claim? Apps that rely on it may refuse users.",
+            done="The claim {claim} is removed.",
+        ),
+    ),
+)
+
 CLAIMS = (
     PREVIEW,
-    Operation(
-        "list_claims",
-        "GET",
-        "/claims",
-        Permission.READ,
-        "Declared claims of tokens",
-        reads(list_claims),
-        gives=ClaimList,
-        lists=True,
-        commands=(Command(empty="No claim is declared."),),
-    ),
-    Operation(
-        "declare_claim",
-        "PUT",
-        _ONE,
-        Permission.CLIENTS,
-        "Declare or change a claim of tokens",
-        unchecked_write(declare),
-        description="Tokens have it from the next one on.",
-        takes=ClaimWanted,
-        gives=Done,
-        refuses=(404,),
-        event=ClaimDeclared,
-        commands=(
-            Command(
-                example="--from attribute:department --in id_token --in userinfo",
-                done="The claim {claim} is declared.",
-                unchanged="The claim {claim} is declared like this; nothing changed.",
-            ),
-        ),
-    ),
-    Operation(
-        "remove_claim",
-        "DELETE",
-        _ONE,
-        Permission.CLIENTS,
-        "Remove a declared claim; tokens that were issued keep it",
-        unchecked_write(remove),
-        gives=Done,
-        refuses=(404,),
-        event=ClaimRemoved,
-        commands=(
-            Command(
-                question="Remove this claim? Apps that rely on it may refuse users.",
-                done="The claim {claim} is removed.",
-            ),
-        ),
-    ),
+    LIST_CLAIMS,
+    DECLARE_CLAIM,
+    REMOVE_CLAIM,
 )

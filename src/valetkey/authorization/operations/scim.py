@@ -12,9 +12,12 @@ from valetkey.authorization.model.event.administration import (
     ScimCredentialIssued,
     ScimCredentialRotated,
 )
+from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    Button,
     Call,
+    Field,
     Operation,
     Result,
     reads,
@@ -26,6 +29,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.words import translatable
 
 _ALL = "/scim-credentials"
 _ONE = f"{_ALL}/{{credential_id}}"
@@ -188,6 +192,22 @@ ROTATE_SCIM_CREDENTIAL = Operation(
     refuses=(404,),
     event=ScimCredentialRotated,
     recent=True,
+    buttons=(
+        Button(
+            "rotate",
+            translatable("Rotate token"),
+            translatable("Creates a new token, which is shown only once."),
+            translatable("The token is rotated."),
+            fields=(
+                Field(
+                    "previous_lives",
+                    translatable("The current token ends"),
+                    # A token that never ends would not be rotated.
+                    SECRET_LIFETIMES[:3],
+                ),
+            ),
+        ),
+    ),
     commands=(
         Command(
             "scim rotate",
@@ -210,6 +230,18 @@ END_SCIM_CREDENTIAL = Operation(
     refuses=(404,),
     event=ScimCredentialEnded,
     recent=True,
+    buttons=(
+        Button(
+            "end",
+            translatable("Revoke credential"),
+            translatable(
+                "The directory can no longer change users and groups: its tokens stop working at "
+                "once. Users and groups that it created stay. This cannot be undone."
+            ),
+            translatable("The credential is revoked."),
+            danger=True,
+        ),
+    ),
     commands=(Command("scim end", done="It has ended.", missing=_MISSING),),
 )
 

@@ -129,6 +129,31 @@ DOORS: Mapping[str, Door] = {
     "/admin/apis/{api_id}/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/apis/none/disable", shown=False
     ),
+    "/admin/users/{uid}/attributes": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/attributes", shown=False
+    ),
+    "/admin/attributes": Door(Need.ROLE),
+    "/admin/attributes/new": Door(Need.ROLE, Permission.CLIENTS),
+    "/admin/attributes/{attribute}/edit": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/attributes/none/edit", shown=False
+    ),
+    "/admin/attributes/{attribute}/{act}": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/attributes/none/delete", shown=False
+    ),
+    "/admin/claims": Door(Need.ROLE),
+    "/admin/claims/new": Door(Need.ROLE, Permission.CLIENTS),
+    "/admin/claims/preview": Door(Need.ROLE),
+    "/admin/claims/{claim}/edit": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/claims/none/edit", shown=False
+    ),
+    "/admin/claims/{claim}/{act}": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/claims/none/delete", shown=False
+    ),
+    "/admin/scim": Door(Need.ROLE),
+    "/admin/scim/new": Door(Need.ROLE, Permission.KEYS),
+    "/admin/scim/{credential_id}/{act}": Door(
+        Need.ROLE, Permission.KEYS, at="/admin/scim/none/end", shown=False
+    ),
     "/admin/groups": Door(Need.ROLE),
     "/admin/groups/new": Door(Need.ROLE, Permission.PEOPLE),
     "/admin/groups/{group}/members": Door(

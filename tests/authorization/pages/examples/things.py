@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.apis import apis_examples
+from tests.authorization.pages.examples.claims import claims_examples
 from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
@@ -95,6 +96,7 @@ _PAGE = ClientPage(
         for slug in ("unverify", "secret", "disable", "delete")
     ),
     events_url="/admin/events?client=app_7f3k9qxmB2",
+    preview_url="/admin/claims/preview?client=app_7f3k9qxmB2",
 )
 
 
@@ -304,6 +306,7 @@ def things_examples(
         **_clients(long, rtl, hostile),
         **apis_examples(long, hostile),
         **groups_examples(long, rtl, hostile),
+        **claims_examples(long, rtl, hostile),
         **webhooks_examples(long, hostile),
         **_server(hostile),
         **log_examples(hostile, long),

@@ -14,7 +14,7 @@ from valetkey.web.form import Form
 
 T = TypeVar("T", bound=msgspec.Struct)
 Words = Mapping[str, tuple[str, str]]
-"""By field: its label and its hint, both translatable. A field without words is not in the form."""
+"""By field as JSON names it: label and hint, translatable. A field without words is left out."""
 
 Faults = tuple[MetadataError, ...]
 
@@ -24,7 +24,11 @@ _LONGEST = 65_536
 
 @dataclass(frozen=True, slots=True)
 class InputField:
-    """A field of the form. `kind` is `text`, `number`, `lines`, `choice` or `flag`."""
+    """A field of the form.
+
+    `kind` is `text`, `number`, `lines`, `json`, `choice`, `several` or `flag`. The value of
+    `several` has a line per choice.
+    """
 
     name: str
     label: str
@@ -67,15 +71,15 @@ def input_fields(
     """Return the fields of this input type with their values as text."""
     wrong = {fault.field.partition("/")[0]: fault.detail for fault in faults}
     return tuple(
-        _field(each, *words[each.name], values.get(each.name), wrong)
+        _field(each, *words[each.encode_name], values.get(each.encode_name), wrong)
         for each in _declared(kind)
-        if each.name in words
+        if each.encode_name in words
     )
 
 
 def typed(form: Form, words: Words) -> Mapping[str, str]:
     """Return what was typed, by field."""
-    return {name: (form.get(name) or "")[:_LONGEST] for name in words}
+    return {name: "\n".join(form.all(name))[:_LONGEST] for name in words}
 
 
 def as_text(value: object) -> str:
@@ -101,13 +105,13 @@ def read_input(kind: type[T], words: Words, form: Form) -> T:
     types = {each.name: each.type for each in msgspec.structs.fields(kind)}
     given: dict[str, object] = {}
     for each in _declared(kind):
-        if each.name not in words:
+        if each.encode_name not in words:
             continue
         try:
-            value = _value(_plain(each.type), texts[each.name])
+            value = _value(_plain(each.type), texts[each.encode_name])
             given[each.name] = msgspec.convert(value, type=types[each.name])
         except (ValueError, msgspec.ValidationError):
-            faults.append(MetadataError(each.name, ""))
+            faults.append(MetadataError(each.encode_name, ""))
     if faults:
         raise InvalidInput(faults)
     return kind(**given)
@@ -130,26 +134,44 @@ def _field(
     field: inspect.Field, label: str, hint: str, value: str | None, wrong: Mapping[str, str]
 ) -> InputField:
     declared = _plain(field.type)
-    kinds: dict[type[inspect.Type], str] = {
-        inspect.IntType: "number",
-        inspect.EnumType: "choice",
-        inspect.BoolType: "flag",
-        inspect.ListType: "lines",
-        inspect.DictType: "lines",
-    }
     default = "" if field.default in (NODEFAULT, UNSET) else as_text(field.default)
-    enum = declared.cls if isinstance(declared, inspect.EnumType) else ()
+    one = declared.item_type if isinstance(declared, inspect.ListType) else declared
+    enum = one.cls if isinstance(one, inspect.EnumType) else ()
+    name = field.encode_name
     return InputField(
-        name=field.name,
+        name=name,
         label=label,
         hint=hint,
-        kind=kinds.get(type(declared), "text"),
+        kind=_kind(declared),
         value=default if value is None else value,
         required=field.required,
         choices=tuple((str(each.value), str(each.value)) for each in enum),
-        faulty=field.name in wrong,
-        fault=wrong.get(field.name, ""),
+        faulty=name in wrong,
+        fault=wrong.get(name, ""),
     )
+
+
+def _kind(declared: inspect.Type) -> str:
+    match declared:
+        case inspect.IntType():
+            return "number"
+        case inspect.EnumType():
+            return "choice"
+        case inspect.BoolType():
+            return "flag"
+        case inspect.ListType(item_type=inspect.EnumType()):
+            return "several"
+        case inspect.DictType() if _is_json(declared):
+            return "json"
+        case inspect.ListType() | inspect.DictType():
+            return "lines"
+        case _:
+            return "text"
+
+
+def _is_json(declared: inspect.DictType) -> bool:
+    """Return whether the values are any JSON, so that the field takes the object as JSON."""
+    return isinstance(_plain(declared.value_type), inspect.CustomType)
 
 
 def _value(declared: inspect.Type, text: str) -> object:
@@ -161,6 +183,8 @@ def _value(declared: inspect.Type, text: str) -> object:
             return int(text) if text.strip() else None
         case inspect.ListType():
             return lines
+        case inspect.DictType() if _is_json(declared):
+            return msgspec.json.decode(text) if text.strip() else {}
         case inspect.DictType():
             # Names have no spaces. A name without a text, or twice, is a mistake.
             entries = dict(line.split(None, 1) for line in lines)

@@ -24,6 +24,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
 from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
@@ -87,6 +88,7 @@ class ClientPage:
     seen_in_url: int
     ways: tuple[Offer, ...]
     events_url: str
+    preview_url: str
     #: What was just done; "" for nothing.
     done: str = ""
 
@@ -264,6 +266,7 @@ def _page(
         seen_in_url=0 if held.sighting is None else held.sighting.requests,
         ways=offers if may else (),
         events_url=with_query(EVENTS, {"client": client.id}),
+        preview_url=with_query(PREVIEW, {"client": client.id}),
         done=done,
     )
 

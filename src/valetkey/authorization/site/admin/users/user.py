@@ -8,6 +8,7 @@ from urllib.parse import quote
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
+    Permission,
     require,
 )
 from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
@@ -25,7 +26,9 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
+    with_query,
 )
+from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.confirm import Buttons, ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
@@ -39,6 +42,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
 USER = "/admin/users/{uid}"
@@ -100,13 +104,18 @@ class UserPage:
     done: str = ""
     #: All events; "" where there is no such page.
     events_url: str = ""
+    #: Where attributes are edited; "" if none is declared, or where the role may not.
+    attributes_url: str = ""
+    preview_url: str = ""
+    #: The directory that disabled the user by SCIM; "" for none.
+    disabled_by: str = ""
 
 
 _BAD_REQUEST = 400
 _NEWS = minutes(5)
 _BUTTONS = Buttons.below("/users/{uid}")
-_Extras = tuple[Sequence[Attribute], Sequence[str]]
-"""The declared attributes, and the names of the user's groups."""
+_Extras = tuple[Sequence[Attribute], Sequence[str], str]
+"""The declared attributes, the names of the user's groups, and the directory that disabled them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +134,14 @@ class UserPages:
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the user. "Done" is shown only if the operation's event was written."""
         uid, actor, now = _uid(request), request.actor, request.now
-        done = _BUTTONS.by_slug.get(request.query.get("done") or "")
+        said = request.query.get("done") or ""
+        done = _BUTTONS.by_slug.get(said)
 
         def look(tx: Transaction) -> tuple[UserState, _Extras, str]:
             dossier = look_at(tx, actor, uid, now)
-            extras = tx.declarations.attributes(), tx.groups.direct_names(uid)
+            directory = tx.scim_credentials.find(dossier.user.disabled_by)
+            name = "" if directory is None else directory.name
+            extras = tx.declarations.attributes(), tx.groups.direct_names(uid), name
             developer = tx.members.is_developer(uid)
             needed = self.services.settings.portal.who is Registrants.INVITED or developer
             state = UserState(dossier, developer if needed else None, self._sends_mail)
@@ -139,12 +151,19 @@ class UserPages:
             was_done = tx.people.did(actor.done_by, event, uid, since)
             return state, extras, done.button.done if was_done else ""
 
-        state, (declared, groups), message = await self.services.store.scan(look)
+        may_edit = request.powers.allow(Permission.PEOPLE)
+
+        state, (declared, groups, directory), message = await self.services.store.scan(look)
         page = replace(
             _page(state, request.powers, now, message),
             attributes=shown_attributes(state.user, declared),
             groups=tuple(map(group_link, groups)),
+            disabled_by=directory,
+            attributes_url=f"{user_address(uid)}/attributes" if declared and may_edit else "",
+            preview_url=with_query(PREVIEW, {"person": f"uid:{uid}"}),
         )
+        if said == "attributes":
+            page = replace(page, done=translatable("The attributes are saved."))
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:

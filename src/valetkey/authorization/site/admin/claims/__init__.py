@@ -1,0 +1,1 @@
+"""Attributes of accounts, declared claims, and the preview of tokens."""

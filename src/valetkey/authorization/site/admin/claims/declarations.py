@@ -1,0 +1,283 @@
+"""/admin/attributes and /admin/claims: list, declare, change and delete declarations by name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+import msgspec
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.operations.attributes import LIST_ATTRIBUTES, AttributeList
+from valetkey.authorization.operations.operation import (
+    Call,
+    InvalidInput,
+    Services,
+    call_of,
+    value_of,
+)
+from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    page_not_found,
+)
+from valetkey.authorization.site.admin.claims.kinds import PLACE_WORDS, SOURCES, Kind, Shown
+from valetkey.authorization.site.admin.confirm import Buttons, Ends
+from valetkey.authorization.site.admin.input_form import (
+    Faults,
+    InputField,
+    InputFormPage,
+    as_text,
+    input_fields,
+    read_input,
+    typed,
+)
+from valetkey.authorization.site.admin.listing import ListPage, ListRow
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
+from valetkey.web.form import EMPTY, Form
+
+_NAME = "name"
+_ARGUMENT = "argument"
+_BAD_REQUEST = 400
+_LONGEST = 250
+_DONE = {"saved": translatable("Saved.")}
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationPages:
+    """The list of one kind, its form, and the confirmation before one is deleted."""
+
+    services: Services
+    kind: Kind
+
+    @property
+    def _buttons(self) -> Buttons:
+        return Buttons.below(self.kind.declares.path)
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The list, the forms and the confirmation."""
+        kind, texts, buttons = self.kind, self.kind.texts, self._buttons
+        below = f"{kind.place}/{{{kind.argument}}}"
+        may = administrator(Permission.CLIENTS)
+        create = Act(self.create, opaque=kind.opaque, multiple=kind.multiple)
+        change = Act(self.change, opaque=kind.opaque, multiple=kind.multiple)
+        return (
+            Page(kind.place, administrator(), self.show, title=texts.title, nav=True),
+            Page(f"{kind.place}/new", may, self.ask, create, title=texts.new),
+            Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
+            Page(f"{below}/{{act}}", buttons.requirement, self.confirm, Act(self.run)),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """The list."""
+        kind, texts = self.kind, self.kind.texts
+        may = request.powers.allow(Permission.CLIENTS)
+        said = request.query.get("done") or ""
+        button = self._buttons.by_slug.get(said)
+        page = ListPage(
+            title=texts.title,
+            text=texts.text,
+            columns=texts.columns,
+            rows=tuple(self._row(each, may=may) for each in await self._declared(request)),
+            new_title=texts.new,
+            new_url=f"{kind.place}/new" if may else "",
+            empty_title=texts.empty_title,
+            empty_text=texts.empty_text,
+            links=kind.links,
+            done=_DONE.get(said, "") if button is None else button.button.done,
+        )
+        return Show(page)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """The form for a new one."""
+        return await self._form(request, None, {})
+
+    async def create(self, request: AdminRequest) -> Outcome:
+        """Declare it, unless the name is declared already."""
+        name = (request.form.get(_NAME) or "").strip()[:_LONGEST]
+        return await self._save(request, None, name, preconditions((), ("*",)))
+
+    async def edit(self, request: AdminRequest) -> Outcome:
+        """The form with what is declared."""
+        item = await self._named(request)
+        record = msgspec.to_builtins(item)
+        values = {name: self._text(record[name]) for name in self.kind.words}
+        return await self._form(request, item, values, tag=tag_of(item))
+
+    async def change(self, request: AdminRequest) -> Outcome:
+        """Change it, unless it was changed since the form was shown."""
+        item = await self._named(request)
+        seen = preconditions((request.form.get("etag") or '""',), ())
+        return await self._save(request, item, item.name, seen)
+
+    async def confirm(self, request: AdminRequest) -> Outcome:
+        """Show the confirmation page."""
+        return await self._confirm(request)
+
+    async def run(self, request: AdminRequest) -> Outcome:
+        """Run the operation."""
+        confirmed = self._buttons.of(request.request)
+        path = {self.kind.argument: request.arguments[self.kind.argument]}
+        try:
+            await confirmed.operation.run(confirmed.call(self.services, request, path))
+        except Refused as refused:
+            if refused.refusal.code is not ErrorCode.CONFLICT:
+                raise
+            return await self._confirm(request, refused.refusal.description)
+        return SeeOther(f"{self.kind.place}?done={confirmed.button.slug}")
+
+    async def _confirm(self, request: AdminRequest, fault: str = "") -> Outcome:
+        confirmed, item = self._buttons.of(request.request), await self._named(request)
+        page = confirmed.page(
+            request,
+            EMPTY,
+            back=self.kind.place,
+            name=item.name,
+            facts=tuple(filter(None, self.kind.row(item)[0])),
+            values={},
+            ends=Ends(),
+            fault=fault,
+        )
+        action = self.kind.address(item.name, confirmed.button.slug)
+        return Show(replace(page, action=action), _BAD_REQUEST if fault else 200)
+
+    async def _save(
+        self, request: AdminRequest, item: Shown | None, name: str, seen: Preconditions
+    ) -> Outcome:
+        kind, form = self.kind, _with_source(request.form)
+        values = {_NAME: name, **typed(form, kind.words)}
+        values[_ARGUMENT] = request.form.get(_ARGUMENT) or ""
+        tag = form.get("etag") or ""
+        try:
+            body = read_input(kind.wanted, kind.words, form)
+            path = {kind.argument: quote(name, safe="")}
+            call = call_of(self.services, kind.declares, request.actor, request.now, path, body)
+            await kind.declares.run(replace(call, preconditions=seen))
+        except InvalidInput as invalid:
+            return await self._form(request, item, values, invalid.faults, tag=tag)
+        except Refused as refused:
+            if refused.refusal is FAILED and item is not None:
+                return await self._form(request, item, values, tag=tag_of(item), stale=True)
+            if refused.refusal is not FAILED and refused.refusal.check != "admin_api.name":
+                raise
+            taken = MetadataError(_NAME, "another one: this one is taken or cannot be used")
+            return await self._form(request, item, values, (taken,))
+        return SeeOther(f"{kind.place}?done=saved")
+
+    async def _form(
+        self,
+        request: AdminRequest,
+        item: Shown | None,
+        values: Mapping[str, str],
+        faults: Faults = (),
+        *,
+        tag: str = "",
+        stale: bool = False,
+    ) -> Outcome:
+        kind, texts = self.kind, self.kind.texts
+        fields = list[InputField]()
+        wrong = {fault.field: fault.detail for fault in faults}
+        if item is None:
+            name = values.get(_NAME, "")
+            label = translatable("Name")
+            fault = wrong.get(_NAME, "")
+            fields.append(
+                InputField(
+                    _NAME,
+                    label,
+                    texts.name,
+                    "text",
+                    name,
+                    required=True,
+                    faulty=bool(fault),
+                    fault=fault,
+                )
+            )
+        for field in input_fields(kind.wanted, kind.words, values, faults):
+            match field.name:
+                case "from":
+                    fields += await self._source(request, field, values)
+                case "in":
+                    fields.append(replace(field, choices=tuple(PLACE_WORDS.items())))
+                case _:
+                    fields.append(field)
+        page = InputFormPage(
+            action=f"{kind.place}/new" if item is None else kind.address(item.name, "edit"),
+            back=kind.place,
+            above=texts.title,
+            csrf=request.csrf,
+            title=texts.new if item is None else texts.edit,
+            submit=texts.create if item is None else translatable("Save changes"),
+            fields=tuple(fields),
+            etag=tag,
+            stale=stale,
+        )
+        return Show(page, _BAD_REQUEST if faults or stale else 200)
+
+    async def _source(
+        self, request: AdminRequest, field: InputField, values: Mapping[str, str]
+    ) -> Sequence[InputField]:
+        """Return the menu of sources, and the field for the text that some of them need."""
+        call = call_of(self.services, LIST_ATTRIBUTES, request.actor, request.now)
+        attributes = (await value_of(call, AttributeList)).items
+        kinds = dict(SOURCES)
+        kind, colon, argument = field.value.partition(":")
+        chosen = field.value
+        if f"{kind}{colon}" in kinds:
+            chosen = f"{kind}{colon}"
+        else:
+            argument = values.get(_ARGUMENT, "")
+        choices = tuple((f"attribute:{it.name}", f"attribute:{it.name}") for it in attributes)
+        choices += SOURCES
+        if chosen and chosen not in dict(choices):
+            choices += ((chosen, chosen),)
+        menu = replace(field, kind="choice", value=chosen, choices=choices, required=True)
+        text = InputField(
+            _ARGUMENT,
+            translatable("Text"),
+            translatable("Only for sources that need it: a prefix, an identifier or a fixed text."),
+            "text",
+            argument if colon or not field.value else "",
+            required=False,
+        )
+        return menu, text
+
+    @staticmethod
+    def _text(value: object) -> str:
+        if isinstance(value, dict):
+            return msgspec.json.format(msgspec.json.encode(value)).decode()
+        return as_text(value)
+
+    def _row(self, item: Shown, *, may: bool) -> ListRow:
+        cells, hint = self.kind.row(item)
+        deletes = (translatable("Delete"), self.kind.address(item.name, "delete"))
+        edit = self.kind.address(item.name, "edit") if may else ""
+        return ListRow(item.name, edit, cells, hint, (deletes,) if may else ())
+
+    async def _declared(self, request: AdminRequest) -> Sequence[Shown]:
+        kind = self.kind
+        call = call_of(self.services, kind.lists, request.actor, request.now)
+        return (await value_of(call, kind.list_type)).items
+
+    async def _named(self, request: AdminRequest) -> Shown:
+        path = {self.kind.argument: request.arguments[self.kind.argument]}
+        call: Call = call_of(self.services, self.kind.lists, request.actor, request.now, path)
+        name = call.named(self.kind.argument)
+        found = next((each for each in await self._declared(request) if each.name == name), None)
+        if found is None:
+            raise page_not_found()
+        return found
+
+
+def _with_source(form: Form) -> Form:
+    """Return the form with the text of a source that needs one behind its colon."""
+    source = form.get("from") or ""
+    if not source.endswith(":"):
+        return form
+    source += (form.get(_ARGUMENT) or "").strip()
+    first = {name: form.get(name) or "" for name in form.names}
+    return Form({**first, "from": source}, {"in": form.all("in")})

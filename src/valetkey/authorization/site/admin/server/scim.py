@@ -1,0 +1,196 @@
+"""/admin/scim: credentials of directories that provision users by SCIM."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
+from valetkey.authorization.operations.scim import (
+    CREATE_SCIM_CREDENTIAL,
+    LIST_SCIM_CREDENTIALS,
+    ScimCredentialList,
+    ScimCredentialMade,
+    ScimCredentialShown,
+    ScimCredentialWanted,
+)
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    page_not_found,
+)
+from valetkey.authorization.site.admin.confirm import Buttons, Ends
+from valetkey.authorization.site.admin.input_form import (
+    Faults,
+    InputFormPage,
+    Words,
+    input_fields,
+    read_input,
+    typed,
+)
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+from valetkey.web.form import EMPTY
+
+SCIM = "/admin/scim"
+NEW = "/admin/scim/new"
+ACT = "/admin/scim/{credential_id}/{act}"
+_ENDPOINT = "/scim/v2"
+
+_BUTTONS = Buttons.below("/scim-credentials/{credential_id}")
+_WORDS: Words = {
+    "name": (translatable("Name"), translatable("The directory that uses it, such as Okta."))
+}
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ScimLine:
+    """One credential; the addresses are "" where the role may not."""
+
+    id: str
+    name: str
+    since: When
+    rotated: When | None
+    last_used: When | None
+    rotate_url: str
+    end_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScimPage:
+    """The credentials that work, oldest first."""
+
+    template: ClassVar[str] = "admin/server/scim.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    listed: tuple[ScimLine, ...]
+    #: The URL that a directory is given.
+    endpoint: str
+    #: False if the setting scim.enabled is off.
+    enabled: bool
+    new_url: str
+    done: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScimTokenPage:
+    """A new token of a credential, shown this once."""
+
+    template: ClassVar[str] = "admin/server/scim_token.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    back: str
+    name: str
+    token: str
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScimCredentials:
+    """The credentials."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The list, the form for another one, and the confirmation before one changes."""
+        makes = administrator(Permission.KEYS, recent=True)
+        title = translatable("New credential")
+        return (
+            Page(SCIM, administrator(), self.show, title=translatable("SCIM"), nav=True),
+            Page(NEW, makes, self.ask, Act(self.create), title=title),
+            Page(ACT, _BUTTONS.requirement, self.confirm, Act(self.run)),
+        )
+
+    @property
+    def _endpoint(self) -> str:
+        return f"{self.services.settings.authorization.url.rstrip('/')}{_ENDPOINT}"
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """The list."""
+        may = request.powers.allow(Permission.KEYS)
+        button = _BUTTONS.by_slug.get(request.query.get("done") or "")
+        page = ScimPage(
+            listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),
+            endpoint=self._endpoint,
+            enabled=self.services.settings.scim.enabled,
+            new_url=NEW if may else "",
+            done="" if button is None else button.button.done,
+        )
+        return Show(page)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """Show the form for a new one."""
+        return _form(request, "")
+
+    async def create(self, request: AdminRequest) -> Outcome:
+        """Create it and show its token this once."""
+        try:
+            body = read_input(ScimCredentialWanted, _WORDS, request.form)
+            actor, create = request.actor, CREATE_SCIM_CREDENTIAL
+            call = call_of(self.services, create, actor, request.now, body=body)
+            made = await value_of(call, ScimCredentialMade)
+        except InvalidInput as invalid:
+            return _form(request, typed(request.form, _WORDS)["name"], invalid.faults)
+        return self._token(made)
+
+    async def confirm(self, request: AdminRequest) -> Outcome:
+        """Show the confirmation page."""
+        confirmed, wanted = _BUTTONS.of(request.request), request.arguments["credential_id"]
+        found = next((it for it in await self._found(request) if it.id == wanted), None)
+        if found is None:
+            raise page_not_found()
+        page = confirmed.page(
+            request,
+            EMPTY,
+            back=SCIM,
+            name=found.name,
+            facts=(found.id,),
+            values={"previous_lives": "86400"},
+            ends=Ends(),
+        )
+        return Show(replace(page, action=f"{SCIM}/{found.id}/{confirmed.button.slug}"))
+
+    async def run(self, request: AdminRequest) -> Outcome:
+        """Run the operation; a new token is shown this once."""
+        confirmed = _BUTTONS.of(request.request)
+        path = {"credential_id": request.arguments["credential_id"]}
+        call = confirmed.call(self.services, request, path)
+        if confirmed.operation.gives is ScimCredentialMade:
+            return self._token(await value_of(call, ScimCredentialMade))
+        await confirmed.operation.run(call)
+        return SeeOther(f"{SCIM}?done={confirmed.button.slug}")
+
+    def _token(self, made: ScimCredentialMade) -> Outcome:
+        return Show(ScimTokenPage(SCIM, made.record.name, made.token, self._endpoint))
+
+    async def _found(self, request: AdminRequest) -> list[ScimCredentialShown]:
+        call = call_of(self.services, LIST_SCIM_CREDENTIALS, request.actor, request.now)
+        return (await value_of(call, ScimCredentialList)).items
+
+
+def _line(credential: ScimCredentialShown, now: Instant, *, may: bool) -> ScimLine:
+    rotated, used = credential.rotated_at, credential.last_used_at
+    return ScimLine(
+        id=credential.id,
+        name=credential.name,
+        since=When(Instant(credential.created_at), now),
+        rotated=None if rotated is None else When(Instant(rotated), now),
+        last_used=None if used is None else When(Instant(used), now),
+        rotate_url=f"{SCIM}/{credential.id}/rotate" if may else "",
+        end_url=f"{SCIM}/{credential.id}/end" if may else "",
+    )
+
+
+def _form(request: AdminRequest, name: str, faults: Faults = ()) -> Outcome:
+    page = InputFormPage(
+        action=NEW,
+        back=SCIM,
+        above=translatable("SCIM"),
+        csrf=request.csrf,
+        title=translatable("New credential"),
+        submit=translatable("Create credential"),
+        fields=input_fields(ScimCredentialWanted, _WORDS, {"name": name}, faults),
+    )
+    return Show(page, _BAD_REQUEST if faults else 200)

@@ -1,0 +1,159 @@
+"""/admin/users/{uid}/attributes: edit the attributes of a user."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.search import is_gone, uid_of
+from valetkey.authorization.actions.attributes import attributes_of, shown_value, typed_value
+from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.operations.attributes import CHANGE_USER_ATTRIBUTES, AttributesWanted
+from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    page_not_found,
+)
+from valetkey.authorization.site.admin.input_form import Faults, InputField, InputFormPage
+from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
+
+ATTRIBUTES = "/admin/users/{uid}/attributes"
+
+_PREFIX = "attributes/"
+_NAME = "attribute_"
+"""What the names of fields begin with, so that an attribute cannot be taken for `csrf`."""
+
+_TYPED = ("string", "integer", "number", "boolean")
+_LONGEST = 8_192
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class UserAttributesPage:
+    """The form with a field for each declared attribute; its type decides the field."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The form."""
+        requirement, title = administrator(Permission.PEOPLE), translatable("Edit attributes")
+        return (Page(ATTRIBUTES, requirement, self.edit, Act(self.change), title=title),)
+
+    async def edit(self, request: AdminRequest) -> Outcome:
+        """Show the form with the user's values."""
+        user, declared = await self._look(request)
+        values = attributes_of(user, declared)
+        texts = {each.name: _text(each, values.get(each.name)) for each in declared}
+        return _form(request, user, declared, texts)
+
+    async def change(self, request: AdminRequest) -> Outcome:
+        """Change what was edited; an empty field removes the value."""
+        user, declared = await self._look(request)
+        texts = {
+            each.name: (request.form.get(_NAME + each.name) or "")[:_LONGEST] for each in declared
+        }
+        try:
+            body = AttributesWanted(
+                {each.name: _value(each, texts[each.name]) for each in declared}
+            )
+            path = {"uid": str(user.uid)}
+            call = call_of(
+                self.services, CHANGE_USER_ATTRIBUTES, request.actor, request.now, path, body
+            )
+            await CHANGE_USER_ATTRIBUTES.run(call)
+        except InvalidInput as invalid:
+            return _form(request, user, declared, texts, invalid.faults)
+        return SeeOther(f"{user_address(user.uid)}?done=attributes")
+
+    async def _look(self, request: AdminRequest) -> tuple[User, Sequence[Attribute]]:
+        uid, actor = uid_of(request.arguments["uid"]), request.actor
+
+        def look(tx: Transaction) -> tuple[User, Sequence[Attribute]]:
+            user, declared = (
+                None if uid is None else tx.users.find(uid),
+                tx.declarations.attributes(),
+            )
+            if user is None or is_gone(user) or not declared:
+                raise page_not_found()
+            require(tx, actor, Permission.PEOPLE, user)
+            return user, declared
+
+        return await self.services.store.scan(look)
+
+
+def _is_json(attribute: Attribute) -> bool:
+    return attribute.schema.get("type") not in _TYPED
+
+
+def _text(attribute: Attribute, value: object) -> str:
+    if value is None:
+        return ""
+    # Text in an attribute of any type is quoted, so that it comes back as text.
+    return msgspec.json.encode(value).decode() if _is_json(attribute) else shown_value(value)
+
+
+def _value(attribute: Attribute, text: str) -> object:
+    if not _is_json(attribute):
+        return typed_value(attribute, text)
+    try:
+        return msgspec.json.decode(text) if text.strip() else None
+    except msgspec.DecodeError:
+        fault = MetadataError(f"{_PREFIX}{attribute.name}", "a JSON value")
+        raise InvalidInput([fault]) from None
+
+
+def _form(
+    request: AdminRequest,
+    user: User,
+    declared: Sequence[Attribute],
+    texts: Mapping[str, str],
+    faults: Faults = (),
+) -> Outcome:
+    place = user_address(user.uid)
+    page = InputFormPage(
+        action=f"{place}/attributes",
+        back=place,
+        above=user.name or user.username,
+        csrf=request.csrf,
+        title=translatable("Edit attributes"),
+        submit=translatable("Save changes"),
+        fields=tuple(_field(each, texts[each.name], faults) for each in declared),
+    )
+    return Show(page, _BAD_REQUEST if faults else 200)
+
+
+def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
+    # A fault is of the attribute whose name its path holds, or of all together.
+    mine = [
+        fault.detail
+        for fault in faults
+        if fault.field.removeprefix(_PREFIX).partition("/")[0] in {attribute.name, "attributes"}
+    ]
+    offered = attribute.schema.get("enum")
+    choices: tuple[tuple[str, str], ...] = ()
+    if attribute.schema.get("type") == "boolean":
+        choices = (("", ""), ("true", translatable("yes")), ("false", translatable("no")))
+    elif isinstance(offered, list) and not _is_json(attribute):
+        values = tuple(shown_value(each) for each in offered)  # pyright: ignore[reportUnknownVariableType]
+        choices = (("", ""), *((each, each) for each in values))
+    if choices and text not in dict(choices):
+        choices += ((text, text),)
+    hint = translatable("As JSON. Leave empty to remove the value.") if _is_json(attribute) else ""
+    return InputField(
+        name=_NAME + attribute.name,
+        label=attribute.label or attribute.name,
+        hint=hint,
+        kind="choice" if choices else "text",
+        value=text,
+        required=False,
+        choices=choices,
+        faulty=bool(mine),
+        fault=mine[0] if mine else "",
+    )

@@ -1,0 +1,222 @@
+"""Attributes, claims, the preview of tokens and SCIM credentials in the console."""
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.world import ADA, USER_SCOPES, Service, run
+from valetkey.authorization.model.account.role import Role
+
+TEXT = '{"type": "string", "maxLength": 40}'
+
+
+def content(answer: Answer, slug: str) -> dict[str, object]:
+    """The content of a token in the preview."""
+    found = re.search(f'<code id="{slug}">(.*?)</code>', answer.body, re.DOTALL)
+    assert found is not None, slug
+    shown: dict[str, object] = json.loads(unescape(found[1]))
+    return shown
+
+
+def claim(source: str, *places: str) -> dict[str, str | list[str]]:
+    """The fields of a claim."""
+    return {"from": source, "in": list(places)}
+
+
+def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", scopes=(*USER_SCOPES, "openid"))
+        browser = await administrator(it)
+        made = await do(
+            browser, "/admin/attributes/new", name="department", label="Department", schema=TEXT
+        )
+        assert made.location == "/admin/attributes?done=saved"
+        assert "Department" in (await page(browser, made.location)).body
+        set_ = await do(browser, "/admin/users/1001/attributes", attribute_department="physics")
+        assert set_.location == "/admin/users/1001?done=attributes"
+        assert "physics" in (await page(browser, "/admin/users/1001")).body
+        declared = await do(
+            browser,
+            "/admin/claims/new",
+            name="department",
+            **claim("attribute:department", "id_token"),
+        )
+        assert declared.location == "/admin/claims?done=saved"
+        shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
+        assert content(shown, "id-token")["department"] == "physics"
+        assert "department" not in content(shown, "userinfo")
+        answer = await do(
+            browser,
+            "/admin/claims/department/edit",
+            argument="here",
+            **claim("constant:", "id_token", "userinfo"),
+        )
+        assert answer.location == "/admin/claims?done=saved"
+        shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
+        assert content(shown, "userinfo")["department"] == "here"
+        gone = await do(browser, "/admin/claims/department/delete")
+        assert gone.location == "/admin/claims?done=delete"
+        shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
+        assert "department" not in content(shown, "id-token")
+        assert (await browser.get("/admin/claims/department/edit")).status == 404
+
+    run(tmp_path, story)
+
+
+def test_attribute_that_a_claim_uses_is_not_deleted(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/attributes/new", name="a1", schema="")
+        name = "https://x.example/a1"
+        await do(browser, "/admin/claims/new", name=name, **claim("attribute:a1", "userinfo"))
+        refused = await do(browser, "/admin/attributes/a1/delete")
+        assert refused.status == 400
+        assert "remove the claim first" in refused.body
+        removed = await do(browser, "/admin/claims/https%3A%2F%2Fx.example%2Fa1/delete")
+        assert removed.status == 303
+        assert (await do(browser, "/admin/attributes/a1/delete")).status == 303
+        assert not await it.read(lambda tx: tx.declarations.attributes())
+
+    run(tmp_path, story)
+
+
+def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/attributes/new", name="a1", label="First", schema=TEXT)
+        for fields, said in (
+            ({"name": "a1", "label": "Second"}, "this one is taken"),
+            ({"name": "", "label": "x"}, "a letter, then"),
+            ({"name": "a b"}, "a letter, then"),
+            ({"name": "ä"}, "taken or cannot be used"),
+            ({"name": "b", "schema": "[1"}, "missing or invalid"),
+            ({"name": "b", "schema": '{"type": "nonsense"}'}, "a JSON Schema that can be used"),
+            ({"name": "b", "schema": "{}", "editable": "yes"}, "or a schema with a type"),
+        ):
+            answer = await do(browser, "/admin/attributes/new", **fields)
+            assert (answer.status, said in answer.body) == (400, True), (fields, answer.body)
+        for name, source, places, said in (
+            ("sub", "groups", ["id_token"], "has a meaning of its own"),
+            ("c", "constant:", ["id_token"], "attribute:NAME"),
+            ("c", "groups", [], "missing or invalid"),
+        ):
+            answer = await do(browser, "/admin/claims/new", name=name, **claim(source, *places))
+            assert (answer.status, said in answer.body) == (400, True), (name, answer.body)
+        wrong = claim("groups", "id_token")
+        answer = await do(browser, "/admin/claims/new", name="c", clients="x", **wrong)
+        assert (answer.status, "there is no &#39;x&#39;" in answer.body) == (400, True)
+        attributes = await it.read(lambda tx: tx.declarations.attributes())
+        assert [each.label for each in attributes] == ["First"]
+        assert not await it.read(lambda tx: tx.declarations.claims())
+        for path in ("none/edit", "none/delete", "a1/nonsense", "%00/edit", "%ff/delete"):
+            assert (await browser.get(f"/admin/attributes/{path}")).status == 404, path
+
+    run(tmp_path, story)
+
+
+def test_stale_form_is_not_saved(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/attributes/new", name="a1", label="First", schema=TEXT)
+        old = await page(browser, "/admin/attributes/a1/edit")
+        await do(browser, "/admin/attributes/a1/edit", label="Second")
+        stale = await browser.submit(old, "do", label="Third")
+        assert (stale.status, "changed while you edited it" in stale.body) == (400, True)
+        declared = await it.read(lambda tx: tx.declarations.attributes())
+        assert [each.label for each in declared] == ["Second"]
+        assert (await browser.submit(stale, "do", label="Third")).status == 303
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("person=nobody&client=web", "User not found."),
+        ("person=ada&client=none", "App not found."),
+        ("person=ada&client=", "Enter a client ID."),
+        ("person=ada&client=web&api=https%3A%2F%2Fnone.example", "API not found."),
+        ("person=ada&client=web&scope=%22", "Enter scope names"),
+    ],
+)
+def test_preview_explains_unknown_input(tmp_path: Path, query: str, said: str) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.AUDITOR)
+        answer = await browser.get(f"/admin/claims/preview?{query}")
+        assert (answer.status, said in answer.body) == (200, True), answer.body
+        assert 'id="id-token"' not in answer.body
+
+    run(tmp_path, story)
+
+
+def test_scim_credential_is_created_rotated_and_revoked(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        made = await do(browser, "/admin/scim/new", name="Okta")
+        token = re.search(r'<code id="token">([^<]+)</code>', made.body)
+        assert made.status == 200
+        assert token is not None
+        listed = await page(browser, "/admin/scim")
+        assert "Okta" in listed.body
+        assert token[1] not in listed.body
+        (credential,) = await it.read(lambda tx: tx.scim_credentials.live(5))
+        place = f"/admin/scim/{credential.id}"
+        rotated = await do(browser, f"{place}/rotate", previous_lives="0")
+        fresh = re.search(r'<code id="token">([^<]+)</code>', rotated.body)
+        assert fresh is not None
+        assert fresh[1] != token[1]
+        assert (await do(browser, f"{place}/end")).location == "/admin/scim?done=end"
+        assert not await it.read(lambda tx: tx.scim_credentials.live(5))
+        assert (await browser.get(f"{place}/end")).status == 404
+        assert (await do(browser, "/admin/scim/new", name="")).status == 400
+
+    run(tmp_path, story)
+
+
+def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        assert (await browser.get("/admin/users/1001/attributes")).status == 404
+        await do(browser, "/admin/attributes/new", name="level", schema='{"type": "integer"}')
+        await do(browser, "/admin/attributes/new", name="tags", schema='{"type": "array"}')
+        form = "/admin/users/1001/attributes"
+        await do(browser, form, attribute_level="3", attribute_tags='["a"]')
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        assert user.attributes.values == {"level": 3, "tags": ["a"]}
+        for level, tags in (("many", ""), ("", "[1"), ("", '"x"')):
+            answer = await do(browser, form, attribute_level=level, attribute_tags=tags)
+            assert answer.status == 400, (level, tags)
+        await do(browser, form, attribute_level="", attribute_tags='["b"]')
+        user = await it.read(lambda tx: tx.users.find(ADA))
+        assert user is not None
+        assert user.attributes.values == {"tags": ["b"]}
+
+    run(tmp_path, story)
+
+
+def test_reader_sees_declarations_and_may_change_nothing(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/attributes/new", name="a1", schema=TEXT)
+        await do(browser, "/admin/scim/new", name="Okta")
+        browser = await administrator(it, Role.AUDITOR)
+        assert "/admin/attributes/a1" not in (await page(browser, "/admin/attributes")).body
+        assert "/rotate" not in (await page(browser, "/admin/scim")).body
+        for path in (
+            "attributes/new",
+            "attributes/a1/edit",
+            "attributes/a1/delete",
+            "claims/new",
+            "scim/new",
+            "users/1001/attributes",
+        ):
+            assert (await browser.get(f"/admin/{path}")).status == 404, path
+
+    run(tmp_path, story)
