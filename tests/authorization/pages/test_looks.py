@@ -10,7 +10,7 @@ from tests.authorization.pages.examples.developer import MANY_SCOPES
 from tests.authorization.pages.examples.every import HOSTILE, consent
 from tests.authorization.pages.shown import SERVER, SHOWN, answering
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.language import GERMAN, Language
+from valetkey.authorization.layout.language import GERMAN, LANGUAGES, Language
 
 BRAND = Brand("Acme", terms_url="/terms", privacy_url="/privacy")
 # Links within a sentence are exempt (WCAG 2.2, 2.5.8); a box is hit through its label.
@@ -79,6 +79,20 @@ def test_nothing_sticks_out_in_longer_words_and_from_right_to_left(
     context.close()
 
     assert {name: elements for name, elements in found.items() if elements} == {}
+
+
+def test_sign_in_and_consent_fit_a_small_phone_in_every_language(browser: Browser) -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    for language in LANGUAGES[1:]:
+        context = browser.new_context(viewport={"width": 320, "height": 700})
+        tab = context.new_page()
+        tab.route("**/*", answering(BRAND, language))
+        for name in ("sign_in", "sign_in_alone", "consent"):
+            tab.goto(f"{SERVER}/{name}")
+            found[language.tag, name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
+        context.close()
+
+    assert {page: elements for page, elements in found.items() if elements} == {}
 
 
 def test_the_focus_can_be_seen_on_every_control(tab: Page) -> None:

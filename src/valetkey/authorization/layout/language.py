@@ -26,7 +26,12 @@ class Language:
 
 ENGLISH = Language("en", "English")
 GERMAN = Language("de", "Deutsch", thousands=".")
-LANGUAGES: tuple[Language, ...] = (ENGLISH, GERMAN)
+LANGUAGES: tuple[Language, ...] = (
+    ENGLISH,
+    GERMAN,
+    Language("es", "Español", thousands="\u202f"),
+)
+"""What the pages speak. Another language is a line here and its `.po` file."""
 
 _MOST = 32
 """Ranges that are looked at; browsers send five or so."""

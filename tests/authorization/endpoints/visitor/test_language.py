@@ -7,7 +7,7 @@ from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.language_choice import ASKED, CHOICE
 
-GERMAN = {"accept-language": "fr, de-AT;q=0.9, en;q=0.1"}
+GERMAN = {"accept-language": "nl, de-AT;q=0.9, en;q=0.1"}
 
 
 async def _language(browser: Browser, target: str = "/", **headers: str) -> str:
@@ -26,7 +26,7 @@ def test_the_browser_says_what_its_person_reads(sqlite_url: str) -> None:
         assert await _language(browser, "/oauth/sign-in", **GERMAN) == "de"
         assert await _language(browser, "/errors/", **GERMAN) == "de"
         assert await _language(browser, "/oauth/consent", **GERMAN) == "de"  # which is refused
-        assert await _language(browser, **{"accept-language": "fr"}) == "en"
+        assert await _language(browser, **{"accept-language": "nl"}) == "en"
 
     run(sqlite_url, story)
 
@@ -51,7 +51,7 @@ def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(sqlite_ur
     async def story(it: World) -> None:
         browser = it.browser()
         await browser.post("/language", {"language": "en", "to": "/"})
-        asked = await browser.get("/oauth/authorize", **usual(ui_locales="fr de"))
+        asked = await browser.get("/oauth/authorize", **usual(ui_locales="nl de"))
         page = await browser.follow(asked)
         assert 'lang="de"' in page.body
         assert browser.cookies[ASKED] == "de"

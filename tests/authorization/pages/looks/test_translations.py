@@ -88,8 +88,30 @@ def test_a_translation_has_the_places_and_the_tags_of_its_text(tag: str) -> None
         places, theirs = set(_PLACE.findall(text)), set(_PLACE.findall(said))
         assert theirs - {"%(count)s"} == places - {"%(count)s"}, text
         assert text.endswith((".", "?", "!", ":")) == said.endswith((".", "?", "!", ":")) or (
-            said.endswith(".") and len(said) < 5
+            said.endswith(".") and len(said) < 6
         ), text
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_a_translation_is_at_most_twice_as_long_as_its_text(tag: str) -> None:
+    assert [said for text, said in _pairs(read(tag)) if len(said) > 2 * len(text) + 20] == []
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_no_sentence_of_another_language_is_english(tag: str) -> None:
+    """What has three words or fewer may be a name, as may what stands in brackets."""
+    same = {re.sub(r"[(%].*", "", text) for text, said in _pairs(read(tag)) if text == said}
+
+    assert {text for text in same if len(re.findall(r"[A-Za-z]{2,}", text)) > 3} == set()
+
+
+def test_plural_forms_follow_the_rule_of_the_language() -> None:
+    for language in LANGUAGES[1:]:
+        words = translations(language)
+        said = [words.ngettext("%(count)s minute", "%(count)s minutes", n) for n in (0, 1, 2)]
+        assert said[1] != said[2]
+        # None are one in French.
+        assert said[0] == (said[1] if language.tag == "fr" else said[2])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
