@@ -30,6 +30,7 @@ LANGUAGES: tuple[Language, ...] = (
     ENGLISH,
     GERMAN,
     Language("es", "Español", thousands="\u202f"),
+    Language("fr", "Français", thousands="\u202f"),
 )
 """What the pages speak. Another language is a line here and its `.po` file."""
 
