@@ -120,7 +120,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pl
         on = first["tokens"]["identity_assertions"]
         settings = replace(settings, tokens=replace(settings.tokens, identity_assertions=on))
         here = stack.enter_context(Servers(tmp_path_factory.mktemp("here"), settings=settings))
-        said = {**second["federation"]["providers"][0], "issuer": here.auth_url}
+        said: dict[str, Any] = {**second["federation"]["providers"][0], "issuer": here.auth_url}
         provider = ProviderSettings(kind=ProviderKind.OPENID, **said)
         settings = replace(
             settings,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
@@ -141,7 +142,7 @@ def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
     if attribute.schema.get("type") == "boolean":
         choices = (("", ""), ("true", translatable("yes")), ("false", translatable("no")))
     elif isinstance(offered, list) and not _is_json(attribute):
-        values = tuple(shown_value(each) for each in offered)  # pyright: ignore[reportUnknownVariableType]
+        values = tuple(shown_value(each) for each in cast("list[object]", offered))
         choices = (("", ""), *((each, each) for each in values))
     if choices and text not in dict(choices):
         choices += ((text, text),)
