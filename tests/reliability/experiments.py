@@ -19,6 +19,7 @@ from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
+from tests.reliability.sync import sync_before_answer
 from tests.reliability.upgrade import rolling_upgrades
 from tests.reliability.webhooks import webhook_delivery
 from tests.support import postgres
@@ -203,6 +204,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         frozen_database: (1, 20),
         rotated_credentials: (1, 20),
         certificates: (0, 10),
+        sync_before_answer: (0, 10_000),
         webhook_delivery: (2, 200),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
