@@ -84,6 +84,7 @@ def test_app_receives_its_own_events_without_anything_else_about_users(database_
         assert consent.data == {
             "client_id": app.id,
             "scope": "notes:read",
+            "apis": [],
             "sub": subjects.of(user, pairwise),
         }
         assert consent.data["sub"] != user.subject
