@@ -82,6 +82,8 @@ _TOLD = {
         "consent.withdrawn",
         "code.redeemed",
         "device_code.redeemed",
+        "identity_assertion.issued",
+        "identity_assertion.redeemed",
         "grant.revoked",
     ),
     Kind.ACCOUNT: (
