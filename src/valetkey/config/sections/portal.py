@@ -40,6 +40,7 @@ class PortalSettings:
         "authorization_code",
         "refresh_token",
         "client_credentials",
+        "urn:ietf:params:oauth:grant-type:device_code",
     )
     """Grant types that such an app may use. `implicit` and `password` are not among them: only an
     administrator can enable these, for one app (RFC 9700 sections 2.1.2 and 2.4)."""

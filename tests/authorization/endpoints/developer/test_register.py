@@ -82,6 +82,7 @@ def test_every_preset_registers_as_it_is_and_shows_its_configuration(tmp_path: P
             client = await found(it, shown(page, "client-id"))
             assert client.redirect_uris == ((preset.redirect_uri,) if preset.redirect_uri else ())
             assert client.scope.names == preset.scopes
+            assert client.grant_types == {*preset.metadata().grant_types}
             secret = "" if client.is_public else shown(page, "client-secret")
             for number, text in enumerate(preset.files.values(), 1):
                 filled = shown(page, f"file-{number}")
