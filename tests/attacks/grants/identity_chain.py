@@ -36,7 +36,7 @@ TYPES = "urn:ietf:params:oauth:token-type:"
 ID_JAG, ID_TOKEN = f"{TYPES}id-jag", f"{TYPES}id_token"
 TYP = "oauth-id-jag+jwt"
 METADATA = "/.well-known/oauth-authorization-server"
-ON = Settings(tokens=TokenSettings(identity_assertions=True))
+ON = Settings(tokens=TokenSettings(identity_assertions=True, audience_parameter=True))
 
 
 @dataclass

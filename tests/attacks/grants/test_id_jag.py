@@ -62,6 +62,8 @@ def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
             "scope": "notes:read",
         }
         assert jwt.header_of(said["access_token"]).typ == TYP
+        # `audience` names the other server, although the settings let it name an API elsewhere.
+        assert "resource" not in content
         assert content["auth_time"] == claims(first["id_token"])["auth_time"]
         answer = chain.present(said["access_token"])
         answer.ok()

@@ -137,3 +137,12 @@ def test_without_any_api_tokens_are_for_userinfo(tmp_path: Path) -> None:
     file.write_text('[resource]\nscopes = ["orders:read=see your orders"]\n')
     with pytest.raises(Mistakes, match=r"resource\.scopes"):
         load(file, {})
+
+
+@pytest.mark.parametrize("name", ["openid", "groups", "client:read"])
+def test_api_cannot_have_scopes_of_the_server(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text(f'[resource]\nenabled = false\nscopes = ["{name}=read everything"]\n')
+    checked = valetkey("config", "check", here=tmp_path)
+    assert checked.code != 0
+    assert f'"{name}" is a scope of the authorization server' in checked.out + checked.err

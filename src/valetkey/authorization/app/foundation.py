@@ -292,6 +292,13 @@ def check_grant_types(settings: Settings) -> None:
                 raise Mistake(f'"{name}" is not one of {", ".join(allowed)}', setting)
 
 
+def check_scopes(settings: Settings) -> None:
+    """Raise Mistake if `resource.scopes` gives an API a scope of this server itself."""
+    for name, _ in settings.resource.scopes:
+        if name in IDENTITY_SCOPES or name in CLIENT_SCOPE:
+            raise Mistake(f'"{name}" is a scope of the authorization server', "resource.scopes")
+
+
 def build_foundation(
     settings: Settings, runtime: Runtime, scopes: Mapping[str, str], *, begins: bool = True
 ) -> Foundation:
@@ -303,6 +310,7 @@ def build_foundation(
     Raises Mistake if the keyring is unusable, or if database or keyring is missing.
     """
     check_grant_types(settings)
+    check_scopes(settings)
     require_file(settings, settings.authorization, begins=begins)
     keyring = _keyring(settings, runtime, begins=begins)
     engine = connect_to(settings, settings.authorization, begins=begins)

@@ -79,12 +79,14 @@ class TokenRequest:
     reads: Mapping[str, Read | None] = field(default_factory=dict[str, Read | None])
 
     @property
-    def resources(self) -> Sequence[str]:
-        """Return the APIs that the parameter `resource` names; empty values count as omitted.
+    def named_resources(self) -> Sequence[str]:
+        """Return the values of the parameter `resource`; empty values count as omitted."""
+        return [each for each in self.parameters.all(RESOURCE) if each]
 
-        With those of `audience` where the settings permit it.
-        """
-        named = [each for each in self.parameters.all(RESOURCE) if each]
+    @property
+    def resources(self) -> Sequence[str]:
+        """Return `named_resources`, with those of `audience` where the settings permit it."""
+        named = self.named_resources
         if not self.apis.takes_audience:
             return named
         return with_audience(named, self.parameters.get(AUDIENCE))

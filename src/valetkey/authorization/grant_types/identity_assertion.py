@@ -116,9 +116,9 @@ def issue(tx: Transaction, request: TokenRequest) -> IssuedAssertion | Refusal:
         "auth_time": signed_in.auth_time,
         **signed_in.sign_in,
     }
-    if request.resources:
-        one = len(request.resources) == 1
-        claims["resource"] = request.resources[0] if one else list(request.resources)
+    # Here `audience` is the other server, never an API.
+    if resources := request.named_resources:
+        claims["resource"] = resources[0] if len(resources) == 1 else list(resources)
     if scope:
         claims["scope"] = str(scope)
     event = IdentityAssertionIssued(client.id, user.uid, token_id, audience.issuer, str(scope))
@@ -132,9 +132,9 @@ def _audience(request: TokenRequest) -> AssertionAudience | Refusal:
     audience = openid.assertion_audience(named)
     if audience is None:
         return wrong_target(named, [each.partition(" ")[0] for each in openid.assertion_audiences])
-    if len(request.resources) > MOST:
+    if len(request.named_resources) > MOST:
         return too_many_targets(MOST)
-    for each in request.resources:
+    for each in request.named_resources:
         if identifier_fault(each):
             return wrong_target(each, ["the identifier of an API"])
     return audience

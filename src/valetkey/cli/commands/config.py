@@ -8,7 +8,7 @@ from typing import cast
 
 import click
 
-from valetkey.authorization.app.foundation import check_grant_types
+from valetkey.authorization.app.foundation import check_grant_types, check_scopes
 from valetkey.authorization.app.server import brand_of
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
@@ -69,6 +69,7 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
     tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
     readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
         ("grant_types", True, lambda: check_grant_types(settings)),
+        ("scopes", True, lambda: check_scopes(settings)),
         ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
         (
             "authorization.tls_certificate",
