@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, inspect
 
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.kernel.refusal import Refused
 from valetkey.web.form import Form
+from valetkey.web.json_body import DEPTH, read_json
 
 T = TypeVar("T", bound=msgspec.Struct)
 Words = Mapping[str, tuple[str, str]]
@@ -20,6 +22,15 @@ Faults = tuple[MetadataError, ...]
 
 _ON = "yes"
 _LONGEST = 65_536
+_JSON_FAULTS = {
+    "json.duplicate": "JSON without duplicate names in an object",
+    "json.too_deep": f"JSON with at most {DEPTH} levels",
+    "json.integer": "JSON with integers of at most 2**53",
+    "json.number": "JSON with numbers that fit a double",
+    "json.constant": "JSON without NaN and Infinity",
+    "json.text": "JSON without U+0000 and lone surrogates",
+}
+"""What a field must be, by the check that refused its text; "valid JSON" for any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +119,26 @@ def read_input(kind: type[T], words: Words, form: Form) -> T:
         if each.encode_name not in words:
             continue
         try:
-            value = _value(_plain(each.type), texts[each.encode_name])
+            value = _value(each.encode_name, _plain(each.type), texts[each.encode_name])
             given[each.name] = msgspec.convert(value, type=types[each.name])
+        except InvalidInput as invalid:
+            faults += invalid.faults
         except (ValueError, msgspec.ValidationError):
             faults.append(MetadataError(each.encode_name, ""))
     if faults:
         raise InvalidInput(faults)
     return kind(**given)
+
+
+def json_value(field: str, text: str) -> object:
+    """Return the JSON value in a field, None for an empty one. Raises InvalidInput."""
+    if not text.strip():
+        return None
+    try:
+        return read_json(text.encode())
+    except Refused as refused:
+        detail = _JSON_FAULTS.get(refused.refusal.check, "valid JSON")
+        raise InvalidInput([MetadataError(field, detail)]) from None
 
 
 def _declared(kind: type[msgspec.Struct]) -> Sequence[inspect.Field]:
@@ -174,7 +198,7 @@ def _is_json(declared: inspect.DictType) -> bool:
     return isinstance(_plain(declared.value_type), inspect.CustomType)
 
 
-def _value(declared: inspect.Type, text: str) -> object:
+def _value(field: str, declared: inspect.Type, text: str) -> object:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     match declared:
         case inspect.BoolType():
@@ -184,7 +208,10 @@ def _value(declared: inspect.Type, text: str) -> object:
         case inspect.ListType():
             return lines
         case inspect.DictType() if _is_json(declared):
-            return msgspec.json.decode(text) if text.strip() else {}
+            value = json_value(field, text)
+            if value is not None and not isinstance(value, dict):
+                raise InvalidInput([MetadataError(field, "a JSON object")])
+            return cast("dict[str, object]", value or {})
         case inspect.DictType():
             # Names have no spaces. A name without a text, or twice, is a mistake.
             entries = dict(line.split(None, 1) for line in lines)

@@ -94,7 +94,11 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
             ({"name": "", "label": "x"}, "a letter, then"),
             ({"name": "a b"}, "a letter, then"),
             ({"name": "ä"}, "taken or cannot be used"),
-            ({"name": "b", "schema": "[1"}, "missing or invalid"),
+            ({"name": "b", "schema": "[1"}, "Must be: valid JSON."),
+            ({"name": "b", "schema": "[1]"}, "Must be: a JSON object."),
+            ({"name": "b", "schema": '{"enum": [1], "enum": [2]}'}, "without duplicate names"),
+            ({"name": "b", "schema": "[" * 9_000}, "with at most 32 levels"),
+            ({"name": "b", "schema": '{"const": 1e999}'}, "with numbers that fit a double"),
             ({"name": "b", "schema": '{"type": "nonsense"}'}, "a JSON Schema that can be used"),
             ({"name": "b", "schema": "{}", "editable": "yes"}, "or a schema with a type"),
         ):
@@ -190,9 +194,16 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
         assert user.attributes.values == {"level": 3, "tags": ["a"]}
-        for level, tags in (("many", ""), ("", "[1"), ("", '"x"')):
+        for level, tags, said in (
+            ("many", "", "not of type integer"),
+            ("", "[1", "valid JSON"),
+            ("", '"x"', "not of type array"),
+            ("", '[{"a": 1, "a": 2}]', "JSON without duplicate names"),
+            ("", "[" * 8_000, "JSON with at most 32 levels"),
+            ("", r'["\ud800"]', "JSON without U+0000 and lone surrogates"),
+        ):
             answer = await do(browser, form, attribute_level=level, attribute_tags=tags)
-            assert answer.status == 400, (level, tags)
+            assert (answer.status, said in answer.body) == (400, True), (level, tags, answer.body)
         await do(browser, form, attribute_level="", attribute_tags='["b"]')
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None

@@ -13,13 +13,17 @@ from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.attributes import CHANGE_USER_ATTRIBUTES, AttributesWanted
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.input_form import Faults, InputField, InputFormPage
+from valetkey.authorization.site.admin.input_form import (
+    Faults,
+    InputField,
+    InputFormPage,
+    json_value,
+)
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
@@ -103,11 +107,7 @@ def _text(attribute: Attribute, value: object) -> str:
 def _value(attribute: Attribute, text: str) -> object:
     if not _is_json(attribute):
         return typed_value(attribute, text)
-    try:
-        return msgspec.json.decode(text) if text.strip() else None
-    except msgspec.DecodeError:
-        fault = MetadataError(f"{_PREFIX}{attribute.name}", "a JSON value")
-        raise InvalidInput([fault]) from None
+    return json_value(f"{_PREFIX}{attribute.name}", text)
 
 
 def _form(
