@@ -15,6 +15,7 @@ from tests.reliability.acme import certificates
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
+from tests.reliability.failover import failover
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
@@ -180,9 +181,7 @@ def frozen_database(folder: Path, times: int, chance: random.Random) -> Outcome:
 @contextmanager
 def frozen(data: Path) -> Generator[None]:
     """Every process of the PostgreSQL in `data` stands still for as long as this lasts."""
-    postmaster = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    everything = [postmaster, *map(int, children)]
+    everything = postgres.processes(data)
     for pid in everything:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -206,6 +205,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         certificates: (0, 10),
         sync_before_answer: (0, 10_000),
         webhook_delivery: (2, 200),
+        failover: (1, 20),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )

@@ -8,10 +8,11 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -88,7 +89,7 @@ def own_server() -> Generator[Path]:
         try:
             yield folder
         finally:
-            stop(folder / "data")
+            _stop_if_running(folder / "data")
 
 
 @contextmanager
@@ -98,14 +99,46 @@ def standby(primary: Path, name: str) -> Generator[Path]:
         folder = Path(made)
         if (user := unprivileged()) is not None:
             shutil.chown(folder, user)
-        source = f"host={primary} user={USER} application_name={name}"
-        where = str(folder / "data")
-        _run("pg_basebackup", "-d", source, "-D", where, "-R", "-X", "stream", "-c", "fast")
-        start(folder / "data", folder)
+        follow(folder, primary, name)
         try:
             yield folder
         finally:
-            stop(folder / "data")
+            _stop_if_running(folder / "data")
+
+
+def follow(folder: Path, primary: Path, name: str) -> None:
+    """Copy the server in `primary` to `folder`, in place of what was there, and stream from it."""
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    source = f"host={primary} user={USER} application_name={name}"
+    where = str(folder / "data")
+    _run("pg_basebackup", "-d", source, "-D", where, "-R", "-X", "stream", "-c", "fast")
+    start(folder / "data", folder)
+
+
+def promote(data: Path) -> None:
+    """Make a primary of a standby; it accepts writes when this returns."""
+    _run("pg_ctl", "promote", "-s", "-w", "-D", str(data))
+
+
+def processes(data: Path) -> Sequence[int]:
+    """Return the postmaster and all its children."""
+    postmaster = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    return (postmaster, *map(int, children))
+
+
+def kill(data: Path) -> None:
+    """End every process at once, as a power cut would."""
+    for pid in processes(data):
+        # A backend may have ended meanwhile.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    (data / "postmaster.pid").unlink()
+
+
+def _stop_if_running(data: Path) -> None:
+    if (data / "postmaster.pid").exists():
+        stop(data)
 
 
 def url(folder: Path, name: str) -> str:
