@@ -59,6 +59,21 @@ def test_what_it_writes_by_options_passes_doctor_and_is_never_overwritten(tmp_pa
     assert (tmp_path / "valetkey.toml").read_bytes() == before
 
 
+def test_it_makes_databases_and_keyring_on_postgresql(
+    tmp_path: Path, postgres_url: str, another_postgres_url: str
+) -> None:
+    databases = ("--database", postgres_url, "--api-database", another_postgres_url)
+    ran = valetkey("init", "--no-input", *OWNER, *databases, here=tmp_path)
+    assert ran.code == 0, ran.err
+    (ada,) = valetkey("user", "roles", "--json", here=tmp_path).json
+    assert (ada["username"], ada["role"]) == ("ada", "owner")
+    # A machine without the keyring migrates; it makes no other one.
+    keyring = tmp_path / "valetkey.keyring"
+    keyring.unlink()
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
+    assert not keyring.exists()
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -18,6 +18,7 @@ from valetkey.config.agreement import servers
 from valetkey.config.installation import open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
+from valetkey.database.identity import is_missing
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 
@@ -48,7 +49,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
     if new:
         forget_missing_databases(settings, ("authorization", "resource"))
     for name, server in servers(settings):
-        if name == "authorization" and database_file(settings, server) is not None:
+        if name == "authorization" and asyncio.run(_may_begin(settings, server)):
             # The keyring first: a database without one could never be used.
             with_store(settings, _nothing, begins=True)
         asyncio.run(_migrate(settings, name, server))
@@ -201,6 +202,20 @@ def _show_plans(settings: Settings, *, as_json: bool) -> int:
 
 async def _nothing(_: Opened) -> None:
     """Do nothing beyond opening the database."""
+
+
+async def _may_begin(settings: Settings, server: ServerSettings) -> bool:
+    """Whether migrating may create the keyring: not for a PostgreSQL database that has tables.
+
+    Its keyring may be on another machine.
+    """
+    if database_file(settings, server) is not None:
+        return True
+    engine = open_database(settings, server, begins=True)
+    try:
+        return await is_missing(engine)
+    finally:
+        await engine.close()
 
 
 async def _migrate(settings: Settings, name: str, server: ServerSettings) -> None:
