@@ -20,9 +20,12 @@ from valetkey.authorization.storage.administration.groups import Groups
 from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.restoration import Restoration
 from valetkey.authorization.storage.administration.scim import (
+    GROUPS_NAMED,
+    USERS_NAMED,
     ScimCredentials,
     ScimGroups,
     ScimUsers,
+    ScimView,
 )
 from valetkey.authorization.storage.administration.webhooks import WantedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
@@ -159,11 +162,11 @@ class Transaction(Struct, frozen=True):
 
     def scim_users(self, credential: str) -> ScimUsers:
         """Users as this SCIM credential names them."""
-        return ScimUsers(self.db, credential)
+        return ScimView(USERS_NAMED, self.db, credential)
 
     def scim_groups(self, credential: str) -> ScimGroups:
         """Groups as this SCIM credential names them."""
-        return ScimGroups(self.db, credential)
+        return ScimView(GROUPS_NAMED, self.db, credential)
 
     @property
     def account_removals(self) -> AccountRemovals:

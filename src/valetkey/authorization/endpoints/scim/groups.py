@@ -17,7 +17,13 @@ from valetkey.authorization.endpoints.scim.filter import (
 )
 from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
 from valetkey.authorization.endpoints.scim.patch import Change, apply, read_changes
-from valetkey.authorization.endpoints.scim.schema import Resource, Schema, conflict, refuse
+from valetkey.authorization.endpoints.scim.schema import (
+    Resource,
+    Schema,
+    conflict,
+    refuse,
+    short_text,
+)
 from valetkey.authorization.endpoints.scim.users import not_found
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.scim import ScimGroup
@@ -38,7 +44,6 @@ from valetkey.authorization.storage.transaction import Transaction
 MOST_MEMBERS = 1_000
 """Members in one response, and in one request that replaces them."""
 
-_LONGEST = 200
 _LONGEST_NAME = 80
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -69,7 +74,7 @@ class Groups:
     ) -> Sequence[Resource]:
         """Return some groups by id, with at most 1,000 members in all."""
         rows = _rows(tx, caller)
-        found = rows.page_back(offset, limit) if back else rows.page(offset, limit)
+        found = rows.page(offset, limit, back=back)
         return self._all(tx, caller, view, found)
 
     def _all(
@@ -125,7 +130,7 @@ class Groups:
         wanted = self.schema.read(asked.body)
         members = _Members(adds=set(_uids(wanted.get("members"))))
         members.hold(tx, None)
-        display = _display_name(wanted)
+        display = short_text(wanted, "displayName", required=True)
         name = _name_of(display)
         if tx.groups.find(name) is not None or _rows(tx, caller).named(display) is not None:
             conflict(f"there is a group {name} already")
@@ -190,8 +195,9 @@ class Groups:
         return found
 
     def _name(self, tx: Transaction, caller: Caller, group: Group, wanted: Resource) -> None:
-        external = _short(wanted, "externalId")
-        if not _rows(tx, caller).name(group.id, _display_name(wanted), external):
+        external = short_text(wanted, "externalId")
+        name = short_text(wanted, "displayName", required=True)
+        if not _rows(tx, caller).name(group.id, name, external):
             conflict("another group has this displayName or externalId")
 
     def _shown(
@@ -305,20 +311,6 @@ def _selected(selection: Filter) -> Sequence[Uid]:
         refuse("invalidFilter", 'members are selected by their value: members[value eq "…"]')
     named = [str(each.value) for each in found if matches(selection, {"value": each.value})]
     return [uid for uid in map(uid_of, named) if uid is not None]
-
-
-def _display_name(wanted: Resource) -> str:
-    name = _short(wanted, "displayName")
-    if not name:
-        refuse("invalidValue", "displayName is required")
-    return name
-
-
-def _short(wanted: Resource, name: str) -> str:
-    text = str(wanted.get(name, ""))
-    if len(text) > _LONGEST or not text.isprintable() or text.strip() != text:
-        refuse("invalidValue", f"{name} takes at most {_LONGEST} printable characters")
-    return text
 
 
 def _name_of(display: str) -> str:

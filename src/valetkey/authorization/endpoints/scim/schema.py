@@ -14,6 +14,7 @@ EXTENSION = "urn:ietf:params:scim:schemas:extension:valetkey:2.0:User"
 USER_SCHEMA, GROUP_SCHEMA = f"{CORE}User", f"{CORE}Group"
 _MOST_VALUES = 20
 _LONGEST = 2_000
+LONGEST_NAME = 200
 _MOST_ITEMS = 200
 _SCIM_TYPES = {
     "string": "string",
@@ -164,6 +165,16 @@ def refuse(kind: str, detail: str) -> NoReturn:
 def conflict(detail: str) -> NoReturn:
     """Raise Refused (409) with the `scimType` uniqueness."""
     raise Refused(Refusal(ErrorCode.CONFLICT, detail, "scim.uniqueness"))
+
+
+def short_text(wanted: Resource, name: str, *, required: bool = False) -> str:
+    """Return the text of an attribute of at most 200 characters. Raises Refused."""
+    text = str(wanted.get(name, ""))
+    if len(text) > LONGEST_NAME or not text.isprintable() or text.strip() != text:
+        refuse("invalidValue", f"{name} takes at most {LONGEST_NAME} printable characters")
+    if required and not text:
+        refuse("invalidValue", f"{name} is required")
+    return text
 
 
 def read_value(attribute: Attribute, value: object, where: str = "") -> object:

@@ -15,10 +15,12 @@ from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, V
 from valetkey.authorization.endpoints.scim.patch import apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import (
     EXTENSION,
+    LONGEST_NAME,
     Resource,
     Schema,
     conflict,
     refuse,
+    short_text,
 )
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.scim import ScimUser
@@ -27,7 +29,6 @@ from valetkey.authorization.storage.administration.scim import ScimUsers
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
-_LONGEST = 200
 _PHONE_SIGNS = re.compile(r"^tel:|[ ()./-]")
 _CLAIMS = {
     "nickName": "nickname",
@@ -81,7 +82,7 @@ class Users:
     ) -> Sequence[Resource]:
         """Return some users by uid."""
         rows = _rows(tx, caller)
-        found = rows.page_back(offset, limit) if back else rows.page(offset, limit)
+        found = rows.page(offset, limit, back=back)
         return [self._shown(tx, caller, each, view) for each in found]
 
     def count(self, tx: Transaction, caller: Caller) -> int:
@@ -118,7 +119,7 @@ class Users:
         caller = asked.caller
         require(tx, caller.actor, Permission.PEOPLE)
         wanted = self.schema.read(asked.body)
-        user_name = _user_name(wanted)
+        user_name = short_text(wanted, "userName", required=True)
         if _rows(tx, caller).named(user_name) is not None:
             conflict("another user has this userName")
         email = _email(wanted) or (user_name if "@" in user_name else "")
@@ -175,7 +176,7 @@ class Users:
         self, tx: Transaction, caller: Caller, found: ScimUser, wanted: Resource, body: object
     ) -> None:
         accounts, user = caller.services.accounts, found.user
-        user_name = _user_name(wanted)
+        user_name = short_text(wanted, "userName", required=True)
         # A username that was changed here stays until the directory changes its own name.
         stays = "@" in user_name or user_name == found.user_name
         username = user.username if stays else user_name
@@ -201,8 +202,9 @@ class Users:
         return _made(change_attributes(tx, user, values, caller.now)) if names else user
 
     def _name(self, tx: Transaction, caller: Caller, user: User, wanted: Resource) -> None:
-        external = _short(wanted, "externalId")
-        if not _rows(tx, caller).name(user.uid, _user_name(wanted), external):
+        external = short_text(wanted, "externalId")
+        name = short_text(wanted, "userName", required=True)
+        if not _rows(tx, caller).name(user.uid, name, external):
             conflict("another user has this userName or externalId")
 
     def _shown(self, tx: Transaction, caller: Caller, found: ScimUser, view: View) -> Resource:
@@ -295,20 +297,6 @@ def _email(wanted: Resource) -> str:
     return str(_main(wanted, "emails").get("value", ""))
 
 
-def _user_name(wanted: Resource) -> str:
-    name = _short(wanted, "userName")
-    if not name:
-        refuse("invalidValue", "userName is required")
-    return name
-
-
-def _short(wanted: Resource, name: str) -> str:
-    text = str(wanted.get(name, ""))
-    if len(text) > _LONGEST or not text.isprintable() or text.strip() != text:
-        refuse("invalidValue", f"{name} takes at most {_LONGEST} printable characters")
-    return text
-
-
 def _free_username(tx: Transaction, caller: Caller, user_name: str) -> str:
     """Return the username of a new account: a `userName` without @, or its part before the @.
 
@@ -319,7 +307,7 @@ def _free_username(tx: Transaction, caller: Caller, user_name: str) -> str:
             conflict("another user has this userName")
         return user_name
     accounts = caller.services.accounts
-    local = re.sub(r"[^A-Za-z0-9._-]", "", user_name.partition("@")[0])[: _LONGEST - 10]
+    local = re.sub(r"[^A-Za-z0-9._-]", "", user_name.partition("@")[0])[: LONGEST_NAME - 10]
     for username in (local, f"{local or 'u'}-{accounts.random(4).hex()}"):
         is_free = username and tx.users.find_by_username(username) is None
         if is_free and not accounts.name_faults(username):

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 
 from valetkey.authorization.model.account.scim import ScimCredential, ScimGroup, ScimUser
 from valetkey.authorization.model.account.user import Uid, fold
 from valetkey.authorization.storage.administration.groups import GROUPS
 from valetkey.authorization.storage.users import USERS
-from valetkey.database.engine import Connection, Row
+from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
+
+Found = TypeVar("Found", ScimUser, ScimGroup)
+Id = TypeVar("Id", Uid, str)
 
 _NOTED_EVERY = 60
 _KEPT = days(90)
@@ -130,217 +134,136 @@ class ScimCredentials:
 
 
 @dataclass(frozen=True, slots=True)
-class ScimUsers:
-    """Users as one credential sees them; removed ones are not found."""
+class Kind(Generic[Found, Id]):
+    """The statements for one kind of resource: users or groups."""
 
-    db: Connection
-    credential: str
-
-    def find(self, uid: Uid) -> ScimUser | None:
-        """Return the user with this uid."""
-        return _USERS.find(
-            self.db,
-            "SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
-            " AND scim_users.credential_id = :credential"
-            " WHERE users.uid = :uid AND NOT EXISTS (SELECT 1 FROM account_removals"
-            " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)",
-            credential=self.credential,
-            uid=uid,
-        )
-
-    def named(self, user_name: str) -> Uid | None:
-        """Return the user with this `userName`, in any spelling."""
-        row = self.db.row(
-            "SELECT uid FROM scim_users WHERE credential_id = :credential AND user_name_key = :key",
-            credential=self.credential,
-            key=fold(user_name),
-        )
-        return None if row is None else Uid(row[0])
-
-    def external(self, external_id: str) -> Uid | None:
-        """Return the user with this `externalId`, which is not ""."""
-        row = self.db.row(
-            "SELECT uid FROM scim_users WHERE credential_id = :credential"
-            " AND external_id = :external_id AND external_id <> ''",
-            credential=self.credential,
-            external_id=external_id,
-        )
-        return None if row is None else Uid(row[0])
-
-    def page(self, offset: int, limit: int) -> Sequence[ScimUser]:
-        """Return at most `limit` users by uid, after the first `offset`."""
-        return _USERS.all(
-            self.db,
-            "SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
-            " AND scim_users.credential_id = :credential"
-            " WHERE users.uid > 0 AND NOT EXISTS (SELECT 1 FROM account_removals"
-            " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)"
-            " ORDER BY users.uid LIMIT :limit OFFSET :offset",
-            credential=self.credential,
-            limit=limit,
-            offset=offset,
-        )
-
-    def page_back(self, offset: int, limit: int) -> Sequence[ScimUser]:
-        """Return at most `limit` users by descending uid, after the first `offset`."""
-        return _USERS.all(
-            self.db,
-            "SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
-            " AND scim_users.credential_id = :credential"
-            " WHERE users.uid > 0 AND NOT EXISTS (SELECT 1 FROM account_removals"
-            " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)"
-            " ORDER BY users.uid DESC LIMIT :limit OFFSET :offset",
-            credential=self.credential,
-            limit=limit,
-            offset=offset,
-        )
-
-    def count(self) -> int:
-        """Count the users, up to a million."""
-        all_of_them = self.db.row(
-            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :limit) AS counted", limit=_COUNTED
-        )
-        removed = self.db.row(
-            "SELECT count(*) FROM (SELECT uid FROM account_removals"
-            " WHERE done_at IS NOT NULL ORDER BY done_at LIMIT :limit) AS counted",
-            limit=_COUNTED,
-        )
-        return _difference(all_of_them, removed)
-
-    def name(self, uid: Uid, user_name: str, external_id: str) -> bool:
-        """Set the credential's name for the user. False if it gives the name to another user."""
-        self.db.run(
-            "DELETE FROM scim_users WHERE credential_id = :credential AND uid = :uid",
-            credential=self.credential,
-            uid=uid,
-        )
-        named = self.db.run(
-            "INSERT INTO scim_users (credential_id, uid, user_name, user_name_key, external_id)"
-            " VALUES (:credential, :uid, :user_name, :key, :external_id) ON CONFLICT DO NOTHING",
-            credential=self.credential,
-            uid=uid,
-            user_name=user_name,
-            key=fold(user_name),
-            external_id=external_id,
-        )
-        return named == 1
+    record: Record[Found]
+    find: str
+    named: str
+    external: str
+    page: str
+    page_back: str
+    every: str
+    gone: str
+    forget: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
-class ScimGroups:
-    """Groups as one credential sees them; deleted ones are not found."""
+class ScimView(Generic[Found, Id]):
+    """Users or groups as one credential sees them; removed ones are not found."""
 
+    kind: Kind[Found, Id]
     db: Connection
     credential: str
 
-    def find(self, group_id: str) -> ScimGroup | None:
-        """Return the group with this id."""
-        return _GROUPS.find(
+    def find(self, id: Id) -> Found | None:
+        """Return the resource with this id."""
+        return self.kind.record.find(self.db, self.kind.find, credential=self.credential, id=id)
+
+    def named(self, name: str) -> Id | None:
+        """Return the id of the resource with this `userName` or `displayName`, in any spelling."""
+        row = self.db.row(self.kind.named, credential=self.credential, key=fold(name))
+        return None if row is None else cast("Id", row[0])
+
+    def external(self, external_id: str) -> Id | None:
+        """Return the id of the resource with this `externalId`, which is not ""."""
+        row = self.db.row(self.kind.external, credential=self.credential, external_id=external_id)
+        return None if row is None else cast("Id", row[0])
+
+    def page(self, offset: int, limit: int, *, back: bool = False) -> Sequence[Found]:
+        """Return at most `limit` resources by id, descending if `back`, after `offset` of them."""
+        return self.kind.record.all(
             self.db,
-            "SELECT * FROM user_groups LEFT JOIN scim_groups"
-            " ON scim_groups.group_id = user_groups.id"
-            " AND scim_groups.credential_id = :credential"
-            " WHERE user_groups.id = :id AND user_groups.deleted_at IS NULL",
-            credential=self.credential,
-            id=group_id,
-        )
-
-    def named(self, display_name: str) -> str | None:
-        """Return the id of the group with this `displayName`, in any spelling."""
-        row = self.db.row(
-            "SELECT group_id FROM scim_groups WHERE credential_id = :credential"
-            " AND display_name_key = :key",
-            credential=self.credential,
-            key=fold(display_name),
-        )
-        return None if row is None else str(row[0])
-
-    def external(self, external_id: str) -> str | None:
-        """Return the id of the group with this `externalId`, which is not ""."""
-        row = self.db.row(
-            "SELECT group_id FROM scim_groups WHERE credential_id = :credential"
-            " AND external_id = :external_id AND external_id <> ''",
-            credential=self.credential,
-            external_id=external_id,
-        )
-        return None if row is None else str(row[0])
-
-    def page(self, offset: int, limit: int) -> Sequence[ScimGroup]:
-        """Return at most `limit` groups by id, after the first `offset`."""
-        return _GROUPS.all(
-            self.db,
-            "SELECT * FROM user_groups LEFT JOIN scim_groups"
-            " ON scim_groups.group_id = user_groups.id"
-            " AND scim_groups.credential_id = :credential"
-            " WHERE user_groups.id > '' AND user_groups.deleted_at IS NULL"
-            " ORDER BY user_groups.id LIMIT :limit OFFSET :offset",
-            credential=self.credential,
-            limit=limit,
-            offset=offset,
-        )
-
-    def page_back(self, offset: int, limit: int) -> Sequence[ScimGroup]:
-        """Return at most `limit` groups by descending id, after the first `offset`."""
-        return _GROUPS.all(
-            self.db,
-            "SELECT * FROM user_groups LEFT JOIN scim_groups"
-            " ON scim_groups.group_id = user_groups.id"
-            " AND scim_groups.credential_id = :credential"
-            " WHERE user_groups.id > '' AND user_groups.deleted_at IS NULL"
-            " ORDER BY user_groups.id DESC LIMIT :limit OFFSET :offset",
+            self.kind.page_back if back else self.kind.page,
             credential=self.credential,
             limit=limit,
             offset=offset,
         )
 
     def count(self) -> int:
-        """Count the groups, up to a million."""
-        all_of_them = self.db.row(
-            "SELECT count(*) FROM (SELECT id FROM user_groups LIMIT :limit) AS counted",
-            limit=_COUNTED,
-        )
-        deleted = self.db.row(
-            "SELECT count(*) FROM (SELECT id FROM user_groups"
-            " WHERE deleted_at IS NOT NULL LIMIT :limit) AS counted",
-            limit=_COUNTED,
-        )
-        return _difference(all_of_them, deleted)
+        """Count the resources, up to a million."""
+        every = self.db.row(self.kind.every, limit=_COUNTED)
+        gone = self.db.row(self.kind.gone, limit=_COUNTED)
+        return 0 if every is None or gone is None else max(0, int(every[0]) - int(gone[0]))
 
-    def name(self, group_id: str, display_name: str, external_id: str) -> bool:
-        """Set the credential's name for the group. False if it gives the name to another group."""
-        self.db.run(
-            "DELETE FROM scim_groups WHERE credential_id = :credential AND group_id = :id",
-            credential=self.credential,
-            id=group_id,
-        )
+    def name(self, id: Id, name: str, external_id: str) -> bool:
+        """Set the credential's name for a resource. False if it gives the name to another one."""
+        self.db.run(self.kind.forget, credential=self.credential, id=id)
         named = self.db.run(
-            "INSERT INTO scim_groups"
-            " (credential_id, group_id, display_name, display_name_key, external_id)"
-            " VALUES (:credential, :id, :display_name, :key, :external_id)"
-            " ON CONFLICT DO NOTHING",
+            self.kind.name,
             credential=self.credential,
-            id=group_id,
-            display_name=display_name,
-            key=fold(display_name),
+            id=id,
+            name=name,
+            key=fold(name),
             external_id=external_id,
         )
         return named == 1
 
 
-def _difference(every: Row | None, gone: Row | None) -> int:
-    return 0 if every is None or gone is None else max(0, int(every[0]) - int(gone[0]))
-
+ScimUsers = ScimView[ScimUser, Uid]
+ScimGroups = ScimView[ScimGroup, str]
 
 _CREDENTIALS = Record(ScimCredential, "scim_credentials")
-_USERS = Record(
-    ScimUser,
-    user=USERS,
-    user_name=Column(sql="coalesce(scim_users.user_name, '')"),
-    external_id=Column(sql="coalesce(scim_users.external_id, '')"),
+
+USERS_NAMED: Kind[ScimUser, Uid] = Kind(
+    record=Record(
+        ScimUser,
+        user=USERS,
+        user_name=Column(sql="coalesce(scim_users.user_name, '')"),
+        external_id=Column(sql="coalesce(scim_users.external_id, '')"),
+    ),
+    find="SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
+    " AND scim_users.credential_id = :credential"
+    " WHERE users.uid = :id AND NOT EXISTS (SELECT 1 FROM account_removals"
+    " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)",
+    named="SELECT uid FROM scim_users WHERE credential_id = :credential AND user_name_key = :key",
+    external="SELECT uid FROM scim_users WHERE credential_id = :credential"
+    " AND external_id = :external_id AND external_id <> ''",
+    page="SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
+    " AND scim_users.credential_id = :credential"
+    " WHERE users.uid > 0 AND NOT EXISTS (SELECT 1 FROM account_removals"
+    " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)"
+    " ORDER BY users.uid LIMIT :limit OFFSET :offset",
+    page_back="SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
+    " AND scim_users.credential_id = :credential"
+    " WHERE users.uid > 0 AND NOT EXISTS (SELECT 1 FROM account_removals"
+    " WHERE account_removals.uid = users.uid AND done_at IS NOT NULL)"
+    " ORDER BY users.uid DESC LIMIT :limit OFFSET :offset",
+    every="SELECT count(*) FROM (SELECT uid FROM users LIMIT :limit) AS counted",
+    gone="SELECT count(*) FROM (SELECT uid FROM account_removals"
+    " WHERE done_at IS NOT NULL ORDER BY done_at LIMIT :limit) AS counted",
+    forget="DELETE FROM scim_users WHERE credential_id = :credential AND uid = :id",
+    name="INSERT INTO scim_users (credential_id, uid, user_name, user_name_key, external_id)"
+    " VALUES (:credential, :id, :name, :key, :external_id) ON CONFLICT DO NOTHING",
 )
-_GROUPS = Record(
-    ScimGroup,
-    group=GROUPS,
-    display_name=Column(sql="coalesce(scim_groups.display_name, '')"),
-    external_id=Column(sql="coalesce(scim_groups.external_id, '')"),
+GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
+    record=Record(
+        ScimGroup,
+        group=GROUPS,
+        display_name=Column(sql="coalesce(scim_groups.display_name, '')"),
+        external_id=Column(sql="coalesce(scim_groups.external_id, '')"),
+    ),
+    find="SELECT * FROM user_groups LEFT JOIN scim_groups ON scim_groups.group_id = user_groups.id"
+    " AND scim_groups.credential_id = :credential"
+    " WHERE user_groups.id = :id AND user_groups.deleted_at IS NULL",
+    named="SELECT group_id FROM scim_groups WHERE credential_id = :credential"
+    " AND display_name_key = :key",
+    external="SELECT group_id FROM scim_groups WHERE credential_id = :credential"
+    " AND external_id = :external_id AND external_id <> ''",
+    page="SELECT * FROM user_groups LEFT JOIN scim_groups ON scim_groups.group_id = user_groups.id"
+    " AND scim_groups.credential_id = :credential"
+    " WHERE user_groups.id > '' AND user_groups.deleted_at IS NULL"
+    " ORDER BY user_groups.id LIMIT :limit OFFSET :offset",
+    page_back="SELECT * FROM user_groups LEFT JOIN scim_groups"
+    " ON scim_groups.group_id = user_groups.id AND scim_groups.credential_id = :credential"
+    " WHERE user_groups.id > '' AND user_groups.deleted_at IS NULL"
+    " ORDER BY user_groups.id DESC LIMIT :limit OFFSET :offset",
+    every="SELECT count(*) FROM (SELECT id FROM user_groups LIMIT :limit) AS counted",
+    gone="SELECT count(*) FROM (SELECT id FROM user_groups"
+    " WHERE deleted_at IS NOT NULL LIMIT :limit) AS counted",
+    forget="DELETE FROM scim_groups WHERE credential_id = :credential AND group_id = :id",
+    name="INSERT INTO scim_groups"
+    " (credential_id, group_id, display_name, display_name_key, external_id)"
+    " VALUES (:credential, :id, :name, :key, :external_id) ON CONFLICT DO NOTHING",
 )
