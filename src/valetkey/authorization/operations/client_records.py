@@ -1,6 +1,7 @@
 """Clients, as the admin API shows and takes them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -237,18 +238,37 @@ def read(held: ClientWithUses, record: msgspec.Struct) -> msgspec.Struct:
     return ClientRead(record, use)
 
 
-def wanted_metadata(wanted: msgspec.Struct) -> ClientMetadata:
-    """Return what a `ClientWanted` registers."""
+@dataclass(frozen=True, slots=True)
+class LocalRegistration:
+    """A client that the command line registers: it may set every field, and the client_id."""
+
+    metadata: ClientMetadata
+    client_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalChange:
+    """Changes that the command line makes to a client, by the names of the fields."""
+
+    values: Mapping[str, object]
+
+
+def wanted_metadata(wanted: object) -> ClientMetadata:
+    """Return what a `ClientWanted` or a `LocalRegistration` registers."""
+    if isinstance(wanted, LocalRegistration):
+        return wanted.metadata
     return with_values(ClientMetadata(name=""), _said(wanted))
 
 
-def changed_metadata(client: Client, change: msgspec.Struct) -> ClientMetadata:
-    """Return what a `ClientChange` makes of the client."""
-    return with_values(metadata_of(client), _said(change))
+def changed_metadata(client: Client, change: object) -> ClientMetadata:
+    """Return what a `ClientChange` or a `LocalChange` makes of the client."""
+    values = change.values if isinstance(change, LocalChange) else _said(change)
+    return with_values(metadata_of(client), values)
 
 
-def _said(body: msgspec.Struct) -> Mapping[str, object]:
-    values = ((name, getattr(body, name)) for name in body.__struct_fields__)
+def _said(body: object) -> Mapping[str, object]:
+    members = cast("msgspec.Struct", body)
+    values = ((name, getattr(members, name)) for name in members.__struct_fields__)
     return {name: _plain(value) for name, value in values if value is not UNSET}
 
 

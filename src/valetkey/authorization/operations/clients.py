@@ -14,6 +14,7 @@ from valetkey.authorization.operations.client_records import (
     ClientMade,
     ClientRead,
     ClientWanted,
+    LocalRegistration,
     changed_metadata,
     read,
     shown,
@@ -27,6 +28,7 @@ from valetkey.authorization.operations.operation import (
     Operation,
     Parameter,
     Result,
+    Services,
     cursor,
     flag,
     limit_of,
@@ -37,6 +39,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
@@ -94,22 +97,31 @@ def register_client(tx: Transaction, call: Call) -> Result | Faults:
     """Register a client, with a secret if it needs one. Legacy grant types are enabled later."""
     tx.clients.touch()
     require(tx, call.actor, call.operation.permission)
-    metadata = wanted_metadata(call.input(ClientWanted))
-    if faults := _legacy_faults(metadata, ()):
+    metadata = wanted_metadata(call.body)
+    if faults := _legacy_faults(call, metadata, ()):
         return faults
     needs = metadata.proof in BY_SECRET
     secret = call.new_secret(Prefix.CLIENT_SECRET) if needs else None
-    made = registrar(call).register(
-        tx, metadata, call.now, client_id=call.new_id("client"), secret=secret
-    )
+    chosen = call.body.client_id if isinstance(call.body, LocalRegistration) else ""
+    client_id = chosen or call.new_id("client")
+    made = registrar(call).register(tx, metadata, call.now, client_id=client_id, secret=secret)
     return made if isinstance(made, tuple) else _made(made, secret, call)
 
 
-async def _register(call: Call) -> Result | Response:
-    # The sector document is fetched before the transaction.
-    metadata = wanted_metadata(call.input(ClientWanted))
-    if faults := await call.services.sectors.faults(metadata):
+async def require_sector(services: Services, rules: ClientRules, metadata: ClientMetadata) -> None:
+    """Raise InvalidInput unless the sector that the client names lists its redirect URIs.
+
+    Called before the transaction, because it fetches the list.
+    """
+    # The address of metadata that the rules refuse is not fetched.
+    if rules.faults(metadata):
+        return
+    if faults := await services.sectors.faults(metadata):
         raise InvalidInput(faults)
+
+
+async def _register(call: Call) -> Result | Response:
+    await require_sector(call.services, registrar(call).rules, wanted_metadata(call.body))
     return await _register_checked(call)
 
 
@@ -123,8 +135,8 @@ def change_client(tx: Transaction, call: Call, client: Client) -> Result | Fault
     """
     now = call.now
     call.preconditions.check(tag_of(shown(client, now)))
-    metadata = changed_metadata(client, call.input(ClientChange))
-    if faults := _legacy_faults(metadata, client.grant_types):
+    metadata = changed_metadata(client, call.body)
+    if faults := _legacy_faults(call, metadata, client.grant_types):
         return faults
     changed = registrar(call).change(tx, client, metadata, now)
     if isinstance(changed, tuple):
@@ -142,13 +154,44 @@ def _made(client: Client, secret: Secret | None, call: Call) -> Result:
     return Result(ClientMade(record, secret.reveal() if secret else None), etag=tag_of(record))
 
 
-def _legacy_faults(metadata: ClientMetadata, had: Collection[str]) -> Faults:
+def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -> Faults:
     for number, name in enumerate(metadata.grant_types):
         if name in LEGACY and name not in had:
             detail = f"{name} is switched on by itself, once it is registered"
+            if isinstance(call.actor, CommandLine):
+                detail += f"; see: valetkey client allow-{name} --help"
             return (MetadataError(f"grant_types/{number}", detail),)
     return ()
 
+
+REGISTER = Operation(
+    "register_client",
+    "POST",
+    "/clients",
+    Permission.CLIENTS,
+    "Register a client; its secret is shown this once",
+    _register,
+    takes=ClientWanted,
+    gives=ClientMade,
+    status=201,
+    tagged=True,
+    commands=(),
+)
+CHANGE = Operation(
+    "change_client",
+    "PATCH",
+    ONE,
+    Permission.CLIENTS,
+    "Change what a client registered",
+    on_client(change_client),
+    description="A secret that it needs from now on is made and shown this once.",
+    takes=ClientChange,
+    gives=ClientMade,
+    guarded=True,
+    tagged=True,
+    refuses=(404,),
+    commands=(),
+)
 
 CLIENTS = (
     Operation(
@@ -164,19 +207,7 @@ CLIENTS = (
         lists=True,
         commands=(),
     ),
-    Operation(
-        "register_client",
-        "POST",
-        "/clients",
-        Permission.CLIENTS,
-        "Register a client; its secret is shown this once",
-        _register,
-        takes=ClientWanted,
-        gives=ClientMade,
-        status=201,
-        tagged=True,
-        commands=(),
-    ),
+    REGISTER,
     Operation(
         "read_client",
         "GET",
@@ -189,19 +220,5 @@ CLIENTS = (
         refuses=(404,),
         commands=(),
     ),
-    Operation(
-        "change_client",
-        "PATCH",
-        ONE,
-        Permission.CLIENTS,
-        "Change what a client registered",
-        on_client(change_client),
-        description="A secret that it needs from now on is made and shown this once.",
-        takes=ClientChange,
-        gives=ClientMade,
-        guarded=True,
-        tagged=True,
-        refuses=(404,),
-        commands=(),
-    ),
+    CHANGE,
 )

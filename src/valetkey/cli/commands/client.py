@@ -5,36 +5,37 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.actions.admin.clients import LEGACY
+from valetkey.authorization.actions.admin.clients import look
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.presets import PRESETS, ConfigurationFile
-from valetkey.authorization.model.register.client import (
-    BY_SECRET,
-    Client,
-)
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.client_credentials import SECRET
-from valetkey.authorization.operations.client_records import NewSecret, SecretWanted
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.operations.client_records import (
+    LocalChange,
+    LocalRegistration,
+    NewSecret,
+    SecretWanted,
+)
+from valetkey.authorization.operations.clients import CHANGE, REGISTER, require_sector
+from valetkey.authorization.operations.operation import InvalidInput, Operation
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
+from valetkey.cli.operations.outputs import flat
 from valetkey.cli.operations.perform import perform
 from valetkey.cli.register import clients
-from valetkey.cli.register.clients import metadata_options, with_options
+from valetkey.cli.register.clients import metadata_options, said
 from valetkey.cli.register.keeper import (
-    done,
     every_client,
-    fresh_client_secret,
     refused,
     registrar,
-    require_sector,
     the_client,
 )
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import Prefix, fresh_secret
 
 command = group(
     "client",
@@ -76,30 +77,18 @@ def create(
     """
     built_with = PRESETS[preset] if preset else None
     start = built_with.metadata(name) if built_with else ClientMetadata(name=name)
-    metadata = with_options(start, given)
+    values = said(given)
+    metadata = with_values(start, values)
     if built_with:
-        metadata = with_options(built_with.completed(metadata), given)
-    if set(LEGACY).intersection(metadata.grant_types):
-        raise Mistake("register it first, then see: valetkey client allow-implicit --help")
+        metadata = with_values(built_with.completed(metadata), values)
     settings = options.settings_of(config)
-    chosen = client_id or fresh_id("client", SYSTEM.random)
-
-    async def work(opened: Opened) -> tuple[Client, Secret | None]:
-        secret = fresh_client_secret(opened) if metadata.proof in BY_SECRET else None
-        keeper = registrar(opened)
-        await require_sector(opened, metadata)
-
-        def deed(tx: Transaction) -> Client:
-            made = keeper.register(tx, metadata, opened.now, client_id=chosen, secret=secret)
-            return done(made)
-
-        return await opened.store.write(deed), secret
-
-    client, secret = with_store(settings, work)
-    shown_secret = secret.reveal() if secret else ""
+    client, secret = with_store(
+        settings,
+        lambda opened: _performed(opened, REGISTER, LocalRegistration(metadata, client_id)),
+    )
     issuer = settings.authorization.url
     files = (
-        built_with.configuration(client, client.id, issuer, shown_secret, SYSTEM.random)
+        built_with.configuration(client, client.id, issuer, secret, SYSTEM.random)
         if built_with
         else ()
     )
@@ -141,49 +130,46 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
     Example: valetkey client change printer --post-logout-redirect-uri https://app.example/bye
     """
 
-    async def work(opened: Opened) -> tuple[Client, Secret | None]:
-        keeper, fresh, now = registrar(opened), fresh_client_secret(opened), opened.now
+    async def work(opened: Opened) -> tuple[Client, str]:
         before = await opened.store.read(lambda tx: the_client(tx, client_id))
-        await require_sector(opened, with_options(metadata_of(before), given))
-
-        def deed(tx: Transaction) -> tuple[Client, Secret | None]:
-            tx.clients.find_to_change(client_id)
-            client = the_client(tx, client_id)
-            wanted = with_options(metadata_of(client), given)
-            if set(LEGACY) & (set(wanted.grant_types) - client.grant_types):
-                raise Mistake("see: valetkey client allow-implicit --help")
-            changed = done(keeper.change(tx, client, wanted, now))
-            useful = [s for s in changed.secrets if s.sealed or not changed.signs_with_secret]
-            if not changed.has_secret or any(secret.is_live(now) for secret in useful):
-                return changed, None
-            if faults := keeper.issue_secret(tx, changed, fresh, now, others_live=Lifetime(0)):
-                raise refused(faults)
-            return changed, fresh
-
-        return await opened.store.write(deed)
+        values = said(given)
+        metadata = with_values(metadata_of(before), values)
+        try:
+            await require_sector(opened.foundation.services, registrar(opened).rules, metadata)
+        except InvalidInput as invalid:
+            raise refused(invalid.faults) from None
+        return await _performed(opened, CHANGE, LocalChange(values), client_id)
 
     client, secret = with_store(options.settings_of(config), work)
     _tell(client, secret, f"{client.id} is up to date", as_json=as_json)
 
 
+async def _performed(
+    opened: Opened, operation: Operation, body: object, client_id: str = ""
+) -> tuple[Client, str]:
+    """Register or change a client; return it, and the secret that was issued or ""."""
+    arguments = {"client_id": client_id} if client_id else {}
+    made = flat(await perform(opened, operation, arguments, body))
+    client = await opened.store.read(lambda tx: the_client(tx, str(made["client_id"])))
+    return client, str(made["client_secret"] or "")
+
+
 def _tell(
     client: Client,
-    secret: Secret | None,
+    secret: str,
     headline: str,
     *,
     as_json: bool,
     files: Sequence[ConfigurationFile] = (),
 ) -> None:
     if as_json:
-        told: dict[str, object] = {"client_secret": secret.reveal()} if secret else {}
+        told: dict[str, object] = {"client_secret": secret} if secret else {}
         if files:
             told["configuration"] = {file.name: file.text for file in files}
         say.as_json({**clients.as_json(client), **told})
         return
     say.line(headline)
-    say.fields(
-        [("client_id", client.id), *([("client_secret", secret.reveal())] if secret else [])]
-    )
+    say.fields([("client_id", client.id), *([("client_secret", secret)] if secret else [])])
     if secret:
         say.note("The secret is shown only now.")
     for file in files:
@@ -222,22 +208,17 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     """
 
     async def work(opened: Opened) -> clients.ClientDetails:
-        def look(tx: Transaction) -> clients.ClientDetails:
-            client = the_client(tx, client_id)
-            grants = tx.grants.reach(client.id, opened.now).authorizations
-            return clients.ClientDetails(
-                client, grants, tx.clients.query_sighting(client.id), opened.now
-            )
-
-        return await opened.store.scan(look)
+        await opened.store.read(lambda tx: the_client(tx, client_id))
+        held = await opened.store.scan(lambda tx: look(tx, opened.operator, client_id, opened.now))
+        return clients.ClientDetails(held, opened.now)
 
     shown = with_store(options.settings_of(config), work)
     if as_json:
         say.as_json(shown.as_json())
         return
-    say.line(say.strong(shown.client.name))
+    say.line(say.strong(shown.held.client.name))
     say.fields(shown.pairs())
-    for cost in clients.costs(shown.client):
+    for cost in clients.costs(shown.held.client):
         say.line(f"{say.coloured('!', 'yellow')} {cost}")
 
 

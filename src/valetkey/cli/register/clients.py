@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, GrantTypeName
@@ -16,9 +17,7 @@ from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,
-    with_values,
 )
-from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.cli.register.moments import shown
 from valetkey.config.catalogue import texts_below
 from valetkey.kernel.moment import Instant, parse_lifetime
@@ -50,14 +49,13 @@ _LARGEST = 65_536
 class ClientDetails:
     """A client with what is known about its use."""
 
-    client: Client
-    grants: int
-    sighting: QuerySighting | None
+    held: ClientWithUses
     now: Instant
 
     def pairs(self) -> Sequence[tuple[str, str]]:
         """Names and values for people."""
-        client, said = self.client, fields_shown(self.client)
+        client = self.held.client
+        said = fields_shown(client)
         found = (
             ("client_id", client.id),
             ("description", client.description),
@@ -66,7 +64,7 @@ class ClientDetails:
             ("secrets", self._secrets()),
             ("PKCE", "required" if client.needs_pkce else "optional"),
             *((name, _told(value)) for name, value in said.items() if name not in _ABOVE),
-            ("authorizations", str(self.grants)),
+            ("authorizations", str(self.held.authorizations)),
             ("secret in URL", self._sighting()),
             ("registered", shown(client.created_at)),
             ("changed", shown(client.changed_at)),
@@ -75,27 +73,28 @@ class ClientDetails:
 
     def as_json(self) -> dict[str, object]:
         """Return the fields for `--json`."""
-        sighting = self.sighting
+        client, sighting = self.held.client, self.held.sighting
         return {
-            **as_json(self.client),
-            "authorizations": self.grants,
+            **as_json(client),
+            "authorizations": self.held.authorizations,
             "query_requests": sighting.requests if sighting else 0,
             "query_last_seen_at": sighting.last_seen_at if sighting else None,
-            "costs": list(costs(self.client)),
+            "costs": list(costs(client)),
         }
 
     def _secrets(self) -> str:
-        live = self.client.live_secrets(self.now)
+        live = self.held.client.live_secrets(self.now)
         ending = [shown(secret.expires_at) for secret in live if secret.expires_at is not None]
         if not live:
             return ""
         return f"{len(live)}" + (f"; one ends {min(ending)}" if ending else "")
 
     def _sighting(self) -> str:
-        if self.sighting is None:
+        sighting = self.held.sighting
+        if sighting is None:
             return ""
-        times = "once" if self.sighting.requests == 1 else f"{self.sighting.requests} times"
-        last = shown(self.sighting.last_seen_at)
+        times = "once" if sighting.requests == 1 else f"{sighting.requests} times"
+        last = shown(sighting.last_seen_at)
         return f"{times}, last {last}: give it another secret when it has stopped doing so"
 
 
@@ -183,15 +182,15 @@ def metadata_options(command: Command) -> Command:
     return command
 
 
-def with_options(before: ClientMetadata, given: Mapping[str, object]) -> ClientMetadata:
-    """`before` with what was given; an empty word takes away what was there.
+def said(given: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the values of the options that were given; an empty word removes what was there.
 
     Raises Mistake where the file of a key set cannot be read.
     """
-    said = {name: _value(value) for name, value in given.items() if value not in (None, ())}
-    if isinstance(file := said.get("key_set"), Path):
-        said["key_set"] = read_key_set(file) if str(file) != "." else ""
-    return with_values(before, said)
+    values = {name: _value(value) for name, value in given.items() if value not in (None, ())}
+    if isinstance(file := values.get("key_set"), Path):
+        values["key_set"] = read_key_set(file) if str(file) != "." else ""
+    return values
 
 
 def _value(value: object) -> object:

@@ -2,23 +2,21 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import click
 
 from valetkey.authorization.actions.admin.resolve import resolve_users, summary
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake
-from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 
 T = TypeVar("T")
@@ -39,25 +37,6 @@ def account_keeper(opened: Opened) -> Accounts:
 def fresh_client_secret(opened: Opened) -> Secret:
     """Generate a client secret."""
     return fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
-
-
-async def require_sector(opened: Opened, metadata: ClientMetadata) -> None:
-    """Raise Mistake unless the sector that the client names knows its redirect URIs."""
-    # What the rules refuse is told by them, and is not asked for.
-    if registrar(opened).rules.faults(metadata):
-        return
-    if faults := await Sectors(opened.foundation.outgoing).faults(metadata):
-        raise refused(faults)
-
-
-def done(result: T | tuple[MetadataError, ...]) -> T:
-    """Return the result of an action.
-
-    Raises Mistake if it was refused; the transaction rolls back.
-    """
-    if isinstance(result, tuple):
-        raise refused(cast("tuple[MetadataError, ...]", result))
-    return result
 
 
 def refused(faults: Iterable[MetadataError]) -> Mistake:
@@ -90,14 +69,6 @@ def the_user(tx: Transaction, name: str) -> User:
     return found[0]
 
 
-def the_same(tx: Transaction, user: User) -> User:
-    """The account that was shown, as it will still be when this transaction changes it."""
-    held = tx.users.find_to_change(user.uid)
-    if held is None or tx.account_removals.is_done(user.uid):
-        raise Mistake(f"{user.username!r} has been deleted")
-    return held
-
-
 def the_client(tx: Transaction, client_id: str) -> Client:
     """The client of this id. Raises Mistake if there is none."""
     found = tx.clients.find(client_id)
@@ -106,19 +77,9 @@ def the_client(tx: Transaction, client_id: str) -> Client:
     return found
 
 
-def every_user(tx: Transaction) -> Sequence[User]:
-    """Return all accounts in the order of their uids."""
-    return _every(lambda last: tx.users.page(last.uid if last else 0, _PAGE))
-
-
 def every_client(tx: Transaction) -> Sequence[Client]:
     """Return all clients in the order of their ids."""
     return _every(lambda last: tx.clients.page(last.id if last else "", _PAGE))
-
-
-def granted(scope: Scope) -> str:
-    """A scope as one cell of a table."""
-    return str(scope) or "-"
 
 
 def confirm(question: str, *, yes: bool) -> None:
