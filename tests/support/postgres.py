@@ -112,7 +112,8 @@ def follow(folder: Path, primary: Path, name: str) -> None:
     source = f"host={primary} user={USER} application_name={name}"
     where = str(folder / "data")
     _run("pg_basebackup", "-d", source, "-D", where, "-R", "-X", "stream", "-c", "fast")
-    start(folder / "data", folder)
+    # A promotion right after the primary's end would otherwise wait for the next attempt, 5 s.
+    start(folder / "data", folder, {"wal_retrieve_retry_interval": "100ms"})
 
 
 def promote(data: Path) -> None:
@@ -128,12 +129,15 @@ def processes(data: Path) -> Sequence[int]:
 
 
 def kill(data: Path) -> None:
-    """End every process at once, as a power cut would."""
+    """End every process at once, as a power cut would, and remove its locks."""
     for pid in processes(data):
         # A backend may have ended meanwhile.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     (data / "postmaster.pid").unlink()
+    # It has the id of the postmaster, which may be a zombie when the next server starts.
+    for file in data.parent.glob(".s.PGSQL.*"):
+        file.unlink()
 
 
 def _stop_if_running(data: Path) -> None:
