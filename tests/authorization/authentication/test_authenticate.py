@@ -1,8 +1,10 @@
 """Who has this password: right, wrong, too often, and what an outsider can learn of it."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import pbkdf2_hmac
 from threading import Event
 from typing import ParamSpec, TypeVar
 
@@ -11,6 +13,7 @@ import pytest
 from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import is_current
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
@@ -37,6 +40,25 @@ def test_any_spelling_of_name_or_address_signs_in(sqlite_url: str, name: str) ->
     async def story(it: World) -> None:
         assert await attempt(it, name) == ALICE
         assert await it.events() == []
+
+    run(sqlite_url, story)
+
+
+def test_an_imported_hash_is_replaced_by_ours_at_the_first_sign_in(sqlite_url: str) -> None:
+    salt = b"0123456789abcdef"
+    digest = pbkdf2_hmac("sha256", PASSWORD.encode(), salt, 1_000, 32)
+    words = (b64encode(part).decode().rstrip("=") for part in (salt, digest))
+    imported = f"$pbkdf2-sha256$i=1000${'$'.join(words)}"
+
+    async def story(it: World) -> None:
+        uid = ALICE.uid
+        await it.store.write(lambda tx: tx.users.set_password_hash(uid, "cr_1", imported, NOON))
+        assert isinstance(await attempt(it, word="wrong password"), Refusal)
+        assert await it.store.read(lambda tx: tx.users.password_hash(uid)) == imported
+        assert await attempt(it) == ALICE
+        renewed = await it.store.read(lambda tx: tx.users.password_hash(uid))
+        assert is_current(str(renewed), PasswordSettings())
+        assert await attempt(it) == ALICE
 
     run(sqlite_url, story)
 

@@ -1,5 +1,7 @@
 """Passwords: Argon2id hashes as PHC strings (RFC 9106), and rules for new passwords.
 
+Hashes of imported accounts may be of another format until the first sign-in.
+
 A password is normalised to NFC first, as keyboards differ in how they compose letters (RFC 8265).
 """
 
@@ -10,6 +12,7 @@ from collections.abc import Callable
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+from valetkey.authorization.authentication.password_formats import verify_foreign
 from valetkey.authorization.authentication.well_known import is_well_known
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -20,6 +23,7 @@ SHORTEST = 8
 LONGEST = 1_024
 """Maximum number of bytes in a password, in UTF-8."""
 
+_OURS = "$argon2id$"
 _SALT = 16
 _LENGTH = 32
 _KIB_PER_MIB = 1_024
@@ -80,6 +84,8 @@ def verify(prepared: bytes, stored: str | None, settings: PasswordSettings) -> b
     if stored is None:
         hash_prepared(prepared, settings, bytes(_SALT))
         return False
+    if not stored.startswith(_OURS):
+        return verify_foreign(prepared, stored)
     try:
         Argon2id.verify_phc_encoded(prepared, stored)
     except InvalidKey:
