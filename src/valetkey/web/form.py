@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import NoReturn
 from urllib.parse import unquote_to_bytes
 
@@ -17,20 +18,32 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NAME = re.compile(r"[a-z][a-z_]{0,39}")
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file of an upload: its name as the browser told it, and its bytes, which nobody checked."""
+
+    name: str
+    content: bytes = field(repr=False)
+
+
 class Form:
     """The fields of a form or query string, each name once unless the parser allowed repetition.
 
     The repr shows only their number, because values are often secrets.
     """
 
-    __slots__ = ("_first", "_more")
+    __slots__ = ("_files", "_first", "_more")
 
     def __init__(
-        self, first: Mapping[str, str], more: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        first: Mapping[str, str],
+        more: Mapping[str, tuple[str, ...]] | None = None,
+        files: Mapping[str, UploadedFile] | None = None,
     ) -> None:
         """Keep the first value of each name, and in `more` all values of repeated names."""
         self._first = first
         self._more = more or {}
+        self._files = files or {}
 
     def get(self, name: str) -> str | None:
         """Return the value of `name`, or None if it is absent; an empty field has the value ""."""
@@ -43,6 +56,11 @@ class Form:
             return more
         value = self._first.get(name)
         return () if value is None else (value,)
+
+    def file(self, name: str) -> UploadedFile | None:
+        """Return the uploaded file of this name; None unless one was chosen."""
+        found = self._files.get(name)
+        return None if found is None or not (found.name or found.content) else found
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from valetkey.web.connection.incoming_request import (
 )
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
+from valetkey.web.multipart import is_multipart
 from valetkey.web.paths import Paths
 from valetkey.web.request_id import RequestIds
 from valetkey.web.request_trace import RequestTraces
@@ -57,9 +58,11 @@ class Body(Enum):
     """`application/json`, up to 1 MiB."""
     ANY = "any"
     """Bytes, up to 1 MiB."""
+    UPLOAD = "upload"
+    """`multipart/form-data`, up to the `limit` of the route."""
 
 
-_LIMIT = {Body.NONE: 64 * KIB, Body.FORM: 64 * KIB, Body.JSON: KIB * KIB, Body.ANY: KIB * KIB}
+_LARGER = {Body.JSON: KIB * KIB, Body.ANY: KIB * KIB}
 _CHARSET = r'(?:[ \t]*;[ \t]*charset="?utf-8"?)?'
 _FORM_TYPE = re.compile(r"application/x-www-form-urlencoded" + _CHARSET, re.IGNORECASE)
 _USUAL_TYPE = {Body.FORM: b"application/x-www-form-urlencoded", Body.JSON: b"application/json"}
@@ -74,7 +77,7 @@ class Route:
     segment, `{+name}` at the end any rest of the path. GET does not imply HEAD. Set `hides_query`
     if the query contains secrets; `quiet` for paths that monitoring requests every second, whose
     successes are logged at debug level only; `any_host` for paths that proxies request with a Host
-    of their own, and probes with an IP address.
+    of their own, and probes with an IP address; `limit` for uploads.
     """
 
     path: str
@@ -84,6 +87,7 @@ class Route:
     hides_query: bool = False
     quiet: bool = False
     any_host: bool = False
+    limit: int = 0
 
 
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
@@ -200,7 +204,7 @@ class App:
         try:
             found = self._judge(route, method, headers, asked.peer, len(path) + len(query))
             if method not in _WITHOUT_BODY or headers.has_any(_FRAMING):
-                limit = _LIMIT[found.body]
+                limit = found.limit or _LARGER.get(found.body, 64 * KIB)
                 if asked.more:
                     body = await read_body(headers, asked.receive, limit, self._room)
                     admitted = perf_counter()
@@ -380,14 +384,12 @@ def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:
 
 
 def _check_type(body: Body, given: str) -> None:
+    check = "http.content_type"
     if body is Body.FORM and not _FORM_TYPE.fullmatch(given.strip(" \t")):
         # RFC 6749 does not use 415: a token request in the wrong format is an invalid request.
-        raise Refused(
-            _bad(
-                "the body must be application/x-www-form-urlencoded in UTF-8",
-                "http.content_type",
-            )
-        )
+        raise Refused(_bad("the body must be application/x-www-form-urlencoded in UTF-8", check))
+    if body is Body.UPLOAD and not is_multipart(given):
+        raise Refused(_bad("the body must be multipart/form-data", check))
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
-        description = "the body must be application/json in UTF-8"
-        raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, description, "http.content_type"))
+        what = "the body must be application/json in UTF-8"
+        raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, what, check))

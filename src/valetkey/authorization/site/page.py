@@ -22,6 +22,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
+from valetkey.web.multipart import read_multipart
 from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"
@@ -168,13 +169,15 @@ class Visit:
             return None
         if not self.reads.foreign:
             self.browsers.check_origin(self.request)
+        if self.reads.upload:
+            return read_multipart(self.request.headers.get("content-type"), self.request.body)
         return read_form(self.request.body, opaque=self.reads.opaque, multiple=self.reads.multiple)
 
 
 class Reads(Protocol):
     """How a form is read: `opaque` and `multiple` are fields as for `read_form`.
 
-    A `foreign` form may be posted by any site.
+    A `foreign` form may be posted by any site. One with `upload` has files.
     """
 
     @property
@@ -190,6 +193,11 @@ class Reads(Protocol):
     @property
     def foreign(self) -> bool:
         """Whether the form may come from another site."""
+        ...
+
+    @property
+    def upload(self) -> int:
+        """Maximum size of a form with files; 0 for a form without."""
         ...
 
 
@@ -209,6 +217,7 @@ class Act(Generic[R]):
     multiple: Collection[str] = ()
     foreign: bool = False
     requires: Requirement[R] | None = None
+    upload: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +365,10 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
             return _respond(server.renderer, met, await act.perform(met), navigation)
 
         methods["POST"] = post
-    body = Body.NONE if act is None else Body.FORM
-    return Route(page.path, methods, server.refuse, body, hides_query=page.hides_query)
+    limit = 0 if act is None else act.upload
+    body = Body.NONE if act is None else Body.UPLOAD if limit else Body.FORM
+    hides = page.hides_query
+    return Route(page.path, methods, server.refuse, body, hides_query=hides, limit=limit)
 
 
 def _respond(
