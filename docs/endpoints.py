@@ -170,6 +170,7 @@ SENTENCES = {
     "/admin/groups": "Groups of users: search.",
     "/admin/groups/new": "Create a group.",
     "/admin/groups/{group}": "One group: members, groups in it, apps that require it.",
+    "/admin/groups/{group}/edit": "Rename a group, move it, change its description.",
     "/admin/groups/{group}/members": "Add a user to a group.",
     "/admin/groups/{group}/{act}": "Asks, and does it: remove a user, delete.",
     "/admin/clients": "Apps: search, filter.",

@@ -12,7 +12,7 @@ from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients
-from valetkey.authorization.site.admin.groups import group, groups
+from valetkey.authorization.site.admin.groups import edit, group, groups
 from valetkey.authorization.site.admin.server import (
     keys,
     mail,
@@ -37,6 +37,8 @@ PAGES = {
     "list_roles": "/admin/roles",
     "list_groups": "/admin/groups",
     "create_group": "/admin/groups/new",
+    "read_group": "/admin/groups/{group}",
+    "change_group": "/admin/groups/{group}/edit",
     "list_group_members": "/admin/groups/{group}",
     "add_group_member": "/admin/groups/{group}/members",
     "list_user_groups": "/admin/users/{uid}",
@@ -129,6 +131,7 @@ def _pages() -> set[str]:
         api,
         apis,
         attributes,
+        edit,
         group,
         groups,
         clients,

@@ -20,6 +20,7 @@ from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
 from tests.authorization.model.webhook_events import webhooks
+from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.account.connected_apps import end_apps
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
@@ -67,12 +68,14 @@ from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.client_credentials import END_SECRET
 from valetkey.authorization.operations.client_state import UNVERIFY, VERIFY
-from valetkey.authorization.operations.groups import (
-    ADD_GROUP_MEMBER,
+from valetkey.authorization.operations.groups.groups import (
+    CHANGE_GROUP,
     CREATE_GROUP,
     DELETE_GROUP,
+)
+from valetkey.authorization.operations.groups.members import (
+    ADD_GROUP_MEMBER,
     REMOVE_GROUP_MEMBER,
-    make_group,
 )
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.scim import (
@@ -83,7 +86,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialWanted,
     ScimRotation,
 )
-from valetkey.authorization.operations.user_records import GroupWanted
+from valetkey.authorization.operations.user_records import GroupChange, GroupWanted
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
@@ -254,7 +257,8 @@ async def _groups(it: Service, told: set[str]) -> None:
     member = {"group": "staff", "uid": str(ADA)}
     await it.perform(ADD_GROUP_MEMBER, member)
     await it.perform(REMOVE_GROUP_MEMBER, member)
-    await it.perform(DELETE_GROUP, {"group": "staff"})
+    await it.perform(CHANGE_GROUP, {"group": "staff"}, GroupChange("everyone"))
+    await it.perform(DELETE_GROUP, {"group": "everyone"})
     await webhooks(it, told)
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
@@ -270,7 +274,7 @@ async def _roles(it: Service) -> None:
         wanted = ApiMetadata("https://roles.example", "Roles", roles=("editor",))
         api = it.foundation.api_registrar("test").register(tx, wanted, now, api_id="roles")
         user = tx.users.find_to_change(ADA)
-        group = make_group(tx, GroupWanted("editors"), "gr_roles", now)
+        group = groups.create(tx, Group("gr_roles", "editors", "", "", now), now)
         assert isinstance(api, Api)
         assert isinstance(group, Group)
         assert user is not None

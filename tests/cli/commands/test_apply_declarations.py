@@ -82,6 +82,16 @@ def test_a_file_declares_groups_roles_and_claims(tmp_path: Path) -> None:
     assert dump(tmp_path) == before
     groups = valetkey("user", "groups", "ada", "--json", here=tmp_path).json
     assert groups["all"] == ["night", "staff"]
+    night = GROUPS.replace('"night"', '"late"\nrenamed_from = "night"')
+    late = night.replace('parent = "staff"', 'description = "After six"')
+    on_its_own = late.replace('name = "late"', 'name = "late"\nparent = ""')
+    moved = apply(tmp_path, on_its_own + DECLARED, "--yes")
+    assert "~ group late: name, description, parent" in moved.out
+    assert apply(tmp_path, late + DECLARED).out == "Nothing to change.\n"
+    assert valetkey("user", "groups", "ada", "--json", here=tmp_path).json["all"] == ["late"]
+    both = apply(tmp_path, late.replace('"night"', '"staff"') + DECLARED)
+    assert "groups[2].renamed_from" in both.err
+    before = dump(tmp_path)
     wrong = GROUPS.replace('["ada"]', '["nobody"]').replace('role = "editor"', 'role = "king"')
     wrong = wrong.replace('"userinfo"]', '"cookie"]').replace('"night"', '"two words"')
     refused = apply(tmp_path, wrong + DECLARED, "--yes")

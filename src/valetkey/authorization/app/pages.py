@@ -49,6 +49,7 @@ from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
 from valetkey.authorization.site.admin.events import Events
+from valetkey.authorization.site.admin.groups.edit import GroupForm
 from valetkey.authorization.site.admin.groups.group import GroupPages
 from valetkey.authorization.site.admin.groups.groups import Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
@@ -306,6 +307,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *UserAttributesPage(services).pages(),
         *UserPages(services).pages(),
         *Groups(services).pages(),
+        *GroupForm(services).pages(),
         *GroupPages(services).pages(),
         *RoleHolders(store, services.roles).pages(),
         *Clients(store).pages(),

@@ -8,7 +8,8 @@ from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
 from valetkey.authorization.operations.events import EVENTS
-from valetkey.authorization.operations.groups import GROUPS
+from valetkey.authorization.operations.groups.groups import GROUPS
+from valetkey.authorization.operations.groups.members import MEMBERS
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.registration import REGISTRATION
 from valetkey.authorization.operations.roles import ROLES
@@ -20,7 +21,7 @@ from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 from valetkey.authorization.operations.webhooks import WEBHOOKS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
-    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *ATTRIBUTES),
+    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS, *ATTRIBUTES),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": (*APIS, *API_ROLES),
     "claims": CLAIMS,

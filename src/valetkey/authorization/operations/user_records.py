@@ -22,6 +22,7 @@ _Uid = Annotated[
     int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random without it.")
 ]
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
+_Parent = Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)]
 
 
 def _text(description: str, longest: int = 2_000) -> msgspec.Meta:
@@ -308,7 +309,15 @@ class GroupWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: _GroupName
     description: Line = ""
-    parent: Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)] = ""
+    parent: _Parent = ""
+
+
+class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of a group; omitted fields stay as they are. With `parent` "" it is in none."""
+
+    name: _GroupName | UnsetType = UNSET
+    description: Line | UnsetType = UNSET
+    parent: _Parent | UnsetType = UNSET
 
 
 class GroupMemberShown(msgspec.Struct, frozen=True):

@@ -258,6 +258,7 @@ _GROUP: Mapping[str, Callable[[object], object]] = {
     "name": _text,
     "description": _text,
     "parent": _text,
+    "renamed_from": _text,
     "members": _texts,
 }
 

@@ -4,15 +4,16 @@ Members and roles are only added: whom the file does not name is left alone.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import msgspec
 
+from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.api_roles import assign, assign_group
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.operations.groups import add_member, make_group
 from valetkey.authorization.operations.records import fault_of
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
@@ -22,9 +23,11 @@ from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
 
+_CHANGES = ("name", "description", "parent")
+
 
 def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
-    """Create the group, add its members. Raises Unfit if the rules do not allow it."""
+    """Create or change the group, add its members. Raises Unfit if the rules do not allow it."""
     name, parent = wanted.text("name"), wanted.text("parent")
     try:
         said = msgspec.convert(
@@ -32,19 +35,39 @@ def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instan
         )
     except msgspec.ValidationError as error:
         raise unfit(wanted, [fault_of(error)]) from None
-    there = tx.groups.find_to_change(name)
-    group = there or make_group(tx, said, fresh_id, now)
-    if not isinstance(group, Group):
-        raise unfit(wanted, group)
-    if group.parent != parent and "parent" in wanted.given:
-        right = f'"{group.parent}", because it never changes'
-        raise unfit(wanted, [MetadataError("parent", right)])
-    added = [
-        user.username for user in _users(tx, wanted, "members") if add_member(tx, user, group, now)
-    ]
+    there = _there(tx, wanted)
+    group = Group(fresh_id, said.name, said.description, said.parent, now)
+    if there is None:
+        made = groups.create(tx, group, now)
+    else:
+        after = replace(
+            there,
+            name=name,
+            description=said.description if "description" in wanted.given else there.description,
+            parent=parent if "parent" in wanted.given else there.parent,
+        )
+        made = groups.change(tx, there, after, now, door="cli")
+    if not isinstance(made, Group):
+        raise unfit(wanted, made)
+    members = _users(tx, wanted, "members")
+    added = sum(groups.add_member(tx, user, made, now) for user in members)
     if there is None:
         return Step(Action.MAKE, "group", name)
-    return changed_or_kept("group", name, [f"members ({len(added)} added)"] if added else [])
+    changed = [key for key in _CHANGES if getattr(made, key) != getattr(there, key)]
+    if added:
+        changed.append(f"members ({added} added)")
+    return changed_or_kept("group", name, changed)
+
+
+def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
+    """Return the group of this name, or of its earlier name; None if there is neither."""
+    name, earlier = wanted.text("name"), wanted.text("renamed_from")
+    there = tx.groups.find_to_change(name)
+    before = tx.groups.find_to_change(earlier) if earlier else None
+    if there is not None and before is not None:
+        right = f"a group that does not exist; both {earlier} and {name} do"
+        raise unfit(wanted, [MetadataError("renamed_from", right)])
+    return there or before
 
 
 def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:

@@ -156,6 +156,9 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/groups": Door(Need.ROLE),
     "/admin/groups/new": Door(Need.ROLE, Permission.PEOPLE),
+    "/admin/groups/{group}/edit": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/edit", shown=False
+    ),
     "/admin/groups/{group}/members": Door(
         Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/members", shown=False
     ),
@@ -280,6 +283,8 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "DELETE /apis/{api_id}/roles/{role}/groups/{group}": Permission.PEOPLE,
     "GET /groups": Permission.READ,
     "POST /groups": Permission.PEOPLE,
+    "GET /groups/{group}": Permission.READ,
+    "PATCH /groups/{group}": Permission.PEOPLE,
     "DELETE /groups/{group}": Permission.PEOPLE,
     "GET /groups/{group}/members": Permission.READ,
     "PUT /groups/{group}/members/{uid}": Permission.PEOPLE,

@@ -8,10 +8,8 @@ import pytest
 from tests.authorization.endpoints.world import ADA, FORM, Answer, Service, run
 from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.operations.groups import (
-    ADD_GROUP_MEMBER,
-    CREATE_GROUP,
-)
+from valetkey.authorization.operations.groups.groups import CREATE_GROUP
+from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.claims import CLAIMS_OF
 from valetkey.authorization.storage.transaction import Transaction

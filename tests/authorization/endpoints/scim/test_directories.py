@@ -12,6 +12,7 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import by_scim
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.scim import (
     END_SCIM_CREDENTIAL,
@@ -31,6 +32,7 @@ ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
 def test_directories_provision_users_and_groups(tmp_path: Path, database_url: str) -> None:
     stories = (
         _okta,
+        _renamed,
         _entra,
         _disabled,
         _attributes,
@@ -84,9 +86,29 @@ async def _okta(it: Directory) -> None:
     said = {"id": group["id"], "displayName": "Admirals of the Rear"}
     answer = await it.patch(f"/Groups/{group['id']}", {"op": "replace", "value": said})
     assert answer.json["displayName"] == "Admirals of the Rear"
-    assert await it.it.read(lambda tx: tx.groups.names_of(user.uid)) == ["Rear-Admirals"]
+    assert await it.it.read(lambda tx: tx.groups.names_of(user.uid)) == ["Admirals-of-the-Rear"]
     (found,) = await it.find("Groups", 'displayName eq "admirals of the rear"')
     assert found["id"] == group["id"]
+
+
+async def _renamed(it: Directory) -> None:
+    """A new displayName renames the group, for the apps that require it too."""
+    group, other = await it.group("Lab Staff"), await it.group("Guests")
+    path = f"/Groups/{group['id']}"
+    required = OpenIdRegistration(required_groups=("Lab-Staff",))
+    await it.it.client("lab", openid=required)
+    for display, name in (("Lab Crew", "Lab-Crew"), ("Labör Crew", "Labor-Crew")):
+        whole = (await it.call("GET", path)).json
+        for _ in range(2):
+            answer = await it.call("PUT", path, {**whole, "displayName": display})
+            assert (answer.status, answer.json["displayName"]) == (200, display)
+        client = await it.it.read(lambda tx: tx.clients.find("lab"))
+        assert client is not None
+        assert client.openid.required_groups == (name,)
+    taken = {"op": "replace", "path": "displayName", "value": "guests?"}
+    await it.patch(f"/Groups/{other['id']}", {**taken, "value": "labor-crew"})
+    (await it.patch(path, {**taken, "value": "labor crew!"})).refused(409, "uniqueness")
+    assert (await it.call("GET", path)).json["displayName"] == "Labör Crew"
 
 
 async def _entra(it: Directory) -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.operations.groups import DELETE_GROUP, REMOVE_GROUP_MEMBER
+from valetkey.authorization.operations.groups.groups import DELETE_GROUP
+from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.endpoints.scim.filter import (
@@ -28,13 +29,11 @@ from valetkey.authorization.endpoints.scim.users import not_found
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.scim import ScimGroup
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.operations.groups import (
+from valetkey.authorization.operations.groups.groups import (
     CREATE_GROUP,
     DELETE_GROUP,
-    add_member,
     create_group,
     delete_group,
-    remove_member,
 )
 from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import GroupWanted
@@ -150,9 +149,12 @@ class Groups:
         """Replace what the group is, its members too (section 3.5.1). Raises Refused."""
         wanted = self.schema.read(asked.body)
         members = _Members(exact=True, adds=set(_uids(wanted.get("members"))))
-        found = self._held(tx, asked, id, members)
-        self._name(tx, asked.caller, found.group, wanted)
-        members.write(tx, asked.caller, found.group)
+        before = _rows(tx, asked.caller).find(id)
+        renames = before is not None and _shown_name(before) != wanted.get("displayName")
+        found = self._held(tx, asked, id, members, renames=renames)
+        group = self._rename(tx, asked.caller, found, wanted, held=renames)
+        self._name(tx, asked.caller, group, wanted)
+        members.write(tx, asked.caller, group)
 
     def patch(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Apply a PATCH request (section 3.5.2). Raises Refused."""
@@ -164,12 +166,14 @@ class Groups:
                 members.note(change)
             else:
                 others.append(change)
-        found = self._held(tx, asked, id, members)
-        before = _described(found)
+        renames = any(each.path.attribute.name == "displayName" for each in others)
+        found = self._held(tx, asked, id, members, renames=renames)
+        before, group = _described(found), found.group
         after = apply(before, others)
         if after != before:
-            self._name(tx, asked.caller, found.group, after)
-        members.write(tx, asked.caller, found.group)
+            group = self._rename(tx, asked.caller, found, after, held=renames)
+            self._name(tx, asked.caller, group, after)
+        members.write(tx, asked.caller, group)
 
     def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Delete the group, as the console does. Raises Refused: conflict if it has groups."""
@@ -177,22 +181,47 @@ class Groups:
         call = call_of(caller.services, DELETE_GROUP, caller.actor, caller.now)
         delete_group(tx, replace(call, arguments={"group": group.name}))
 
-    def _held(self, tx: Transaction, asked: ScimRequest, id: str, members: "_Members") -> ScimGroup:
+    def _held(
+        self,
+        tx: Transaction,
+        asked: ScimRequest,
+        id: str,
+        members: "_Members",
+        *,
+        renames: bool = False,
+    ) -> ScimGroup:
         """Return the group, locked until the commit with the users whose membership changes."""
         caller = asked.caller
+        if renames:
+            # First: apps are judged by the group's name.
+            tx.clients.hold_all()
         require(tx, caller.actor, Permission.PEOPLE)
         found = _rows(tx, caller).find(id)
         if found is None:
             raise not_found()
         members.hold(tx, found.group)
-        group = tx.groups.find_to_change(found.group.name)
-        found = None if group is None else _rows(tx, caller).find(id)
+        found = _rows(tx, caller).find(id) if tx.groups.hold(found.group) else None
         if found is None:
             raise not_found()
         if asked.preconditions.match is not None or asked.preconditions.none_match is not None:
             meta = cast("Resource", self._shown(tx, caller, found, MOST_MEMBERS)[0]["meta"])
             asked.preconditions.check(str(meta["version"]))
         return found
+
+    def _rename(
+        self, tx: Transaction, caller: Caller, found: ScimGroup, wanted: Resource, *, held: bool
+    ) -> Group:
+        """Give the group the name of a changed displayName. `held` is whether it was foreseen."""
+        display = short_text(wanted, "displayName", required=True)
+        if display == _shown_name(found):
+            return found.group
+        if not held:
+            conflict("the group was changed meanwhile; send the request again")
+        after = replace(found.group, name=_name_of(display))
+        changed = groups.change(tx, found.group, after, caller.now, door="scim")
+        if not isinstance(changed, Group):
+            conflict(f"there is a group {after.name} already")
+        return changed
 
     def _name(self, tx: Transaction, caller: Caller, group: Group, wanted: Resource) -> None:
         external = short_text(wanted, "externalId")
@@ -281,9 +310,9 @@ class _Members:
                 continue
             require(tx, caller.actor, Permission.PEOPLE, user)
             if uid in removes:
-                remove_member(tx, user, group, caller.now)
+                groups.remove_member(tx, user, group, caller.now)
             else:
-                add_member(tx, user, group, caller.now)
+                groups.add_member(tx, user, group, caller.now)
 
 
 def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
@@ -291,8 +320,12 @@ def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
 
 
 def _described(found: ScimGroup) -> Resource:
-    said: Resource = {"displayName": found.display_name or found.group.name}
+    said: Resource = {"displayName": _shown_name(found)}
     return {**said, "externalId": found.external_id} if found.external_id else said
+
+
+def _shown_name(found: ScimGroup) -> str:
+    return found.display_name or found.group.name
 
 
 def _uids(members: object) -> Sequence[Uid]:

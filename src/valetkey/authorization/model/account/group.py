@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from valetkey.kernel.moment import Instant
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-"""The pattern of a group's name, which apps receive and which never changes."""
+"""The pattern of a group's name, which apps receive."""
 
 MOST_OF_USER = 200
 """Maximum number of groups of which a user is a direct member."""

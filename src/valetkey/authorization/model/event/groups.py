@@ -14,6 +14,18 @@ class GroupCreated(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupChanged(Event):
+    """A group was renamed, moved into the group `parent`, "" for none, or described otherwise.
+
+    `before` is its name until then.
+    """
+
+    group: str
+    before: str
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDeleted(Event):
     """A group was deleted; it has no members any more."""
 

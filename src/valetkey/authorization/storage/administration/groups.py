@@ -28,8 +28,16 @@ class Groups:
 
     def find_to_change(self, name: str) -> Group | None:
         """Return the group, locked against other changes until the transaction ends."""
-        self.db.run("UPDATE user_groups SET name = name WHERE name = :name", name=name)
-        return self.find(name)
+        held = self.db.run("UPDATE user_groups SET name = name WHERE name = :name", name=name)
+        # Of a name that passed to another group meanwhile, nothing is locked.
+        return self.find(name) if held else None
+
+    def hold(self, group: Group) -> bool:
+        """Lock a group, under whichever name, until the transaction ends. False if it is gone."""
+        held = self.db.run(
+            "UPDATE user_groups SET name = name WHERE id = :id AND deleted_at IS NULL", id=group.id
+        )
+        return held == 1
 
     def list(self, after: str, limit: int, prefix: str = "") -> Sequence[Group]:
         """Return at most `limit` groups whose names follow `after` and begin with `prefix`."""
@@ -57,6 +65,37 @@ class Groups:
             created_at=group.created_at,
         )
         return created == 1
+
+    def rename(self, group: Group, name: str) -> bool:
+        """Rename a group that is locked. False if the name is taken."""
+        # An insertion waits for others of this name and does not fail: it reserves the name.
+        reserved = self.db.run(
+            "INSERT INTO user_groups (id, name, description, parent_id, created_at)"
+            " VALUES (:id, :name, '', '', 0) ON CONFLICT (name) DO NOTHING",
+            id=f"new name of {group.id}",
+            name=name,
+        )
+        if not reserved:
+            return False
+        self.db.send("DELETE FROM user_groups WHERE id = :id", id=f"new name of {group.id}")
+        self.db.send("UPDATE user_groups SET name = :name WHERE id = :id", id=group.id, name=name)
+        return True
+
+    def move(self, group: Group, parent_id: str) -> None:
+        """Put a group that is locked into another one, or into none for ""."""
+        self.db.send(
+            "UPDATE user_groups SET parent_id = :parent_id WHERE id = :id",
+            id=group.id,
+            parent_id=parent_id,
+        )
+
+    def describe(self, group: Group, description: str) -> None:
+        """Change the description of a group that is locked."""
+        self.db.send(
+            "UPDATE user_groups SET description = :description WHERE id = :id",
+            id=group.id,
+            description=description,
+        )
 
     def subgroups(self, group: Group, limit: int) -> Sequence[Group]:
         """Return at most `limit` groups that are in this one, by name."""

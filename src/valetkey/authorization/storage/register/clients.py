@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from valetkey.authorization.model.register.client import (
     Client,
@@ -84,6 +85,16 @@ class Clients:
         )
         found = (self.find(client_id) for (client_id,) in ids)
         return [client for client in found if client is not None]
+
+    def requiring_group(self, name: str, limit: int) -> Sequence[Client]:
+        """Return at most `limit` clients that require the group of this name. Reads every row."""
+        ids = self.db.rows(
+            "SELECT id FROM clients WHERE replace(openid, :quoted, '') <> openid ORDER BY id",
+            quoted=json.dumps(name),
+        )
+        named = (self.find(client_id) for (client_id,) in ids)
+        found = (each for each in named if each and name in each.openid.required_groups)
+        return list(islice(found, limit))
 
     def any_implicit(self) -> bool:
         """Return whether any enabled client is registered for the implicit grant."""

@@ -47,6 +47,34 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.client("web", openid=OpenIdRegistration(required_groups=("staff",)))
+        browser = await administrator(it)
+        for name in ("staff", "board"):
+            await do(browser, "/admin/groups/new", name=name)
+        form = await page(browser, "/admin/groups/staff/edit")
+        for fields, said in (
+            ({"name": "board"}, "this one is taken"),
+            ({"name": "a b"}, "missing or invalid"),
+            ({"parent": "staff"}, "Must be: another group"),
+        ):
+            answer = await do(browser, "/admin/groups/staff/edit", **fields)
+            assert (answer.status, said in answer.body) == (400, True), said
+        saved = await do(browser, "/admin/groups/staff/edit", name="crew", parent="board")
+        assert saved.location == "/admin/groups/crew?done=edit"
+        shown = (await page(browser, saved.location)).body
+        assert "/admin/clients/web" in shown
+        assert "/admin/groups/board" in shown
+        assert (await browser.submit(form, "do", name="late")).status == 404
+        form = await page(browser, "/admin/groups/crew/edit")
+        await do(browser, "/admin/groups/crew/edit", description="Everyone")
+        stale = await browser.submit(form, "do", description="Late")
+        assert (stale.status, "changed while you edited it" in stale.body) == (400, True)
+
+    run(tmp_path, story)
+
+
 def test_groups_are_found_by_the_beginning_of_the_name(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         browser = await administrator(it)
@@ -98,7 +126,7 @@ def test_reader_sees_group_and_may_change_nothing(tmp_path: Path, role: Role) ->
         shown = (await page(browser, "/admin/groups/staff")).body
         assert "Actions" not in shown
         assert 'id="add"' not in shown
-        for path in ("new", "staff/delete", "staff/remove?uid=1001"):
+        for path in ("new", "staff/edit", "staff/delete", "staff/remove?uid=1001"):
             assert (await browser.get(f"/admin/groups/{path}")).status == 404, path
 
     run(tmp_path, story)

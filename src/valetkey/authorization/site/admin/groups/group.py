@@ -10,12 +10,8 @@ from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.group import Group, GroupMember
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.operations.groups import (
-    ADD_GROUP_MEMBER,
-    DELETE_GROUP,
-    REMOVE_GROUP_MEMBER,
-    no_such_group,
-)
+from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
+from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER
 from valetkey.authorization.operations.operation import Services, call_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -51,6 +47,7 @@ _SUBGROUPS = 200
 _BUTTONS = Buttons.below("/groups/{group}")
 _DONE = {
     "new": translatable("The group is created."),
+    "edit": translatable("Saved."),
     "add": translatable("The user was added to the group."),
 }
 _LONGEST = 200
@@ -88,6 +85,7 @@ class GroupPage:
     #: Where a member is added; "" where the role may not.
     add_action: str
     new_url: str
+    edit_url: str = ""
     more: str = ""
     first: str = ""
     done: str = ""
@@ -245,6 +243,7 @@ class GroupPages:
             new_url=with_query(NEW, {"in": seen.group.name})
             if may and not seen.group.parent
             else "",
+            edit_url=f"{place}/edit" if may else "",
             more=with_query(place, {"after": str(last.uid)}) if last else "",
             first=place if after else "",
             done=done,

@@ -6,7 +6,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.operations.groups import CREATE_GROUP, LIST_GROUPS
+from valetkey.authorization.operations.groups.groups import CREATE_GROUP, LIST_GROUPS
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
 from valetkey.authorization.operations.user_records import GroupList, GroupShown, GroupWanted
 from valetkey.authorization.site.admin.administrator import (
@@ -28,13 +28,10 @@ from valetkey.kernel.words import translatable
 GROUPS = "/admin/groups"
 NEW = "/admin/groups/new"
 
-_WORDS: Words = {
+WORDS: Words = {
     "name": (
         translatable("Name"),
-        translatable(
-            "Apps receive this name. Letters, digits, dots, hyphens and underscores. It cannot be"
-            " changed later."
-        ),
+        translatable("Apps receive this name. Letters, digits, dots, hyphens and underscores."),
     ),
     "description": (translatable("Description"), translatable("What the group is for.")),
     "parent": (
@@ -126,11 +123,11 @@ class Groups:
     async def create(self, request: AdminRequest) -> Outcome:
         """Create it."""
         try:
-            wanted = read_input(GroupWanted, _WORDS, request.form)
+            wanted = read_input(GroupWanted, WORDS, request.form)
             call = call_of(self.services, CREATE_GROUP, request.actor, request.now, body=wanted)
             made = await value_of(call, GroupShown)
         except InvalidInput as invalid:
-            return _form(request, typed(request.form, _WORDS), invalid.faults)
+            return _form(request, typed(request.form, WORDS), invalid.faults)
         return SeeOther(f"{group_address(made.name)}?done=new")
 
 
@@ -161,6 +158,6 @@ def _form(request: AdminRequest, values: Mapping[str, str], faults: Faults = ())
         csrf=request.csrf,
         title=translatable("New group"),
         submit=translatable("Create group"),
-        fields=input_fields(GroupWanted, _WORDS, values, faults),
+        fields=input_fields(GroupWanted, WORDS, values, faults),
     )
     return Show(page, _BAD_REQUEST if faults else 200)

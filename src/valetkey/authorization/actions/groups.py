@@ -1,0 +1,120 @@
+"""Create, change, join and leave groups of users. Run inside a transaction."""
+
+from dataclasses import replace
+
+from valetkey.authorization.model.account.group import MOST_OF_USER, Group
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.clients import ClientChanged
+from valetkey.authorization.model.event.groups import (
+    GroupChanged,
+    GroupCreated,
+    GroupMemberAdded,
+    GroupMemberRemoved,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+MOST_RENAMED = 1_000
+"""Apps that require a group, above which it cannot be renamed: they are changed all at once."""
+
+_TAKEN = MetadataError("name", "another one: this one is taken")
+
+Faults = tuple[MetadataError, ...]
+
+
+def create(tx: Transaction, group: Group, now: Instant) -> Group | Faults:
+    """Create the group, or return what is wrong with it."""
+    parent = _parent(tx, group.parent)
+    if isinstance(parent, MetadataError):
+        return (parent,)
+    if not tx.groups.create(group, parent):
+        return (_TAKEN,)
+    tx.events.add(GroupCreated(group.name, group.parent), now)
+    return group
+
+
+def change(
+    tx: Transaction, group: Group, wanted: Group, now: Instant, *, door: str
+) -> Group | Faults:
+    """Give a group, found to be changed, the name, description and parent of `wanted`.
+
+    Apps that require it are changed to require its new name. Call `tx.clients.hold_all` first: no
+    app is judged by the old name meanwhile. Return the group as it is now, or what is wrong.
+    Raises Refused (conflict) where too many apps require it.
+    """
+    if wanted == group:
+        return group
+    moves = wanted.parent != group.parent
+    parent = _parent(tx, wanted.parent) if moves else ""
+    if parent == group.id:
+        parent = MetadataError("parent", "another group")
+    elif parent and tx.groups.has_groups(group):
+        parent = MetadataError("parent", "none, because this group contains groups")
+    if isinstance(parent, MetadataError):
+        return (parent,)
+    if wanted.name != group.name:
+        if not tx.groups.rename(group, wanted.name):
+            return (_TAKEN,)
+        _rename_in_clients(tx, group.name, wanted.name, now, door)
+    if moves:
+        tx.groups.move(group, parent)
+    if wanted.description != group.description:
+        tx.groups.describe(group, wanted.description)
+    tx.events.add(GroupChanged(wanted.name, group.name, wanted.parent), now)
+    return wanted
+
+
+def _parent(tx: Transaction, name: str) -> str | MetadataError:
+    """Return the id of the parent group, which is locked until the commit; "" for none."""
+    if not name:
+        return ""
+    parent = tx.groups.find_to_change(name)
+    if parent is None:
+        return MetadataError("parent", "a group that exists")
+    if parent.parent:
+        right = f"a group that is in none; this one is in {parent.parent}"
+        return MetadataError("parent", right)
+    return parent.id
+
+
+def _rename_in_clients(tx: Transaction, before: str, after: str, now: Instant, door: str) -> None:
+    clients = tx.clients.requiring_group(before, MOST_RENAMED + 1)
+    if len(clients) > MOST_RENAMED:
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT,
+                f"more than {MOST_RENAMED} apps require this group; create another group instead",
+                "group.required",
+            )
+        )
+    for client in clients:
+        names = [after if name == before else name for name in client.openid.required_groups]
+        # The apps may have required the new name as well, without a group of that name.
+        openid = replace(client.openid, required_groups=tuple(dict.fromkeys(names)))
+        tx.clients.change(replace(client, openid=openid, changed_at=now))
+        tx.events.add(ClientChanged(client.id, door, ("openid",), ("…",), ("…",)), now)
+
+
+def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
+    """Make a user, who is held, a direct member. False if they are. Refused: too many groups."""
+    # The user is held until the commit, so that concurrent additions are counted.
+    if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT, f"a user is in {MOST_OF_USER} groups at most", "group.too_many"
+            )
+        )
+    if not tx.groups.add(group, user.uid, now):
+        return False
+    tx.events.add(GroupMemberAdded(user.uid, group.name), now)
+    return True
+
+
+def remove_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
+    """End the direct membership of a user, who is held. False if there is none."""
+    if not tx.groups.remove(group, user.uid):
+        return False
+    tx.events.add(GroupMemberRemoved(user.uid, group.name), now)
+    return True

@@ -1,0 +1,1 @@
+"""Operations on groups of users and their members."""

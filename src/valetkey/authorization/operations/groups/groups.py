@@ -1,0 +1,245 @@
+"""Operations on groups of users: list, create, change and delete them."""
+
+from dataclasses import replace
+
+from msgspec import UNSET
+
+from valetkey.authorization.actions import groups
+from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
+from valetkey.authorization.model.account.group import NAME, Group
+from valetkey.authorization.model.event.groups import GroupChanged, GroupCreated, GroupDeleted
+from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.operation import (
+    PAGING,
+    Button,
+    Call,
+    Operation,
+    Parameter,
+    Result,
+    limit_of,
+    reads,
+    unchecked_write,
+    writes,
+)
+from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.user_records import (
+    GroupChange,
+    GroupList,
+    GroupShown,
+    GroupWanted,
+    group_shown,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
+
+ONE = "/groups/{group}"
+LIMIT, _ = PAGING
+_PARENT = Option("parent", "--in", 'The group that contains it; "" for none.')
+
+
+def list_groups(tx: Transaction, call: Call) -> Result:
+    """List groups by name."""
+    limit = limit_of(call.query)
+    after, prefix = call.query.get("after", ""), call.query.get("prefix", "")
+    found = tx.groups.list(after, limit + 1, prefix)
+    after = found[limit - 1].name if len(found) > limit else ""
+    items = [group_shown(group) for group in found[:limit]]
+    return Result(GroupList(items, after or None), next=after)
+
+
+LIST_GROUPS = Operation(
+    "list_groups",
+    "GET",
+    "/groups",
+    Permission.READ,
+    "Groups by name",
+    reads(list_groups),
+    gives=GroupList,
+    query=(
+        LIMIT,
+        Parameter(
+            "after",
+            "The cursor: `next` of the previous page.",
+            {"type": "string", "pattern": f"^{NAME}$"},
+        ),
+        Parameter(
+            "prefix",
+            "Only groups whose names begin with this text.",
+            {"type": "string", "pattern": f"^{NAME}$"},
+        ),
+    ),
+    lists=True,
+)
+
+
+def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
+    """Create a group. Faults: the name is taken, or the parent is unknown or in a group itself."""
+    wanted = call.input(GroupWanted)
+    group = Group(call.new_id("gr"), wanted.name, wanted.description, wanted.parent, call.now)
+    return _shown(groups.create(tx, group, call.now))
+
+
+CREATE_GROUP = Operation(
+    "create_group",
+    "POST",
+    "/groups",
+    Permission.PEOPLE,
+    "Create a group, on its own or in another",
+    writes(create_group),
+    description="A group that is in another cannot contain groups.",
+    takes=GroupWanted,
+    gives=GroupShown,
+    status=201,
+    tagged=True,
+    event=GroupCreated,
+    commands=(
+        Command(
+            help="Its name is what apps receive.",
+            example="engineering --in staff",
+            options=(Option("name", argument=True), _PARENT),
+            done="The group {name} exists.",
+        ),
+    ),
+)
+
+
+def read_group(tx: Transaction, call: Call) -> object:
+    """Read one group."""
+    return _shown(named_group(tx, call.named("group")))
+
+
+def change_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
+    """Rename, move or describe a group, if it is still as the caller saw it.
+
+    Faults as at its creation, and a new parent for a group that contains groups.
+    """
+    # First: apps are judged by the group's name.
+    tx.clients.hold_all()
+    require(tx, call.actor, call.operation.permission)
+    group = named_group(tx, call.named("group"), to_change=True)
+    call.preconditions.check(tag_of(group_shown(group)))
+    wanted = call.input(GroupChange)
+    after = replace(
+        group,
+        name=group.name if wanted.name is UNSET else wanted.name,
+        description=group.description if wanted.description is UNSET else wanted.description,
+        parent=group.parent if wanted.parent is UNSET else wanted.parent,
+    )
+    door = "cli" if isinstance(call.actor, CommandLine) else "admin"
+    return _shown(groups.change(tx, group, after, call.now, door=door))
+
+
+READ_GROUP = Operation(
+    "read_group",
+    "GET",
+    ONE,
+    Permission.READ,
+    "One group",
+    reads(read_group),
+    gives=GroupShown,
+    tagged=True,
+    refuses=(404,),
+)
+CHANGE_GROUP = Operation(
+    "change_group",
+    "PATCH",
+    ONE,
+    Permission.PEOPLE,
+    "Rename a group, move it or change its description",
+    unchecked_write(change_group),
+    description="Apps that require the group require its new name; members and roles stay.",
+    takes=GroupChange,
+    gives=GroupShown,
+    guarded=True,
+    tagged=True,
+    refuses=(404, 409),
+    event=GroupChanged,
+    commands=(
+        Command(
+            help="Apps that require it require its new name; apps receive it in the next token.",
+            example="engineering --name platform",
+            options=(_PARENT,),
+            done="The group {name} is changed.",
+        ),
+    ),
+)
+
+
+def delete_group(tx: Transaction, call: Call) -> bool:
+    """Delete a group without groups in it. Refused: not found; conflict if it contains groups."""
+    group = named_group(tx, call.named("group"), to_change=True)
+    if tx.groups.has_groups(group):
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
+            )
+        )
+    if not tx.groups.delete(group, call.now):
+        return False
+    tx.events.add(GroupDeleted(group.name), call.now)
+    return True
+
+
+DELETE_GROUP = Operation(
+    "delete_group",
+    "DELETE",
+    ONE,
+    Permission.PEOPLE,
+    "Delete a group; its members lose it at once",
+    writes(delete_group),
+    description="A group that contains groups is refused: 409.",
+    gives=Done,
+    refuses=(404, 409),
+    event=GroupDeleted,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete group"),
+            translatable(
+                "Tokens issued from now on do not contain the group. Its members can no longer "
+                "use apps that require it. This cannot be undone."
+            ),
+            translatable("The group is deleted."),
+            for_group=lambda _: True,
+            ends=True,
+            danger=True,
+        ),
+    ),
+    commands=(
+        Command(
+            question="Delete this group? Its members lose it at once.",
+            done="The group {group} is deleted.",
+        ),
+    ),
+)
+
+
+def named_group(tx: Transaction, name: str, *, to_change: bool = False) -> Group:
+    """Return the group of this name. Raises Refused (not found)."""
+    group = tx.groups.find_to_change(name) if to_change else tx.groups.find(name)
+    if group is None:
+        raise no_such_group()
+    return group
+
+
+def no_such_group() -> Refused:
+    """Return the refusal of a group that does not exist."""
+    return Refused(Refusal(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown"))
+
+
+def _shown(made: Group | groups.Faults) -> Result | groups.Faults:
+    if not isinstance(made, Group):
+        return made
+    record = group_shown(made)
+    return Result(record, etag=tag_of(record))
+
+
+GROUPS = (
+    LIST_GROUPS,
+    CREATE_GROUP,
+    READ_GROUP,
+    CHANGE_GROUP,
+    DELETE_GROUP,
+)

@@ -1,0 +1,194 @@
+"""Operations on the members of groups."""
+
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.groups import add_member, remove_member
+from valetkey.authorization.model.account.group import MOST_OF_USER
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.groups import GroupMemberAdded, GroupMemberRemoved
+from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.groups.groups import LIMIT, ONE, named_group
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    Field,
+    Operation,
+    Parameter,
+    Result,
+    limit_of,
+    on_user,
+    reads,
+)
+from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.user_records import (
+    GroupMembers,
+    GroupMemberShown,
+    GroupsOfUser,
+    GroupsWanted,
+)
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
+
+_MEMBER = f"{ONE}/members/{{uid}}"
+
+
+def list_group_members(tx: Transaction, call: Call) -> Result:
+    """List the direct members of a group by uid."""
+    limit = limit_of(call.query)
+    group = named_group(tx, call.named("group"))
+    found = tx.groups.members(group, int(call.query.get("after", "0")), limit + 1)
+    after = str(found[limit - 1].uid) if len(found) > limit else ""
+    items = [GroupMemberShown(m.uid, m.username, m.name, m.since) for m in found[:limit]]
+    return Result(GroupMembers(items, after or None), next=after)
+
+
+LIST_GROUP_MEMBERS = Operation(
+    "list_group_members",
+    "GET",
+    f"{ONE}/members",
+    Permission.READ,
+    "Direct members of a group, by uid",
+    reads(list_group_members),
+    gives=GroupMembers,
+    query=(
+        LIMIT,
+        Parameter(
+            "after",
+            "The cursor: `next` of the previous page.",
+            {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
+        ),
+    ),
+    refuses=(404,),
+    lists=True,
+    commands=(Command("group members", empty="The group has no members."),),
+)
+
+
+def add_group_member(tx: Transaction, call: Call, user: User) -> bool:
+    """Make the user a direct member. False if they are one. Refused: not found, too many groups."""
+    return add_member(tx, user, named_group(tx, call.named("group")), call.now)
+
+
+ADD_GROUP_MEMBER = Operation(
+    "add_group_member",
+    "PUT",
+    _MEMBER,
+    Permission.PEOPLE,
+    "Add a user to a group",
+    on_user(add_group_member),
+    gives=Done,
+    refuses=(404, 409),
+    event=GroupMemberAdded,
+    commands=(
+        Command(
+            "group add",
+            done="{username} is in {group}.",
+            unchanged="{username} was in {group} before; nothing changed.",
+        ),
+    ),
+)
+
+
+def remove_group_member(tx: Transaction, call: Call, user: User) -> bool:
+    """End the user's direct membership. False if there is none."""
+    return remove_member(tx, user, named_group(tx, call.named("group")), call.now)
+
+
+REMOVE_GROUP_MEMBER = Operation(
+    "remove_group_member",
+    "DELETE",
+    _MEMBER,
+    Permission.PEOPLE,
+    "Remove a user from a group",
+    on_user(remove_group_member),
+    gives=Done,
+    refuses=(404,),
+    event=GroupMemberRemoved,
+    buttons=(
+        Button(
+            "remove",
+            translatable("Remove from group"),
+            translatable("Apps see the change in the next token."),
+            translatable("The user is no longer in the group."),
+            danger=True,
+            carries=("uid", "uid"),
+        ),
+    ),
+    commands=(
+        Command(
+            "group remove",
+            confirms=False,
+            done="{username} is no longer in {group}.",
+            unchanged="{username} was not in {group}; nothing changed.",
+        ),
+    ),
+)
+
+
+def list_user_groups(tx: Transaction, call: Call, user: User) -> GroupsOfUser:
+    """List the groups of a user."""
+    direct = list(tx.groups.direct_names(user.uid))
+    return GroupsOfUser(direct, list(tx.groups.names_of(user.uid)))
+
+
+def set_user_groups(tx: Transaction, call: Call, user: User) -> bool | tuple[MetadataError, ...]:
+    """Make the user a direct member of exactly these groups. False if they were."""
+    names = set(call.input(GroupsWanted).groups.split())
+    if len(names) > MOST_OF_USER:
+        return (MetadataError("groups", f"at most {MOST_OF_USER}"),)
+    found = {name: tx.groups.find(name) for name in sorted(names)}
+    if unknown := [name for name, group in found.items() if group is None]:
+        return (MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}"),)
+    before = {group.name: group for group in tx.groups.direct(user.uid)}
+    changed = [
+        remove_member(tx, user, before[name], call.now) for name in sorted(before.keys() - names)
+    ]
+    added = {name: group for name, group in found.items() if group and name not in before}
+    changed += [add_member(tx, user, group, call.now) for group in added.values()]
+    return any(changed)
+
+
+SET_USER_GROUPS = Operation(
+    "set_user_groups",
+    "PUT",
+    "/users/{uid}/groups",
+    Permission.PEOPLE,
+    "Make a user a direct member of exactly these groups",
+    on_user(set_user_groups),
+    takes=GroupsWanted,
+    gives=Done,
+    refuses=(404, 409),
+    event=GroupMemberAdded,
+    commands=(Command("user set-groups", example='--groups "staff engineering"'),),
+    buttons=(
+        Button(
+            "groups",
+            translatable("Change groups"),
+            translatable(
+                "Group names, separated by spaces. Apps see the change in the next token."
+            ),
+            translatable("The groups are changed."),
+            for_user=lambda _: True,
+            fields=(Field("groups", translatable("Groups")),),
+        ),
+    ),
+)
+
+
+MEMBERS = (
+    LIST_GROUP_MEMBERS,
+    ADD_GROUP_MEMBER,
+    REMOVE_GROUP_MEMBER,
+    Operation(
+        "list_user_groups",
+        "GET",
+        "/users/{uid}/groups",
+        Permission.READ,
+        "Groups of a user",
+        on_user(list_user_groups),
+        gives=GroupsOfUser,
+        refuses=(404,),
+        commands=(Command("user groups"),),
+    ),
+    SET_USER_GROUPS,
+)

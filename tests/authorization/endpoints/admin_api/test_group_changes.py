@@ -1,0 +1,140 @@
+"""Groups that are renamed and moved: the apps that require them, roles, and races."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin_api.programs import Caller, caller
+from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.actions import groups
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+
+SCOPES = ("openid", "groups")
+
+
+async def _groups(owner: Caller, *names: str) -> None:
+    for each in names:
+        name, _, parent = each.partition("<")
+        made = await owner.call("POST", "/groups", {"name": name, "parent": parent})
+        assert made.status == 201, made.body
+
+
+async def _change(owner: Caller, group: str, **fields: str) -> int:
+    tag = (await owner.call("GET", f"/groups/{group}")).headers.get("etag", '""')
+    answer = await owner.call("PATCH", f"/groups/{group}", fields, headers={"if-match": tag})
+    return answer.status
+
+
+def _requires(*names: str) -> OpenIdRegistration:
+    return OpenIdRegistration(required_groups=names)
+
+
+def test_renamed_group_keeps_members_roles_and_apps(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        await _groups(owner, "staff", "engineering<staff")
+        await it.client("app", scopes=SCOPES, openid=_requires("staff", "team", "crew"))
+        await it.client("other", openid=_requires("staff2"))
+        await owner.call("PUT", f"/groups/engineering/members/{ADA}")
+        api = {"identifier": "https://a.example", "name": "A", "roles": ["editor"]}
+        made = await owner.call("POST", "/apis", api)
+        assert made.status == 201, made.body
+        role = f"/apis/{made.json['api_id']}/roles/editor"
+        assert (await owner.call("PUT", f"{role}/groups/staff")).status == 200
+        tokens = await it.exchange("app", await it.code("app", "openid groups"))
+        assert await _change(owner, "staff", name="team", description="Everyone") == 200
+        assert (await owner.call("GET", "/groups/staff")).status == 404
+        assert (await owner.call("GET", "/groups/engineering")).json["parent"] == "team"
+        assert (await owner.call("GET", role)).json["groups"] == ["team"]
+        required = await it.read(
+            lambda tx: [
+                client.openid.required_groups
+                for client in map(tx.clients.find, ("app", "other"))
+                if client is not None
+            ]
+        )
+        assert required == [("team", "crew"), ("staff2",)]
+        assert (await it.refresh("app", tokens.text("refresh_token"))).status == 200
+        userinfo = await it.call(
+            "GET", "/oauth/userinfo", authorization=f"Bearer {tokens.text('access_token')}"
+        )
+        assert userinfo.json["groups"] == ["engineering", "team"]
+        events = [each.name for each in await it.event_records()]
+        assert (events.count("group.changed"), events.count("client.changed")) == (1, 1)
+
+    run(tmp_path, story, database_url)
+
+
+def test_group_moves_below_another_and_back(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        await _groups(owner, "staff", "board", "engineering<staff")
+        await owner.call("PUT", f"/groups/engineering/members/{ADA}")
+        for name, fields in (
+            ("staff", {"parent": "board"}),
+            ("board", {"parent": "engineering"}),
+            ("board", {"parent": "board"}),
+            ("board", {"parent": "nowhere"}),
+            ("board", {"name": "staff", "description": "x"}),
+            ("board", {"name": "with space"}),
+        ):
+            assert await _change(owner, name, **fields) in {400, 422}, (name, fields)
+        assert (await owner.call("GET", "/groups/board")).json["description"] == ""
+        for parent, groups_of in (
+            ("board", ["board", "engineering"]),
+            ("", ["engineering"]),
+            ("staff", ["engineering", "staff"]),
+        ):
+            assert await _change(owner, "engineering", parent=parent) == 200
+            assert (await owner.call("GET", f"/users/{ADA}/groups")).json["all"] == groups_of
+        stale = {"if-match": '"old"'}
+        answer = await owner.call("PATCH", "/groups/board", {"name": "b"}, headers=stale)
+        assert answer.status == 412
+        assert (await owner.call("PATCH", "/groups/board", {"name": "b"})).status == 428
+
+    run(tmp_path, story)
+
+
+def test_group_that_too_many_apps_require_is_not_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MOST_RENAMED", 1)
+
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        await _groups(owner, "staff")
+        await it.client("app", openid=_requires("staff"))
+        assert await _change(owner, "staff", name="team") == 200
+        await it.client("other", openid=_requires("team"))
+        assert await _change(owner, "team", name="staff") == 409
+        assert (await owner.call("GET", "/groups/team")).status == 200
+
+    run(tmp_path, story)
+
+
+def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        await _groups(owner, "a", "b", "c")
+        await it.client("app", openid=_requires("a"))
+        await asyncio.gather(
+            *(_change(owner, "a", name="x") for _ in range(4)),
+            *(_change(owner, "b", name="x") for _ in range(4)),
+            *(owner.call("POST", "/groups", {"name": "x"}) for _ in range(4)),
+            *(owner.call("POST", "/groups", {"name": f"in{n}", "parent": "a"}) for n in range(2)),
+            *(_change(owner, "c", parent=name) for name in ("a", "b")),
+            *(_change(owner, name, parent="c") for name in ("a", "b")),
+            *(owner.call("DELETE", "/groups/c") for _ in range(2)),
+        )
+        listed = (await owner.call("GET", "/groups")).items
+        names = [str(each["name"]) for each in listed]
+        assert names.count("x") == 1
+        assert len(set(names)) == len(names)
+        tops = {each["name"] for each in listed if not each["parent"]}
+        assert {each["parent"] for each in listed} <= {"", *tops}
+        app = await it.read(lambda tx: tx.clients.find("app"))
+        assert app is not None
+        assert app.openid.required_groups == (("a",) if "a" in names else ("x",))
+
+    run(tmp_path, story, database_url)
