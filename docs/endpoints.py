@@ -174,6 +174,7 @@ SENTENCES = {
     "/admin/groups/{group}/members": "Add a user to a group.",
     "/admin/groups/{group}/{act}": "Asks, and does it: remove a user, delete.",
     "/admin/clients": "Apps: search, filter.",
+    "/admin/clients/new": "Register an app, and show its secret and configuration once.",
     "/admin/clients/{client_id}": "One app: everything but its secrets, and what can be done.",
     "/admin/clients/{client_id}/{act}": "Asks, and does it: verify, secrets, on and off, delete.",
     "/admin/keys": "Signing keys: next, current, retiring.",

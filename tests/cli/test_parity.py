@@ -73,7 +73,7 @@ PAGES = {
     ),
     "preview_claims": "/admin/claims/preview",
     "list_clients": "/admin/clients",
-    "register_client": "none: apps are registered on the developer pages",
+    "register_client": "/admin/clients/new",
     "read_client": "/admin/clients/{client_id}",
     "change_client": "none: its team changes it on the developer pages",
     "add_client_owner": "none: owners invite others on the developer pages",

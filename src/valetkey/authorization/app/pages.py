@@ -48,6 +48,7 @@ from valetkey.authorization.site.admin.claims.kinds import KINDS
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
+from valetkey.authorization.site.admin.clients.new import NewClient
 from valetkey.authorization.site.admin.events import Events
 from valetkey.authorization.site.admin.groups.edit import GroupForm
 from valetkey.authorization.site.admin.groups.group import GroupPages
@@ -64,6 +65,7 @@ from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolders
 from valetkey.authorization.site.admin.users.user import UserPages
 from valetkey.authorization.site.admin.users.users import Users
+from valetkey.authorization.site.app_form.registration import NewIds
 from valetkey.authorization.site.assets import ASSETS, LOGOS, AssetEndpoint, LogoEndpoint
 from valetkey.authorization.site.consent.consent import ConsentPages
 from valetkey.authorization.site.developer.apps import Apps
@@ -301,6 +303,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
 def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store, settings = foundation.services, foundation.store, foundation.settings
+    ids = NewIds(foundation.keyring, foundation.runtime.random)
     return (
         *ConsoleOverview(store, Inspector(settings, services.roles)).pages(),
         *Users(store).pages(),
@@ -311,6 +314,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *GroupPages(services).pages(),
         *RoleHolders(store, services.roles).pages(),
         *Clients(store).pages(),
+        *NewClient(services, ids, foundation.asked_of_people, foundation.issuer).pages(),
         *ClientPages(services).pages(),
         *Apis(services).pages(),
         *ProtectApi(services).pages(),

@@ -240,7 +240,7 @@ def read(held: ClientWithUses, record: msgspec.Struct) -> msgspec.Struct:
 
 @dataclass(frozen=True, slots=True)
 class LocalRegistration:
-    """A client that the command line registers: it may set every field, and the client_id."""
+    """A client that command line or console registers, with every field and its client_id."""
 
     metadata: ClientMetadata
     client_id: str = ""

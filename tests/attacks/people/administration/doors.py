@@ -116,6 +116,7 @@ DOORS: Mapping[str, Door] = {
     "/admin/owner": Door(Need.LINK),
     "/admin/owner/account": Door(Need.LINK, shown=False),
     # Administration: things.
+    "/admin/clients/new": Door(Need.ROLE, Permission.CLIENTS),
     "/admin/clients/{client_id}": Door(Need.ROLE, at="/admin/clients/web"),
     "/admin/clients/{client_id}/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/disable"

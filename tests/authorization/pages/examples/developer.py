@@ -10,6 +10,13 @@ from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.site.app_form.faults import SENTENCES
+from valetkey.authorization.site.app_form.form import AppForm, ScopeBox, UriRow
+from valetkey.authorization.site.app_form.registration import (
+    ChooseKindPage,
+    NewAppPage,
+    RegisteredPage,
+)
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
 from valetkey.authorization.site.developer.delete import DeleteAppPage
@@ -20,13 +27,6 @@ from valetkey.authorization.site.developer.secrets import (
     NewSecretPage,
     SecretLine,
     SecretsPage,
-)
-from valetkey.authorization.site.developer.settings.faults import SENTENCES
-from valetkey.authorization.site.developer.settings.form import AppForm, ScopeBox, UriRow
-from valetkey.authorization.site.developer.settings.register import (
-    ChooseKindPage,
-    NewAppPage,
-    RegisteredPage,
 )
 from valetkey.authorization.site.developer.settings.settings import (
     DropGrantTypePage,
@@ -45,6 +45,7 @@ HEAD = AppHead("app_7f3k9qxmB2", "Notes Printer", owns=True, has_secret=True)
 NOW = Instant(1_800_000_000)
 ISSUER = "https://auth.example"
 SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
+CONSOLE, ADMIN = "/admin/clients/new", "admin/frame.html"
 KINDS = ("server", "browser", "device", "machine")
 MANY_SCOPES = tuple(
     ScopeBox(name, sentence, chosen=name == "openid")
@@ -124,6 +125,11 @@ SECRETS = (
 def head(app: AskingApp, client_id: str = "app 1&x=2") -> AppHead:
     """That app in the portal."""
     return AppHead(client_id, app.name, app.logo_url, owns=True)
+
+
+def registered(app: AppHead, secret: str) -> RegisteredPage:
+    """The page after registration."""
+    return RegisteredPage(app.name, app.client_id, ISSUER, secret, app.at(), app=app)
 
 
 def new(form: AppForm) -> NewAppPage:
@@ -214,6 +220,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
             f"choose_kind_{barrier}": ChooseKindPage(KINDS, CHOICE, barrier, 20)
             for barrier in ("nobody", "unverified", "uninvited", "full")
         },
+        "choose_kind_console": ChooseKindPage(KINDS, CHOICE, action=CONSOLE, frame=ADMIN),
         "new_app": new(empty(AppKind.SERVER, UriRow(), UriRow())),
         "new_app_browser": new(of_kind(AppKind.BROWSER)),
         "new_app_device": new(replace(of_kind(AppKind.DEVICE), checked=True)),
@@ -223,15 +230,17 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "new_app_preset": replace(
             new(replace(of_kind(AppKind.SERVER), app=SPRING.metadata())), preset=SPRING
         ),
-        "registered": RegisteredPage(HEAD, ISSUER, SECRET),
-        "registered_preset": RegisteredPage(
-            HEAD,
-            ISSUER,
-            SECRET,
-            SPRING.configuration(SPRING.metadata(), HEAD.client_id, ISSUER, SECRET, bytes),
+        "new_app_console": replace(
+            new(empty(AppKind.SERVER, UriRow(), UriRow())), action=CONSOLE, frame=ADMIN
         ),
-        "registered_public": RegisteredPage(HEAD, ISSUER, ""),
-        "registered_hostile": RegisteredPage(head(hostile), ISSUER, SECRET),
+        "registered": registered(HEAD, SECRET),
+        "registered_preset": replace(
+            registered(HEAD, SECRET),
+            files=SPRING.configuration(SPRING.metadata(), HEAD.client_id, ISSUER, SECRET, bytes),
+        ),
+        "registered_public": registered(HEAD, ""),
+        "registered_hostile": registered(head(hostile), SECRET),
+        "registered_console": replace(registered(HEAD, SECRET), frame=ADMIN, app=None),
         "app_settings": settings(FORM, legacy=LEGACY, saved=True, verified=True),
         "app_settings_faulty": settings(FAULTY),
         "app_settings_others": settings(FORM, others=("name", "redirect_uris", "other")),

@@ -31,7 +31,7 @@ _STILL_UNDER_WAY = 60
 """Seconds after which nothing writes any more for an app that was deleted."""
 
 _BATCH = 100
-_CHOSEN_GRANTS = frozenset(
+CHOSEN_GRANTS = frozenset(
     {
         GrantTypeName.AUTHORIZATION_CODE,
         GrantTypeName.REFRESH_TOKEN,
@@ -107,7 +107,7 @@ class Portal:
         default = [name for name in before.default_scopes if name in after.scopes]
         default += [name for name in added if name != OFFLINE_ACCESS]
         wanted = set(grants) & {*self.settings.grant_types, *before.grant_types}
-        given = {name for name in before.grant_types if name not in _CHOSEN_GRANTS}
+        given = {name for name in before.grant_types if name not in CHOSEN_GRANTS}
         return replace(
             after,
             grant_types=tuple(sorted(given | wanted)),

@@ -1,12 +1,26 @@
 """Apps in administration: found, looked at, and everything that is done with them."""
 
+import re
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.world import Service, run
+from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.event.actor import by_user
+from valetkey.kernel.moment import Instant
+
+
+async def grants_of(it: Service, client_id: str) -> frozenset[str]:
+    """The grant types of a client."""
+    client = await it.read(lambda tx: tx.clients.find(client_id))
+    assert client is not None
+    return client.grant_types
+
+
+CODE = {"authorization_code", "refresh_token"}
 
 
 def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
@@ -19,6 +33,58 @@ def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
         assert "Printer" in (await page(browser, "/admin/clients?profile=nonsense")).body
         nothing = await page(browser, "/admin/clients?q=nobody")
         assert "No app found" in nothing.body
+
+    run(tmp_path, story)
+
+
+def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        new = "/admin/clients/new"
+        assert new in (await page(browser, "/admin/clients")).body
+        chooser = (await page(browser, new)).body
+        assert f"{new}?kind=server&amp;preset=spring-boot" in chooser
+        form = await page(browser, f"{new}?kind=server&preset=spring-boot")
+        uri = "https://app.example/login/oauth2/code/valetkey"
+        nameless = await browser.submit(form, "register", do="save", name="", redirect_uri_0="x")
+        assert nameless.status == 400
+        assert "Not saved: fix the fields marked below." in nameless.body
+        asked = {"name": "Books", "redirect_uri_0": uri}
+        made = await browser.submit(form, "register", do="save", **asked)
+        shown = {
+            name: unescape(text)
+            for name, text in re.findall(r'<code id="([^"]+)">(.*?)</code>', made.body, re.DOTALL)
+        }
+        secret, client_id = shown["client-secret"], shown["client-id"]
+        assert secret in shown["file-1"]
+        assert client_id in shown["file-1"]
+        client = await it.read(lambda tx: tx.clients.find(client_id))
+        assert client is not None
+        assert (client.name, client.redirect_uris) == ("Books", (uri,))
+        again = await browser.submit(form, "register", do="save", **asked)
+        assert again.location == f"/admin/clients/{client_id}"
+        assert secret not in (await page(browser, again.location)).body
+        assert (await browser.submit(form, "register", client_id="app_mine")).location == new
+        events = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+        (by,) = {each.done_by for each in events if each.client_id == client_id}
+        assert by == by_user(ADA)
+
+    run(tmp_path, story)
+
+
+def test_public_app_and_service_are_registered_with_any_grant_of_the_server(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        for kind, fields, grants in (
+            ("browser", {"redirect_uri_0": "https://app.example/cb"}, CODE),
+            ("machine", {}, {"client_credentials"}),
+        ):
+            form = await page(browser, f"/admin/clients/new?kind={kind}")
+            made = await browser.submit(form, "register", do="save", name=kind, **fields)
+            assert made.status == 200, made.body
+            found = await page(browser, f"/admin/clients?q={kind}")
+            client_id = found.body.partition("/admin/clients/app_")[2].partition('"')[0]
+            assert await grants_of(it, f"app_{client_id}") == grants
 
     run(tmp_path, story)
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from valetkey.authorization.actions.admin import clients
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
@@ -20,6 +21,7 @@ from valetkey.kernel.words import translatable
 from valetkey.web.form import Form, read_query
 
 CLIENTS = "/admin/clients"
+NEW = "/admin/clients/new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class ClientsPage:
     #: What is chosen in each filter, "" for all.
     chosen: dict[str, str]
     listed: tuple[ClientRow, ...]
+    #: Where an app is registered; "" where the role may not.
+    new_url: str = ""
     narrowed: bool = False
     deleted: bool = False
     #: Where the list goes on, and where it begins; "" where it does not.
@@ -97,6 +101,7 @@ class Clients:
             text=text,
             chosen=chosen,
             listed=tuple(row_of(line, request.now) for line in found.lines),
+            new_url=NEW if request.powers.allow(Permission.CLIENTS) else "",
             narrowed=bool(text) or any(chosen.values()),
             deleted="deleted" in query,
             more=with_query(CLIENTS, {**said, "after": after}) if after else "",

@@ -1,20 +1,16 @@
 """/developer/new: register an app."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.kind import AppKind, kind_of
+from valetkey.authorization.actions.developer.kind import kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
 from valetkey.authorization.actions.developer.portal import (
     Portal,
     RegistrationBarrier,
-    fresh_client_id,
 )
 from valetkey.authorization.actions.developer.presets import (
-    PRESETS,
     ConfigurationFile,
     Preset,
     presets_of,
@@ -22,8 +18,16 @@ from valetkey.authorization.actions.developer.presets import (
 from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.site.app_form.form import AppForm, AppForms
+from valetkey.authorization.site.app_form.registration import (
+    ChooseKindPage,
+    NewAppPage,
+    NewIds,
+    RegisteredPage,
+    kind_in,
+    preset_in,
+)
 from valetkey.authorization.site.developer.app import AppHead, head_of
-from valetkey.authorization.site.developer.settings.form import AppForm, AppForms
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -36,58 +40,10 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.keyring import Keyring
-from valetkey.kernel.secret import Prefix, fresh_secret, same
+from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
 
-_CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
 _UNPROCESSABLE = 422
-
-
-@dataclass(frozen=True, slots=True)
-class ChooseKindPage:
-    """Choose the kind of app. Context of choose_kind.html.
-
-    `barrier` says why the user may not register an app: nobody, unverified, uninvited, full.
-    """
-
-    template: ClassVar[str] = "developer/settings/choose_kind.html"
-
-    kinds: tuple[str, ...]
-    #: The presets of each of these kinds.
-    presets: Mapping[str, tuple[Preset, ...]]
-    barrier: str = ""
-    most: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NewAppPage:
-    """The context of new.html. Its form posts `csrf`, `client_id`, its `mark`, and the fields."""
-
-    template: ClassVar[str] = "developer/settings/new.html"
-    scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
-
-    action: str
-    csrf: str
-    client_id: str
-    mark: str
-    form: AppForm
-    #: What the app is built with; None where the user chose only where it runs.
-    preset: Preset | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredPage:
-    """The context of registered.html; `secret` is shown this once, "" where it has none."""
-
-    template: ClassVar[str] = "developer/settings/registered.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    app: AppHead
-    issuer: str
-    secret: str
-    #: The configuration of what the app is built with.
-    files: tuple[ConfigurationFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +63,10 @@ class RegisterApp:
         return (Page(NEW_APP, signed_in, self.show, act, title=title, nav=True),)
 
     @property
+    def _ids(self) -> NewIds:
+        return NewIds(self.keyring, self.random)
+
+    @property
     def forms(self) -> AppForms:
         """Return the parser and renderer of the form."""
         return AppForms(self.portal, self.scopes)
@@ -115,20 +75,20 @@ class RegisterApp:
         """Show the kinds of apps, or the form of one."""
         user = request.user
         barrier = await self.store.read(lambda tx: self.portal.barrier(tx, user))
-        kind = self._kind(request.query)
+        kind = kind_in(request.query, self.portal)
         if barrier is not None or kind is None:
             return self._choose(barrier)
-        preset = _preset(request.query, kind)
+        preset = preset_in(request.query, kind)
         form = self.forms.shown(self.forms.new(kind, preset), kind)
-        return self._form(request, form, fresh_client_id(self.random), preset)
+        return self._form(request, form, self._ids.fresh(), preset)
 
     async def submit(self, request: SignedInRequest) -> Outcome:
         """Register the app, or show its faults; other buttons only validate or add rows."""
         form = request.form
-        kind, client_id = self._kind(form), form.get("client_id") or ""
-        if kind is None or not self._is_own_id(request, client_id, form.get("mark") or ""):
+        kind, client_id = kind_in(form, self.portal), form.get("client_id") or ""
+        if kind is None or not self._ids.is_own(request.session.id, form):
             return SeeOther(NEW_APP)
-        preset = _preset(form, kind)
+        preset = preset_in(form, kind)
         app = self.forms.read(form, self.forms.new(kind, preset))
         if preset is not None:
             app = preset.completed(app)
@@ -161,7 +121,11 @@ class RegisterApp:
             return self._form(request, shown, client_id, preset, _UNPROCESSABLE)
         shown_once = "" if secret is None else secret.reveal()
         files = () if preset is None else self._files(preset, app, client_id, shown_once)
-        return Show(RegisteredPage(head_of(made), self.issuer, shown_once, files))
+        head = head_of(made)
+        page = RegisteredPage(
+            head.name, client_id, self.issuer, shown_once, head.at(), files, app=head
+        )
+        return Show(page)
 
     def _files(
         self, preset: Preset, app: ClientMetadata, client_id: str, secret: str
@@ -186,23 +150,5 @@ class RegisterApp:
         preset: Preset | None,
         status: int = 200,
     ) -> Show:
-        mark = self._mark(request, client_id)
+        mark = self._ids.mark(request.session.id, client_id)
         return Show(NewAppPage(NEW_APP, request.csrf, client_id, mark, form, preset), status)
-
-    def _kind(self, said: Form) -> AppKind | None:
-        return next((kind for kind in self.portal.kinds if kind == said.get("kind")), None)
-
-    def _mark(self, request: SignedInRequest, client_id: str) -> str:
-        about = f"{request.session.id} {client_id}"
-        return self.keyring.fingerprint_key.of("new app", about)
-
-    def _is_own_id(self, request: SignedInRequest, client_id: str, mark: str) -> bool:
-        """Return whether this server generated the id: a chosen one could imitate another app's."""
-        return _CLIENT_ID.fullmatch(client_id) is not None and same(
-            mark, self._mark(request, client_id)
-        )
-
-
-def _preset(said: Form, kind: AppKind) -> Preset | None:
-    found = PRESETS.get(said.get("preset") or "")
-    return found if found is not None and found.kind is kind else None

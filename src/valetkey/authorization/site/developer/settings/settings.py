@@ -10,18 +10,18 @@ from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.site.app_form.form import (
+    AppForm,
+    AppForms,
+    changed_since,
+    version_of,
+)
 from valetkey.authorization.site.developer.app import (
     APP,
     AppHead,
     AppRequest,
     head_of,
     member_of_app,
-)
-from valetkey.authorization.site.developer.settings.form import (
-    AppForm,
-    AppForms,
-    changed_since,
-    version_of,
 )
 from valetkey.authorization.site.page import (
     Act,

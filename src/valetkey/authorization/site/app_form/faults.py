@@ -91,6 +91,8 @@ def sentence(detail: str) -> str:
 def by_field(faults: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     """The first sentence of each field of the form; what belongs to none is under `form`.
 
+    That is left out while a field is invalid: it may follow from the field, as a preset's sign-out
+    address follows from the redirect URI.
     A redirect URI is `redirect_uris/0`, counted among those that were typed.
     """
     found: dict[str, str] = {}
@@ -101,4 +103,6 @@ def by_field(faults: Iterable[tuple[str, str]]) -> Mapping[str, str]:
             start = "form"
         place = f"{start}/{number}" if start == "redirect_uris" and slash else start
         found.setdefault(place, sentence(detail))
+    if len(found) > 1:
+        found.pop("form", None)
     return found

@@ -19,7 +19,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     fields_of,
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
-from valetkey.authorization.site.developer.settings.faults import by_field
+from valetkey.authorization.site.app_form.faults import by_field
 from valetkey.web.form import Form
 
 _TEXTS = tuple(

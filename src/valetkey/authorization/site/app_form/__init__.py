@@ -1,0 +1,1 @@
+"""The form of an app, for the portal and the console."""
