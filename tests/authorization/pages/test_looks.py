@@ -148,6 +148,24 @@ def test_a_chart_says_the_number_under_the_pointer_and_by_the_arrow_keys(tab: Pa
     assert reading.inner_text() == plot.get_attribute("aria-valuetext") == points[-2]
 
 
+def test_the_menu_of_the_console_has_headings_and_opens_by_the_keyboard_on_a_phone(
+    tab: Page,
+) -> None:
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto(f"{SERVER}/admin_users")
+    menu = tab.get_by_role("navigation", name="Administration")
+    people = menu.get_by_role("list", name="People").get_by_role("link")
+    assert people.all_inner_texts() == ["Users", "Groups", "Roles", "Attributes", "SCIM"]
+    assert not menu.locator("summary").is_visible()
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert not people.first.is_visible()
+    menu.locator("summary").focus()
+    tab.keyboard.press("Enter")
+    assert people.first.is_visible()
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent.trim()") == "Overview"
+
+
 def test_permissions_can_be_filtered(tab: Page) -> None:
     tab.goto(f"{SERVER}/new_app")
     shown = tab.locator("#permissions > :visible")

@@ -44,7 +44,7 @@ from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
-from valetkey.authorization.site.admin.claims.kinds import KINDS
+from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, KINDS
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients
@@ -303,6 +303,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
 def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store, settings = foundation.services, foundation.store, foundation.settings
+    declared = {kind.place: DeclarationPages(services, kind).pages() for kind in KINDS}
     ids = NewIds(foundation.keyring, foundation.runtime.random)
     return (
         *ConsoleOverview(store, Inspector(settings, services.roles)).pages(),
@@ -313,6 +314,8 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *GroupForm(services).pages(),
         *GroupPages(services).pages(),
         *RoleHolders(store, services.roles).pages(),
+        *declared[ATTRIBUTES],
+        *ScimCredentials(services).pages(),
         *Clients(store).pages(),
         *NewClient(services, ids, foundation.asked_of_people, foundation.issuer).pages(),
         *ClientPages(services).pages(),
@@ -320,15 +323,14 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ProtectApi(services).pages(),
         *ApiPages(services).pages(),
         *ClaimsPreviewPages(services).pages(),
-        *(page for kind in KINDS for page in DeclarationPages(services, kind).pages()),
-        *SigningKeys(services).pages(),
+        *declared[CLAIMS],
+        *Registration(services).pages(),
         *Events(store).pages(),
         *WebhookPages(store, foundation.webhook_changes, CONSOLE).pages(),
-        *Registration(services).pages(),
-        *SettingsPages(store, settings).pages(),
         *Mail(store, services.outbox).pages(),
+        *SigningKeys(services).pages(),
         *ApiTokens(services).pages(),
-        *ScimCredentials(services).pages(),
+        *SettingsPages(store, settings).pages(),
     )
 
 

@@ -13,6 +13,8 @@ class MenuItem:
     title: str
     #: The page that is shown is this one, or one below it.
     current: bool = False
+    #: The heading above it, untranslated; "" for none.
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class Declared(Protocol):
         ...
 
     @property
-    def nav(self) -> bool:
-        """Whether the navigation of its area leads to it."""
+    def nav(self) -> bool | str:
+        """Whether the navigation of its area leads to it; a text is the heading above it."""
         ...
 
     @property
@@ -59,9 +61,17 @@ class Declared(Protocol):
 def navigation_of(pages: Sequence[Declared], page: Declared | None = None) -> Navigation:
     """The navigation of an area while this page of it is shown, None for its front page."""
     listed = [each for each in pages if each.nav]
-    if page is None:
-        return Navigation("", tuple(MenuItem(each.path, each.title) for each in listed))
-    above = (each.path for each in listed if f"{page.path}/".startswith(f"{each.path}/"))
-    current = page.under or max(above, key=len, default="")
-    menu = tuple(MenuItem(each.path, each.title, each.path == current) for each in listed)
-    return Navigation(page.title, menu)
+    title = current = ""
+    if page is not None:
+        above = (each.path for each in listed if f"{page.path}/".startswith(f"{each.path}/"))
+        title, current = page.title, page.under or max(above, key=len, default="")
+    menu = tuple(
+        MenuItem(
+            each.path,
+            each.title,
+            each.path == current,
+            each.nav if isinstance(each.nav, str) else "",
+        )
+        for each in listed
+    )
+    return Navigation(title, menu)

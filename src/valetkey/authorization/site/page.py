@@ -225,9 +225,9 @@ class Page(Generic[R]):
     """A page: path, requirement and handlers. Without `show` it answers form posts only.
 
     `title` is marked as translatable. Pages with `nav` are the navigation of their area, in this
-    order; for any other page the nearest one above it is current, unless `under` is the path of
-    one. With `hides_query` the query of its URL is kept out of logs and redirects, and available as
-    `request.hidden_query`. Without `head`, HEAD is refused: GET is a step of a flow.
+    order, below the heading that it names; for any other page the nearest one above it is current,
+    or that at the path `under`. With `hides_query` the query of its URL is kept out of logs and
+    redirects, and is `request.hidden_query`. Without `head`, HEAD is refused: GET is a step.
     """
 
     path: str
@@ -235,7 +235,7 @@ class Page(Generic[R]):
     show: Callable[[R], Awaitable[Outcome]] | None = None
     act: Act[R] | None = None
     title: str = ""
-    nav: bool = False
+    nav: bool | str = False
     under: str = ""
     hides_query: bool = False
     head: bool = True

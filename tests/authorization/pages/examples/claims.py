@@ -39,16 +39,20 @@ def claims_examples(
         ListRow(
             "department",
             f"{CLAIMS}/department/edit",
-            ("attribute:department", "id_token, userinfo", ""),
+            ("attribute:department", ("ID token", "Userinfo response"), ""),
             ways=deletes,
         ),
         ListRow(
-            "groups", f"{CLAIMS}/groups/edit", ("groups", "id_token", "scope groups"), "", deletes
+            "groups",
+            f"{CLAIMS}/groups/edit",
+            ("groups", ("ID token",), "scope groups"),
+            "",
+            deletes,
         ),
         ListRow(
             "https://example.com/claims/tier",
             f"{CLAIMS}/x/edit",
-            ("constant:gold", "access_token", "app_7f3k9qxmB2"),
+            ("constant:gold", ("Access token",), "app_7f3k9qxmB2"),
             ways=deletes,
         ),
     )
@@ -86,7 +90,7 @@ def claims_examples(
             TokenPreview("id_token", "ID token", '{\n  "sub": "1001",\n  "groups": ["staff"]\n}'),
             TokenPreview("access_token", "Access token", '{\n  "sub": "1001"\n}'),
         ),
-        missing=("userinfo response",),
+        missing=("Userinfo response",),
     )
     empty = replace(
         preview, typed=dict.fromkeys(preview.typed, ""), scope=None, tokens=(), missing=()
@@ -122,7 +126,7 @@ def claims_examples(
             button.title,
             button.text,
             "department",
-            ("attribute:department", "id_token, userinfo"),
+            ("attribute:department",),
             danger=True,
         ),
         "admin_preview": preview,

@@ -41,6 +41,7 @@ _PAGE = GroupPage(
     csrf="csrf-value",
     add_action=f"{_PLACE}/members",
     new_url="/admin/groups/new?in=staff",
+    edit_url="/admin/groups/staff/edit",
     more=f"{_PLACE}?after=1003",
     first=_PLACE,
 )
@@ -101,6 +102,7 @@ def groups_examples(
             ways=(),
             add_action="",
             new_url="",
+            edit_url="",
             more="",
             first="",
         ),

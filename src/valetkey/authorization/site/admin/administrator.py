@@ -29,10 +29,16 @@ from valetkey.authorization.site.page import (
     signed_in_request,
 )
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs, Request
 
 ADMIN = "/admin"
 """The first page of the console: the only one where a stranger is asked to sign in."""
+
+PEOPLE = translatable("People")
+APPS_AND_APIS = translatable("Apps and APIs")
+SERVER = translatable("Server")
+"""The headings of the navigation."""
 
 _READS = frozenset({"GET", "HEAD"})
 

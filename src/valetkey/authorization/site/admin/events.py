@@ -16,6 +16,7 @@ from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS
 from valetkey.authorization.operations.operation import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
+    SERVER,
     AdminRequest,
     administrator,
     page_not_found,
@@ -126,7 +127,7 @@ class Events:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The log, and the confirmation before a copy is downloaded."""
         return (
-            Page(EVENTS, administrator(), self.show, title=translatable("Events"), nav=True),
+            Page(EVENTS, administrator(), self.show, title=translatable("Events"), nav=SERVER),
             Page(
                 EXPORT,
                 administrator(recent=True),

@@ -13,7 +13,8 @@ class ListRow:
 
     name: str
     url: str
-    cells: tuple[str, ...]
+    #: A cell may be several words, each of them translatable.
+    cells: tuple[str | tuple[str, ...], ...]
     hint: str = ""
     ways: tuple[tuple[str, str], ...] = ()
 

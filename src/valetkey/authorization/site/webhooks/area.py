@@ -15,7 +15,7 @@ from valetkey.authorization.model.webhook import (
     OWNER,
     Webhook,
 )
-from valetkey.authorization.site.admin.administrator import AdminRequest, administrator
+from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
 from valetkey.authorization.site.admin.input_form import Words
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -86,6 +86,8 @@ class Area(Generic[R]):
     may: Callable[[R], bool]
     done_by: Callable[[R], DoneBy]
     judge: Callable[[Transaction, R, bool], None]
+    #: The heading of the navigation above it, "" for none.
+    section: str = ""
 
     def at(self, request: R, webhook_id: str = "", act: str = "") -> str:
         """Return the address of the list, of a webhook, or of an operation on it."""
@@ -142,6 +144,7 @@ CONSOLE: Area[AdminRequest] = Area(
     lambda request: request.powers.allow(Permission.SETTINGS),
     lambda request: request.actor.done_by,
     _judge_administrator,
+    section=SERVER,
 )
 
 PORTAL: Area[AppRequest] = Area(

@@ -81,7 +81,13 @@ class WebhookPages(Generic[R]):
         create = Act(self.create, opaque=("events",))
         change = Act(self.change, opaque=("events",))
         return (
-            Page(area.path, area.sees, self.list, title=translatable("Webhooks"), nav=True),
+            Page(
+                area.path,
+                area.sees,
+                self.list,
+                title=translatable("Webhooks"),
+                nav=area.section or True,
+            ),
             Page(f"{area.path}/new", area.changes, self.ask_new, create, title=new),
             Page(one, area.sees, self.show),
             Page(f"{one}/edit", area.changes, self.edit, change, title=edit),

@@ -10,6 +10,7 @@ from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown
 from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
 from valetkey.authorization.site.admin.administrator import (
+    APPS_AND_APIS,
     AdminRequest,
     administrator,
     with_query,
@@ -111,7 +112,7 @@ class Apis:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list and the form."""
         return (
-            Page(APIS, administrator(), self.show, title=translatable("APIs"), nav=True),
+            Page(APIS, administrator(), self.show, title=translatable("APIs"), nav=APPS_AND_APIS),
             Page(
                 NEW,
                 administrator(Permission.CLIENTS),

@@ -66,7 +66,7 @@ class DeclarationPages:
         create = Act(self.create, opaque=kind.opaque, multiple=kind.multiple)
         change = Act(self.change, opaque=kind.opaque, multiple=kind.multiple)
         return (
-            Page(kind.place, administrator(), self.show, title=texts.title, nav=True),
+            Page(kind.place, administrator(), self.show, title=texts.title, nav=kind.section),
             Page(f"{kind.place}/new", may, self.ask, create, title=texts.new),
             Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
             Page(f"{below}/{{act}}", buttons.requirement, self.confirm, Act(self.run)),
@@ -137,7 +137,7 @@ class DeclarationPages:
             EMPTY,
             back=self.kind.place,
             name=item.name,
-            facts=tuple(filter(None, self.kind.row(item)[0])),
+            facts=tuple(each for each in self.kind.row(item)[0] if isinstance(each, str) and each),
             values={},
             ends=Ends(),
             fault=fault,

@@ -19,6 +19,7 @@ from valetkey.authorization.operations.claims import (
     ClaimWanted,
 )
 from valetkey.authorization.operations.operation import Operation
+from valetkey.authorization.site.admin.administrator import APPS_AND_APIS, PEOPLE
 from valetkey.authorization.site.admin.input_form import Words
 from valetkey.kernel.words import translatable
 
@@ -27,6 +28,8 @@ CLAIMS = "/admin/claims"
 PREVIEW = "/admin/claims/preview"
 
 Shown = AttributeShown | ClaimShown
+Row = tuple[tuple[str | tuple[str, ...], ...], str]
+"""The cells of a declaration in the list, and its hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ SOURCES = (
 )
 PLACE_WORDS = {
     "id_token": translatable("ID token"),
-    "userinfo": translatable("userinfo response"),
+    "userinfo": translatable("Userinfo response"),
     "access_token": translatable("Access token"),
 }
 
@@ -122,6 +125,8 @@ class Kind:
     """One kind of declaration: its operations, its texts, and how it is shown and read."""
 
     place: str
+    #: The heading of the navigation above it.
+    section: str
     argument: str
     wanted: type[AttributeWanted] | type[ClaimWanted]
     lists: Operation
@@ -129,7 +134,7 @@ class Kind:
     declares: Operation
     texts: ListText
     words: Words
-    row: Callable[[Shown], tuple[tuple[str, ...], str]]
+    row: Callable[[Shown], Row]
     links: tuple[tuple[str, str], ...]
     multiple: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
@@ -139,7 +144,7 @@ class Kind:
         return f"{self.place}/{quote(name, safe='')}/{act}"
 
 
-def _attribute_row(item: Shown) -> tuple[tuple[str, ...], str]:
+def _attribute_row(item: Shown) -> Row:
     if not isinstance(item, AttributeShown):
         raise TypeError(item)
     kind = item.schema.get("type")
@@ -151,17 +156,19 @@ def _attribute_row(item: Shown) -> tuple[tuple[str, ...], str]:
     ), item.label
 
 
-def _claim_row(item: Shown) -> tuple[tuple[str, ...], str]:
+def _claim_row(item: Shown) -> Row:
     if not isinstance(item, ClaimShown):
         raise TypeError(item)
     only = [f"scope {item.scope}"] if item.scope else []
     narrowed = ", ".join([*only, *item.clients, *item.apis])
-    return (item.source, ", ".join(place.value for place in item.places), narrowed), ""
+    places = tuple(PLACE_WORDS[place.value] for place in item.places)
+    return (item.source, places, narrowed), ""
 
 
 KINDS = (
     Kind(
         ATTRIBUTES,
+        PEOPLE,
         "attribute",
         AttributeWanted,
         LIST_ATTRIBUTES,
@@ -175,6 +182,7 @@ KINDS = (
     ),
     Kind(
         CLAIMS,
+        APPS_AND_APIS,
         "claim",
         ClaimWanted,
         LIST_CLAIMS,

@@ -9,6 +9,7 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
+    APPS_AND_APIS,
     AdminRequest,
     administrator,
     with_query,
@@ -83,7 +84,7 @@ class Clients:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list."""
         title = translatable("Apps")
-        return (Page(CLIENTS, administrator(), self.show, title=title, nav=True),)
+        return (Page(CLIENTS, administrator(), self.show, title=title, nav=APPS_AND_APIS),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the list. Unknown filter values are ignored."""

@@ -10,6 +10,7 @@ from valetkey.authorization.operations.groups.groups import CREATE_GROUP, LIST_G
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
 from valetkey.authorization.operations.user_records import GroupList, GroupShown, GroupWanted
 from valetkey.authorization.site.admin.administrator import (
+    PEOPLE,
     AdminRequest,
     administrator,
     with_query,
@@ -88,7 +89,7 @@ class Groups:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list and the form."""
         return (
-            Page(GROUPS, administrator(), self.show, title=translatable("Groups"), nav=True),
+            Page(GROUPS, administrator(), self.show, title=translatable("Groups"), nav=PEOPLE),
             Page(
                 NEW,
                 administrator(Permission.PEOPLE),

@@ -12,6 +12,7 @@ from valetkey.authorization.operations.operation import Services, call_of
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.authorization.site.admin.administrator import (
+    SERVER,
     AdminRequest,
     administrator,
     page_not_found,
@@ -94,7 +95,7 @@ class SigningKeys:
         keeper = administrator(Permission.KEYS, recent=True)
         rotate, withdraw = translatable("Rotate keys"), translatable("Withdraw key")
         return (
-            Page(KEYS, administrator(), self.show, title=translatable("Keys"), nav=True),
+            Page(KEYS, administrator(), self.show, title=translatable("Signing keys"), nav=SERVER),
             Page(ROTATE, keeper, self.ask_rotate, Act(self.rotate), title=rotate),
             Page(WITHDRAW, keeper, self.ask_withdraw, Act(self.withdraw), title=withdraw),
         )

@@ -11,6 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, powers_
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.admin.administrator import (
+    SERVER,
     AdminRequest,
     administrator,
 )
@@ -75,7 +76,7 @@ class Mail:
         """The state of delivery, with the button for a test email."""
         test = Act(self.test, requires=administrator(Permission.SETTINGS))
         title = translatable("Email")
-        return (Page(MAIL, administrator(), self.show, test, title=title, nav=True),)
+        return (Page(MAIL, administrator(), self.show, test, title=title, nav=SERVER),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the state of the email queue."""

@@ -13,6 +13,7 @@ from valetkey.authorization.actions.admin.registration import (
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.site.admin.administrator import (
+    APPS_AND_APIS,
     AdminRequest,
     administrator,
     with_query,
@@ -96,7 +97,7 @@ class Registration:
         registrar = administrator(Permission.CLIENTS)
         title, invite = translatable("Registration"), Act(self.invite, requires=registrar)
         return (
-            Page(REGISTRATION, administrator(), self.show, invite, title=title, nav=True),
+            Page(REGISTRATION, administrator(), self.show, invite, title=title, nav=APPS_AND_APIS),
             Page(WITHDRAW, registrar, act=Act(self.withdraw)),
         )
 

@@ -15,6 +15,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialWanted,
 )
 from valetkey.authorization.site.admin.administrator import (
+    PEOPLE,
     AdminRequest,
     administrator,
     page_not_found,
@@ -98,7 +99,7 @@ class ScimCredentials:
         makes = administrator(Permission.KEYS, recent=True)
         title = translatable("New credential")
         return (
-            Page(SCIM, administrator(), self.show, title=translatable("SCIM"), nav=True),
+            Page(SCIM, administrator(), self.show, title=translatable("SCIM"), nav=PEOPLE),
             Page(NEW, makes, self.ask, Act(self.create), title=title),
             Page(ACT, _BUTTONS.requirement, self.confirm, Act(self.run)),
         )

@@ -8,6 +8,7 @@ from valetkey.authorization.actions.admin.brand import brand_of, change_brand
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.site.admin.administrator import (
+    SERVER,
     AdminRequest,
     administrator,
 )
@@ -86,7 +87,7 @@ class SettingsPages:
         """The settings, and the form of the brand."""
         editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and colour")
         return (
-            Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=True),
+            Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=SERVER),
             Page(BRAND, editor, self.ask, Act(self.change), title=brand),
         )
 

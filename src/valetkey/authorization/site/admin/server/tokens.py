@@ -13,6 +13,7 @@ from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.operation import PREFIX, Services, cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
+    SERVER,
     AdminRequest,
     administrator,
     page_not_found,
@@ -135,7 +136,7 @@ class ApiTokens:
         maker = administrator(Permission.KEYS, recent=True)
         make, keeper = Act(self.make, multiple=("permission",)), administrator(Permission.KEYS)
         return (
-            Page(TOKENS, administrator(), self.show, title=translatable("API tokens"), nav=True),
+            Page(TOKENS, administrator(), self.show, title=translatable("API tokens"), nav=SERVER),
             Page(NEW, maker, self.ask, make, title=translatable("New token")),
             Page(END, keeper, self.ask_end, Act(self.end), title=translatable("Revoke token")),
         )

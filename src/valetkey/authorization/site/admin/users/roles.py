@@ -11,6 +11,7 @@ from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
+    PEOPLE,
     AdminRequest,
     administrator,
 )
@@ -81,7 +82,7 @@ class RoleHolders:
             requires=administrator(Permission.ROLES, recent=True),
         )
         title = translatable("Roles")
-        return (Page(ROLES, administrator(), self.show, choose, title=title, nav=True),)
+        return (Page(ROLES, administrator(), self.show, choose, title=title, nav=PEOPLE),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the role holders."""

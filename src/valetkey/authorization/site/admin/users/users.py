@@ -10,6 +10,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
+    PEOPLE,
     AdminRequest,
     administrator,
 )
@@ -73,7 +74,7 @@ class Users:
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list."""
         title = translatable("Users")
-        return (Page(USERS, administrator(), self.show, title=title, nav=True),)
+        return (Page(USERS, administrator(), self.show, title=title, nav=PEOPLE),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """A page of it."""
