@@ -154,6 +154,8 @@ SENTENCES = {
     "/admin/webhooks/{webhook_id}/edit": "Changes address, events and description.",
     "/admin/webhooks/{webhook_id}/{act}": "Asks, and does it: test, send again, rotate the secret, "
     "disable, enable, delete.",
+    "/admin/users/{uid}/api-roles": "Assign a role at an API to a user, or remove it.",
+    "/admin/groups/{group}/api-roles": "Assign a role at an API to a group, or remove it.",
     "/admin/users/{uid}/attributes": "Edit the attributes of a user.",
     "/admin/attributes": "Declared attributes of accounts.",
     "/admin/attributes/new": "Declare an attribute.",

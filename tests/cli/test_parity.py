@@ -8,6 +8,7 @@ import pytest
 
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.authorization.site.admin import events
+from valetkey.authorization.site.admin.api_roles import forms as api_roles
 from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
@@ -61,16 +62,9 @@ PAGES = {
     "declare_claim": "/admin/claims/new",
     "read_user_attributes": "/admin/users/{uid}",
     "change_user_attributes": "/admin/users/{uid}/attributes",
-    **dict.fromkeys(
-        (
-            "list_api_role",
-            "assign_api_role",
-            "withdraw_api_role",
-            "assign_group_api_role",
-            "withdraw_group_api_role",
-        ),
-        "none: by the command, a file or the API",
-    ),
+    "list_api_role": "none: by the command or the API",
+    **dict.fromkeys(("assign_api_role", "withdraw_api_role"), api_roles.OF_USER),
+    **dict.fromkeys(("assign_group_api_role", "withdraw_group_api_role"), api_roles.OF_GROUP),
     "preview_claims": "/admin/claims/preview",
     "list_clients": "/admin/clients",
     "register_client": "/admin/clients/new",
@@ -129,6 +123,7 @@ COMMANDS_BY_HAND = {
 def _pages() -> set[str]:
     modules = (
         api,
+        api_roles,
         apis,
         attributes,
         edit,

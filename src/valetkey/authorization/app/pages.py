@@ -40,6 +40,7 @@ from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.security.recovery_codes import RecoveryCodes
 from valetkey.authorization.site.account.sessions import Sessions
+from valetkey.authorization.site.admin.api_roles.forms import ApiRoleForms
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
@@ -309,6 +310,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ConsoleOverview(store, Inspector(settings, services.roles)).pages(),
         *Users(store).pages(),
         *UserAttributesPage(services).pages(),
+        *ApiRoleForms(services).pages(),
         *UserPages(services).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),

@@ -96,6 +96,78 @@ def _api(tx: Transaction, call: Call) -> Api:
     return api
 
 
+ASSIGN_ROLE = Operation(
+    "assign_api_role",
+    "PUT",
+    f"{_ROLE}/users/{{uid}}",
+    Permission.PEOPLE,
+    "Give a user a role at an API",
+    _user_role(assign),
+    gives=Done,
+    refuses=(404,),
+    event=ApiRoleAssigned,
+    commands=(
+        Command(
+            "api add-role",
+            done="{username} is {role}.",
+            unchanged="{username} was {role} before; nothing changed.",
+        ),
+    ),
+)
+WITHDRAW_ROLE = Operation(
+    "withdraw_api_role",
+    "DELETE",
+    f"{_ROLE}/users/{{uid}}",
+    Permission.PEOPLE,
+    "Take a role at an API from a user",
+    _user_role(withdraw),
+    gives=Done,
+    refuses=(404,),
+    event=ApiRoleWithdrawn,
+    commands=(
+        Command(
+            "api remove-role",
+            done="{username} no longer has the role {role}, unless by a group.",
+            unchanged="{username} was not {role}; nothing changed.",
+        ),
+    ),
+)
+ASSIGN_GROUP_ROLE = Operation(
+    "assign_group_api_role",
+    "PUT",
+    f"{_ROLE}/groups/{{group}}",
+    Permission.PEOPLE,
+    "Give the members of a group a role at an API",
+    _group_role(assign_group),
+    gives=Done,
+    refuses=(404,),
+    event=GroupApiRoleAssigned,
+    commands=(
+        Command(
+            "api add-group-role",
+            done="Members of {group} are {role}.",
+            unchanged="Members of {group} were {role} before; nothing changed.",
+        ),
+    ),
+)
+WITHDRAW_GROUP_ROLE = Operation(
+    "withdraw_group_api_role",
+    "DELETE",
+    f"{_ROLE}/groups/{{group}}",
+    Permission.PEOPLE,
+    "Take a role at an API from the members of a group",
+    _group_role(withdraw_group),
+    gives=Done,
+    refuses=(404,),
+    event=GroupApiRoleWithdrawn,
+    commands=(
+        Command(
+            "api remove-group-role",
+            done="Members of {group} no longer have the role {role}.",
+            unchanged="Members of {group} were not {role}; nothing changed.",
+        ),
+    ),
+)
 API_ROLES = (
     Operation(
         "list_api_role",
@@ -117,76 +189,8 @@ API_ROLES = (
         lists=True,
         commands=(Command("api role-users", empty="No user has this role except by a group."),),
     ),
-    Operation(
-        "assign_api_role",
-        "PUT",
-        f"{_ROLE}/users/{{uid}}",
-        Permission.PEOPLE,
-        "Give a user a role at an API",
-        _user_role(assign),
-        gives=Done,
-        refuses=(404,),
-        event=ApiRoleAssigned,
-        commands=(
-            Command(
-                "api add-role",
-                done="{username} is {role}.",
-                unchanged="{username} was {role} before; nothing changed.",
-            ),
-        ),
-    ),
-    Operation(
-        "withdraw_api_role",
-        "DELETE",
-        f"{_ROLE}/users/{{uid}}",
-        Permission.PEOPLE,
-        "Take a role at an API from a user",
-        _user_role(withdraw),
-        gives=Done,
-        refuses=(404,),
-        event=ApiRoleWithdrawn,
-        commands=(
-            Command(
-                "api remove-role",
-                done="{username} no longer has the role {role}, unless by a group.",
-                unchanged="{username} was not {role}; nothing changed.",
-            ),
-        ),
-    ),
-    Operation(
-        "assign_group_api_role",
-        "PUT",
-        f"{_ROLE}/groups/{{group}}",
-        Permission.PEOPLE,
-        "Give the members of a group a role at an API",
-        _group_role(assign_group),
-        gives=Done,
-        refuses=(404,),
-        event=GroupApiRoleAssigned,
-        commands=(
-            Command(
-                "api add-group-role",
-                done="Members of {group} are {role}.",
-                unchanged="Members of {group} were {role} before; nothing changed.",
-            ),
-        ),
-    ),
-    Operation(
-        "withdraw_group_api_role",
-        "DELETE",
-        f"{_ROLE}/groups/{{group}}",
-        Permission.PEOPLE,
-        "Take a role at an API from the members of a group",
-        _group_role(withdraw_group),
-        gives=Done,
-        refuses=(404,),
-        event=GroupApiRoleWithdrawn,
-        commands=(
-            Command(
-                "api remove-group-role",
-                done="Members of {group} no longer have the role {role}.",
-                unchanged="Members of {group} were not {role}; nothing changed.",
-            ),
-        ),
-    ),
+    ASSIGN_ROLE,
+    WITHDRAW_ROLE,
+    ASSIGN_GROUP_ROLE,
+    WITHDRAW_GROUP_ROLE,
 )

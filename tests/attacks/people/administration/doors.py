@@ -160,6 +160,12 @@ DOORS: Mapping[str, Door] = {
     "/admin/groups/{group}/edit": Door(
         Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/edit", shown=False
     ),
+    "/admin/groups/{group}/api-roles": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/api-roles", shown=False
+    ),
+    "/admin/users/{uid}/api-roles": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/api-roles", shown=False
+    ),
     "/admin/groups/{group}/members": Door(
         Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/members", shown=False
     ),

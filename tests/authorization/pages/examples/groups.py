@@ -7,6 +7,7 @@ from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP
 from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
+from valetkey.authorization.site.admin.api_roles.roles import NO_ROLES, RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
@@ -42,6 +43,11 @@ _PAGE = GroupPage(
     add_action=f"{_PLACE}/members",
     new_url="/admin/groups/new?in=staff",
     edit_url="/admin/groups/staff/edit",
+    api_roles=RolesPart(
+        (RoleLine("editor", "Calendar", "/admin/apis/api_1", "api_1 editor", ()),),
+        (("api_1 owner", "Calendar: owner"), ("api_2 clerk", "Billing: clerk")),
+        "/admin/groups/staff/api-roles",
+    ),
     more=f"{_PLACE}?after=1003",
     first=_PLACE,
 )
@@ -103,6 +109,7 @@ def groups_examples(
             add_action="",
             new_url="",
             edit_url="",
+            api_roles=NO_ROLES,
             more="",
             first="",
         ),

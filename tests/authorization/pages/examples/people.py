@@ -12,6 +12,7 @@ from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import USERS
+from valetkey.authorization.site.admin.api_roles.roles import RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.groups.groups import group_link
 from valetkey.authorization.site.admin.overview import (
@@ -117,6 +118,16 @@ USER = UserPage(
     _WAYS,
     events_url="/admin/events?user=77",
     groups=(group_link("engineering"), group_link("staff")),
+    api_roles=RolesPart(
+        (
+            RoleLine("admin", "Billing", "/admin/apis/api_2", "api_2 admin", ()),
+            RoleLine("editor", "Calendar", "/admin/apis/api_1", "api_1 editor", ("staff",)),
+            RoleLine("reader", "Calendar", "/admin/apis/api_1", "", ("staff", "engineering")),
+        ),
+        (("api_1 owner", "Calendar: owner"), ("api_2 clerk", "Billing: clerk")),
+        f"{_USER}/api-roles",
+    ),
+    csrf="csrf-value",
 )
 OWNER = OwnerPage(
     "/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", "csrf-value", 8

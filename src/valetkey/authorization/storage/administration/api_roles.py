@@ -17,6 +17,23 @@ class Memberships(Struct, frozen=True):
     roles: Sequence[str]
 
 
+class AssignedRole(Struct, frozen=True, order=True):
+    """A role at an API; `by` is the group that gives it, "" for a role of the user's own."""
+
+    api: str
+    role: str
+    by: str
+    api_id: str
+
+
+class ApiWithRoles(Struct, frozen=True):
+    """An API and the roles that it declares."""
+
+    id: str
+    name: str
+    roles: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class ApiRoles:
     """One row for each role of a user or of a group."""
@@ -40,6 +57,41 @@ class ApiRoles:
         )
         groups = {name for group, parent, _ in rows for name in (group, parent) if name}
         return Memberships(sorted(groups), sorted({role for _, _, role in rows if role}))
+
+    def of_user(self, uid: Uid, limit: int) -> Sequence[AssignedRole]:
+        """Return at most `limit` roles that the user or the user's groups have, by API."""
+        rows = self.db.rows(
+            "SELECT a.name, r.role, '', a.id FROM user_roles r JOIN apis a ON a.id = r.api_id"
+            " WHERE r.uid = :uid"
+            " UNION SELECT a.name, r.role, g.name, a.id FROM group_members m"
+            " JOIN user_groups d ON d.id = m.group_id AND d.deleted_at IS NULL"
+            " JOIN user_groups g ON g.id IN (d.id, d.parent_id)"
+            " JOIN group_roles r ON r.group_id = g.id JOIN apis a ON a.id = r.api_id"
+            " WHERE m.uid = :uid LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return sorted(AssignedRole(*row) for row in rows)
+
+    def of_group(self, group: Group, limit: int) -> Sequence[AssignedRole]:
+        """Return at most `limit` roles of the group and of the group that it is in, by API."""
+        rows = self.db.rows(
+            "SELECT a.name, r.role, g.name, a.id FROM user_groups d"
+            " JOIN user_groups g ON g.id IN (d.id, d.parent_id)"
+            " JOIN group_roles r ON r.group_id = g.id JOIN apis a ON a.id = r.api_id"
+            " WHERE d.id = :id LIMIT :limit",
+            id=group.id,
+            limit=limit,
+        )
+        return sorted(AssignedRole(*row) for row in rows)
+
+    def declared(self, limit: int) -> Sequence[ApiWithRoles]:
+        """Return at most `limit` APIs that declare roles, by name. Reads every API."""
+        rows = self.db.rows(
+            "SELECT id, name, roles FROM apis WHERE roles <> '' ORDER BY name, id LIMIT :limit",
+            limit=limit,
+        )
+        return [ApiWithRoles(api_id, name, roles.split()) for api_id, name, roles in rows]
 
     def assign(self, uid: Uid, api_id: str, role: str) -> bool:
         """Give the user the role. False if they have it."""

@@ -28,7 +28,7 @@ from valetkey.kernel.words import translatable
 
 APIS = "/admin/apis"
 NEW = "/admin/apis/new"
-LINES = ("scopes", "machine_scopes", "clients")
+LINES = ("scopes", "machine_scopes", "roles", "clients")
 """The fields of several lines."""
 
 API_WORDS: Words = {
@@ -50,6 +50,13 @@ API_WORDS: Words = {
     "machine_scopes": (
         translatable("Machine scopes"),
         translatable("One name per line, for apps that use client credentials."),
+    ),
+    "roles": (
+        translatable("Roles"),
+        translatable(
+            "One name per line, such as editor. Users and groups get them on their pages, and "
+            "tokens hold them in the claim roles."
+        ),
     ),
     "access_token_format": (translatable("Format of access tokens"), ""),
     "access_token_lifetime": (

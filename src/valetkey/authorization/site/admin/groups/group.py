@@ -19,6 +19,13 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.api_roles.roles import (
+    MOST_SHOWN,
+    NO_ROLES,
+    RolesPart,
+    declared_roles,
+    roles_part,
+)
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
 from valetkey.authorization.site.admin.groups.groups import (
@@ -30,6 +37,7 @@ from valetkey.authorization.site.admin.groups.groups import (
 )
 from valetkey.authorization.site.admin.users.users import PersonLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -48,6 +56,8 @@ _BUTTONS = Buttons.below("/groups/{group}")
 _DONE = {
     "new": translatable("The group is created."),
     "edit": translatable("Saved."),
+    "api-role": translatable("The role is assigned."),
+    "api-role-removed": translatable("The role is removed."),
     "add": translatable("The user was added to the group."),
 }
 _LONGEST = 200
@@ -86,6 +96,7 @@ class GroupPage:
     add_action: str
     new_url: str
     edit_url: str = ""
+    api_roles: RolesPart = NO_ROLES
     more: str = ""
     first: str = ""
     done: str = ""
@@ -102,6 +113,8 @@ class _Seen:
     members: Sequence[GroupMember]
     subgroups: Sequence[Group]
     apps: Sequence[tuple[str, str]]
+    roles: Sequence[AssignedRole]
+    apis: Sequence[ApiWithRoles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +235,8 @@ class GroupPages:
                 tx.groups.members(group, after, SHOWN + 1),
                 tx.groups.subgroups(group, _SUBGROUPS),
                 tx.client_search.requiring_group(group.name),
+                tx.api_roles.of_group(group, MOST_SHOWN),
+                declared_roles(tx),
             )
 
         seen = await self.services.store.scan(look)
@@ -244,6 +259,9 @@ class GroupPages:
             if may and not seen.group.parent
             else "",
             edit_url=f"{place}/edit" if may else "",
+            api_roles=roles_part(
+                seen.roles, seen.apis, seen.group.name, f"{place}/api-roles" if may else ""
+            ),
             more=with_query(place, {"after": str(last.uid)}) if last else "",
             first=place if after else "",
             done=done,

@@ -28,6 +28,13 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.api_roles.roles import (
+    MOST_SHOWN,
+    NO_ROLES,
+    RolesPart,
+    declared_roles,
+    roles_part,
+)
 from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.confirm import Buttons, ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
@@ -39,6 +46,7 @@ from valetkey.authorization.site.admin.users.users import (
     user_address,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
@@ -109,13 +117,28 @@ class UserPage:
     preview_url: str = ""
     #: The directory that disabled the user by SCIM; "" for none.
     disabled_by: str = ""
+    api_roles: RolesPart = NO_ROLES
+    csrf: str = ""
 
 
 _BAD_REQUEST = 400
 _NEWS = minutes(5)
 _BUTTONS = Buttons.below("/users/{uid}")
-_Extras = tuple[Sequence[Attribute], Sequence[str], str]
-"""The declared attributes, the names of the user's groups, and the directory that disabled them."""
+_MESSAGES = {
+    "attributes": translatable("The attributes are saved."),
+    "api-role": translatable("The role is assigned."),
+    "api-role-removed": translatable("The role is removed."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Extras:
+    declared: Sequence[Attribute]
+    groups: Sequence[str]
+    #: The directory that disabled the user.
+    directory: str
+    roles: Sequence[AssignedRole]
+    apis: Sequence[ApiWithRoles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +164,13 @@ class UserPages:
             dossier = look_at(tx, actor, uid, now)
             directory = tx.scim_credentials.find(dossier.user.disabled_by)
             name = "" if directory is None else directory.name
-            extras = tx.declarations.attributes(), tx.groups.direct_names(uid), name
+            extras = _Extras(
+                tx.declarations.attributes(),
+                tx.groups.direct_names(uid),
+                name,
+                tx.api_roles.of_user(uid, MOST_SHOWN),
+                declared_roles(tx),
+            )
             developer = tx.members.is_developer(uid)
             needed = self.services.settings.portal.who is Registrants.INVITED or developer
             state = UserState(dossier, developer if needed else None, self._sends_mail)
@@ -153,18 +182,22 @@ class UserPages:
 
         may_edit = request.powers.allow(Permission.PEOPLE)
 
-        state, (declared, groups, directory), message = await self.services.store.scan(look)
+        state, extras, message = await self.services.store.scan(look)
+        may_assign = request.powers.allow(Permission.PEOPLE, state.user)
+        place = user_address(uid)
         page = replace(
             _page(state, request.powers, now, message),
-            attributes=shown_attributes(state.user, declared),
-            groups=tuple(map(group_link, groups)),
-            disabled_by=directory,
-            attributes_url=f"{user_address(uid)}/attributes" if declared and may_edit else "",
+            attributes=shown_attributes(state.user, extras.declared),
+            groups=tuple(map(group_link, extras.groups)),
+            disabled_by=extras.directory,
+            attributes_url=f"{place}/attributes" if extras.declared and may_edit else "",
+            api_roles=roles_part(
+                extras.roles, extras.apis, "", f"{place}/api-roles" if may_assign else ""
+            ),
+            csrf=request.csrf,
             preview_url=with_query(PREVIEW, {"person": f"uid:{uid}"}),
         )
-        if said == "attributes":
-            page = replace(page, done=translatable("The attributes are saved."))
-        return Show(page)
+        return Show(replace(page, done=_MESSAGES.get(said, page.done)))
 
     async def ask(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page."""

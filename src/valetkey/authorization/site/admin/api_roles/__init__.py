@@ -1,0 +1,1 @@
+"""Roles at APIs on the pages of users and groups."""
