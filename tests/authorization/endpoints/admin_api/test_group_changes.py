@@ -1,6 +1,8 @@
 """Groups that are renamed and moved: the apps that require them, roles, and races."""
 
 import asyncio
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,9 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.actions import groups
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.storage.transaction import Transaction
 
 SCOPES = ("openid", "groups")
 
@@ -24,6 +28,14 @@ async def _change(owner: Caller, group: str, **fields: str) -> int:
     tag = (await owner.call("GET", f"/groups/{group}")).headers.get("etag", '""')
     answer = await owner.call("PATCH", f"/groups/{group}", fields, headers={"if-match": tag})
     return answer.status
+
+
+async def _call(owner: Caller, method: str, path: str, **body: str) -> int:
+    return (await owner.call(method, path, body or None)).status
+
+
+async def _create(owner: Caller, name: str, parent: str = "") -> int:
+    return await _call(owner, "POST", "/groups", name=name, parent=parent)
 
 
 def _requires(*names: str) -> OpenIdRegistration:
@@ -118,15 +130,19 @@ def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_ur
         owner = await caller(it)
         await _groups(owner, "a", "b", "c")
         await it.client("app", openid=_requires("a"))
-        await asyncio.gather(
-            *(_change(owner, "a", name="x") for _ in range(4)),
-            *(_change(owner, "b", name="x") for _ in range(4)),
-            *(owner.call("POST", "/groups", {"name": "x"}) for _ in range(4)),
-            *(owner.call("POST", "/groups", {"name": f"in{n}", "parent": "a"}) for n in range(2)),
-            *(_change(owner, "c", parent=name) for name in ("a", "b")),
-            *(_change(owner, name, parent="c") for name in ("a", "b")),
-            *(owner.call("DELETE", "/groups/c") for _ in range(2)),
+        members = [f"/groups/{name}/members/{ADA}" for name in "abcx"]
+        answers = await asyncio.gather(
+            *(_change(owner, "a", name="x") for _ in range(8)),
+            *(_change(owner, "b", name="x") for _ in range(8)),
+            *(_create(owner, "x") for _ in range(8)),
+            *(_create(owner, f"in{number}", "a") for number in range(4)),
+            *(_change(owner, "c", parent=name) for name in ("a", "b", "x")),
+            *(_change(owner, name, parent="c") for name in ("a", "b", "x")),
+            *(_call(owner, "PUT", path) for path in members * 4),
+            *(_call(owner, "DELETE", path) for path in (*members, "/groups/c", "/groups/c")),
+            *(_call(owner, "PUT", f"/users/{ADA}/groups", groups="a b") for _ in range(4)),
         )
+        assert set(answers) <= {200, 201, 400, 404, 409, 412, 422}
         listed = (await owner.call("GET", "/groups")).items
         names = [str(each["name"]) for each in listed]
         assert names.count("x") == 1
@@ -136,5 +152,29 @@ def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_ur
         app = await it.read(lambda tx: tx.clients.find("app"))
         assert app is not None
         assert app.openid.required_groups == (("a",) if "a" in names else ("x",))
+
+    run(tmp_path, story, database_url)
+
+
+def test_name_that_another_transaction_is_taking_is_refused(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Service) -> None:
+        owner = await caller(it)
+        await _groups(owner, "a")
+        other, begun = Group("gr_other", "x", "", "", it.clock.now), threading.Event()
+
+        def create_slowly(tx: Transaction) -> None:
+            groups.create(tx, other, it.clock.now)
+            begun.set()
+            time.sleep(0.3)
+
+        async def rename() -> int:
+            assert await asyncio.to_thread(begun.wait, 10)
+            return await _change(owner, "a", name="x")
+
+        _, status = await asyncio.gather(it.write(create_slowly), rename())
+        assert status in {400, 422}
+        assert (await owner.call("GET", "/groups/a")).status == 200
 
     run(tmp_path, story, database_url)
