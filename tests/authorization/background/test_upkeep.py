@@ -1,5 +1,6 @@
 """What a server does by itself: what ended goes, what lives stays, and never much at once."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from tests.support.wait import until_found
 from valetkey.authorization.background import upkeep as module
 from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Maintenance, sweep_all
 from valetkey.authorization.model.device_code import DeviceCode
+from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.tokens.endings import EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable
@@ -232,5 +235,24 @@ def test_the_background_work_goes_on_and_on(
             return await _counts(it, tuple(wanted)) == wanted
 
         await until_found(done)
+
+    run(tmp_path, story)
+
+
+def test_ending_that_was_cut_off_continues_as_soon_as_the_server_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SWEEP_EVERY", 3_600.0)
+
+    async def story(it: Service) -> None:
+        ending = Ending(EndedKind.CLIENT, "gone", "disabled", by_cli("test"))
+        await it.write(lambda tx: tx.endings.add(ending, it.clock.now))
+        queue, keys = DecisionQueue(SYSTEM.random), it.foundation.services.keys
+        upkeep = Maintenance(
+            it.foundation.store, queue, keys, Runtime(lambda: it.clock.now, SYSTEM.random)
+        )
+        sweeping = asyncio.create_task(upkeep.sweep())
+        await until_found(lambda: it.read(lambda tx: (tx.endings.first() is None) or None))
+        sweeping.cancel()
 
     run(tmp_path, story)

@@ -17,7 +17,7 @@ from valetkey.database.connect import connect
 
 _CALLERS = 16
 _BEFORE_THE_CUT = 150
-_GRANTS = 20_000
+_GRANTS = 4_000
 _LIVE = "SELECT COUNT(*) FROM grants WHERE uid = 2000 AND revoked_at IS NULL"
 _COLUMNS = (
     "client_id, uid, session_id, scope, audience, grant_type, auth_time, created_at,"

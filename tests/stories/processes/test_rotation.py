@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 
 _PATIENCE = CEILING
 _ALGORITHMS = ("RS256", "PS256", "EdDSA")
-_ROTATIONS = 3
+_ROTATIONS = 2
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

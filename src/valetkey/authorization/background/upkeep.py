@@ -115,7 +115,8 @@ class Maintenance:
             )
 
     async def sweep(self) -> None:
-        """Delete expired rows, a batch at a time."""
+        """Delete expired rows, a batch at a time; first continue endings that were cut off."""
+        await sweep_all(self.store, self.runtime.now(), (work_off,))
         clock = asyncio.get_running_loop().time
         took = 0.0
         while True:
