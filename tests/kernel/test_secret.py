@@ -164,9 +164,10 @@ def test_a_reference_can_be_read_out_and_says_sixty_bits() -> None:
     assert fresh_reference(SYSTEM.random) != fresh_reference(SYSTEM.random)
 
 
-def test_an_ordered_id_is_as_long_and_begins_with_its_second() -> None:
-    first, second, later = (ordered_id("ev", at, SYSTEM.random) for at in (7, 7, 1_800_000_000))
-    assert len(first) == len(fresh_id("ev", SYSTEM.random)) == len(later)
-    assert first != second
-    assert first[:9] == second[:9]
-    assert first[:9] != later[:9]
+def test_ordered_ids_sort_by_second_and_then_as_made() -> None:
+    made = [
+        ordered_id("ev", at, SYSTEM.random) for at in (7, *(1_800_000_000,) * 300, 1_800_000_001)
+    ]
+    assert made == sorted(made)
+    assert len({each[-12:] for each in made}) == len(made)
+    assert {len(each) for each in made} == {3 + 28}
