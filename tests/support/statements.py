@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from types import ModuleType
 
 from valetkey.database.record import Record
 
@@ -39,13 +40,16 @@ def _of(path: Path, package: str) -> Iterator[Statement]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and _is_verb(node.func):
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
-            for sql in _texts(node.args[0], named):
+            declared = [sql for _, sql in _declared(path, node.args[0])]
+            for sql in declared or _texts(node.args[0], named):
                 yield Statement(place, package, sql)
         elif isinstance(node, ast.Call):
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
             for record in _records(path, node):
                 for sql in _texts(node.args[1], named):
                     yield Statement(place, package, sql and record.statement(sql))
+            for record, sql in _declared_with_records(path, node):
+                yield Statement(place, package, record.statement(sql))
 
 
 def _is_verb(function: ast.expr) -> bool:
@@ -67,8 +71,7 @@ def _records(path: Path, call: ast.Call) -> Iterator[Record[object]]:
         case ast.Call(func=ast.Attribute(value=owner, attr=verb), args=[db, _, *_]) if (
             verb in _VERBS_OF_RECORDS and _is_connection(db)
         ):
-            parts = path.relative_to(ROOT.parent).with_suffix("").parts
-            module = vars(importlib.import_module(".".join(parts)))
+            module = vars(_module(path))
             match owner:
                 case ast.Name(id=name) if isinstance(record := module.get(name), Record):
                     yield record
@@ -85,6 +88,44 @@ def _records(path: Path, call: ast.Call) -> Iterator[Record[object]]:
                     pass
         case _:
             pass
+
+
+def _declared(path: Path, node: ast.expr) -> Iterator[tuple[object, str]]:
+    """The constants of the module that hold the statement `self.x.field`, and what each says."""
+    match node:
+        case ast.IfExp(body=one, orelse=other):
+            yield from _declared(path, one)
+            yield from _declared(path, other)
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=field):
+            for constant in vars(_module(path)).values():
+                if is_dataclass(constant) and not isinstance(constant, type):
+                    sql = getattr(constant, field, None)
+                    if isinstance(sql, str):
+                        yield constant, sql
+        case _:
+            pass
+
+
+def _declared_with_records(path: Path, call: ast.Call) -> Iterator[tuple[Record[object], str]]:
+    """The same of a call `self.x.record.find(db, self.x.field)`: each with its own record."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=name),
+                attr=verb,
+            ),
+            args=[db, statement, *_],
+        ) if verb in _VERBS_OF_RECORDS and _is_connection(db):
+            for constant, sql in _declared(path, statement):
+                if isinstance(record := getattr(constant, name, None), Record):
+                    yield record, sql
+        case _:
+            pass
+
+
+def _module(path: Path) -> ModuleType:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return importlib.import_module(".".join(parts))
 
 
 def _constants(tree: ast.AST) -> Mapping[str, list[ast.expr]]:

@@ -159,7 +159,7 @@ CHANGE_GROUP = Operation(
     commands=(
         Command(
             help="Apps that require it require its new name; apps receive it in the next token.",
-            example="engineering --name platform",
+            example="--name platform",
             options=(_PARENT,),
             done="The group {name} is changed.",
         ),
