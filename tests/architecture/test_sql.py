@@ -108,7 +108,13 @@ def test_a_column_by_its_number_is_seen() -> None:
 
 
 def test_no_sql_is_put_together_from_strings() -> None:
-    assert not [where for source in sources() for where in offences(source)]
+    assert not [
+        where
+        for source in sources()
+        # A copy reads whatever tables a database's own catalogue names.
+        if not source.inside.startswith("database/copying/")
+        for where in offences(source)
+    ]
 
 
 def test_the_schema_and_the_stores_speak_what_both_engines_understand() -> None:

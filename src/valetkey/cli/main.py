@@ -55,7 +55,7 @@ COMMANDS = (
     Listed("events", "show events: sign-ins, grants, changed objects", "Every day"),
     Listed("doctor", "look for what is wrong before users do", "Take care"),
     Listed("config", "check the configuration, explain each setting", "Take care"),
-    Listed("database", "migrate, check and back up the databases", "Take care"),
+    Listed("database", "migrate, check, back up and copy the databases", "Take care"),
     Listed("key", "show, rotate, back up and restore keys", "Take care"),
 )
 

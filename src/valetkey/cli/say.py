@@ -1,6 +1,8 @@
 """Saying: what goes to people and what goes to scripts, in one voice."""
 
 import json
+import shutil
+import sys
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -29,6 +31,13 @@ def line(text: str = "") -> None:
 def note(text: str) -> None:
     """Print a line on standard error: for people, never part of the answer."""
     click.echo(text, err=True)
+
+
+def progress(text: str) -> None:
+    """Show how far a command is, on one line of a terminal; nothing elsewhere."""
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        click.echo(f"\r{text[: columns - 1]:<{columns - 1}}\r", nl=False, err=True)
 
 
 def error(text: str) -> None:

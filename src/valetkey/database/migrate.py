@@ -25,6 +25,21 @@ _TABLE = """
     )
 """
 
+UNFINISHED = "copy_unfinished"
+"""The mark of a database into which another one is being copied."""
+MOVED = "copy_moved"
+"""The mark of a database that was copied to another one, which is used instead."""
+_MARKS = {
+    UNFINISHED: (
+        1_000_001,
+        "a copy into this database is not finished: run `valetkey database copy` again",
+    ),
+    MOVED: (
+        1_000_002,
+        "this database was copied to another one: start the servers with the configuration of that",
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -43,19 +58,23 @@ async def migrate(engine: Engine, package: str) -> None:
     them applied. Raises `Mistake` if an applied file was changed, or if the database was made by
     newer software or belongs to another package, and `DatabaseUnavailable`.
     """
+    await engine.change_schema(lambda db: apply_missing(db, package))
+
+
+def apply_missing(db: Connection, package: str) -> None:
+    """Apply the missing migrations in a transaction that may change the schema.
+
+    Raises `Mistake` as `migrate` does.
+    """
     migrations = find(package)
-
-    def apply_pending(db: Connection) -> None:
-        db.run(_TABLE)
-        found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
-        for row in found:
-            _check(row, package, migrations)
-        applied = {row[0] for row in found}
-        for migration in migrations:
-            if migration.number not in applied:
-                _apply(db, package, migration)
-
-    await engine.change_schema(apply_pending)
+    db.run(_TABLE)
+    found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
+    for row in found:
+        _check(row, package, migrations)
+    done = {row[0] for row in found}
+    for migration in migrations:
+        if migration.number not in done:
+            _apply(db, package, migration)
 
 
 async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
@@ -67,14 +86,19 @@ async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
     if await is_missing(engine):
         return migrations
 
-    def read_applied(db: Connection) -> set[int]:
+    def check_applied(db: Connection) -> set[int]:
         found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
         for row in found:
             _check(row, package, migrations)
         return {row[0] for row in found}
 
-    applied = await engine.scan(read_applied)
-    return tuple(each for each in migrations if each.number not in applied)
+    known = await engine.scan(check_applied)
+    return tuple(each for each in migrations if each.number not in known)
+
+
+def applied(db: Connection) -> set[int]:
+    """Return the numbers of the migrations that were applied to this database."""
+    return {row[0] for row in db.rows("SELECT number FROM migrations")}
 
 
 def find(package: str) -> tuple[Migration, ...]:
@@ -97,8 +121,23 @@ def find(package: str) -> tuple[Migration, ...]:
     return tuple(found)
 
 
+def put_mark(db: Connection, package: str, mark: str) -> None:
+    """Let every server and command refuse this database; one of an older version too.
+
+    The mark is a migration that no version has.
+    """
+    _note(db, package, Migration(_MARKS[mark][0], mark, "", ""))
+
+
+def remove_mark(db: Connection, mark: str) -> None:
+    """End what `put_mark` began."""
+    db.send("DELETE FROM migrations WHERE number = :number", number=_MARKS[mark][0])
+
+
 def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
     number, owner, name, fingerprint = row
+    if name in _MARKS:
+        raise Mistake(_MARKS[name][1])
     if owner != package:
         raise Mistake(f"this database belongs to {owner}; give {package} one of its own")
     known = next((migration for migration in migrations if migration.number == number), None)
@@ -116,6 +155,10 @@ def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
 def _apply(db: Connection, package: str, migration: Migration) -> None:
     for statement in split(migration.script):
         db.send(statement)
+    _note(db, package, migration)
+
+
+def _note(db: Connection, package: str, migration: Migration) -> None:
     db.send(
         "INSERT INTO migrations (number, package, name, hash)"
         " VALUES (:number, :package, :name, :hash)",

@@ -190,6 +190,9 @@ def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
 def in_our_words(problem: apsw.Error) -> Exception:
     """Translate an error into one of `engine`; programming errors stay as they are."""
     if isinstance(problem, apsw.ConstraintError):
+        # The only triggers are those of a copy, which refuse every write.
+        if getattr(problem, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:
+            return DatabaseUnavailable(f"SQLite: {problem}")
         return ConstraintViolated(str(problem))
     if isinstance(problem, apsw.ReadOnlyError):
         return ReadOnly("a read may not write")

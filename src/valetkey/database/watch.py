@@ -71,7 +71,10 @@ class Watch:
             found, grew = None, False
         self._mark = self.engine.mark() if grew else None
         if found is None or (self._last is not None and _went_back(found, self._last, self.lag)):
-            self.engine.refuse("the database went back to an earlier state; restart the server")
+            wrong = "the database went back to an earlier state"
+            if found is None:
+                wrong = "the database was emptied or copied to another one"
+            self.engine.refuse(f"{wrong}; restart the server")
             self._look()
             return
         self._last = found

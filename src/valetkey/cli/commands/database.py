@@ -1,4 +1,4 @@
-"""`valetkey database`: migrate, check and back up the databases of both servers."""
+"""`valetkey database`: migrate, check, back up and copy the databases of both servers."""
 
 import asyncio
 from dataclasses import asdict
@@ -8,7 +8,7 @@ import click
 
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
-from valetkey.cli.register import migration_plan, restoring
+from valetkey.cli.register import copying, migration_plan, restoring
 from valetkey.cli.register.anew import forget_missing_databases
 from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import stamp
@@ -25,7 +25,7 @@ from valetkey.kernel.runtime import SYSTEM
 
 @click.group()
 def command() -> None:
-    """Migrate, check and back up the databases of both servers.
+    """Migrate, check, back up and copy the databases of both servers.
 
     Example: valetkey database check
     """
@@ -173,6 +173,46 @@ def restore(
             say.line(f"    disabled: user {uid}; next: valetkey user enable {uid}")
         for client in restored.clients:
             say.line(f"    disabled: client {client}; next: valetkey client enable {client}")
+    return Exit.OK
+
+
+@command.command("copy")
+@click.argument("old", metavar="FROM", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("new", metavar="TO", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--server",
+    type=click.Choice(["authorization", "resource"]),
+    help="Copy the database of this server only.",
+)
+@click.option("--cancel", is_flag=True, help="Give up an unfinished copy: FROM is used again.")
+@options.yes
+@options.as_json
+def copy(old: Path, new: Path, server: str | None, cancel: bool, yes: bool, as_json: bool) -> int:
+    """Copy the databases of the configuration FROM to those of TO, and hand over to them.
+
+    FROM and TO are configuration files that lead to the same keyring; the databases of TO are
+    empty. Running servers go on answering what only reads; everything else gets 503. At the end
+    both sides are compared row by row, and the servers of FROM stop answering: start them with TO.
+
+    Run it again after an interruption: it continues.
+
+    Example: valetkey database copy valetkey.toml postgresql.toml
+    """
+    before, after = options.settings_of(old), options.settings_of(new)
+    names = [server] if server else [name for name, _ in servers(before)]
+    if cancel:
+        for name in names:
+            begun = asyncio.run(copying.cancel_copy(before, name))
+            say.line(f"{name}: {'accepts writes again' if begun else 'no copy was begun'}")
+        return Exit.OK
+    confirm("Shall the servers refuse writes now, and use the copy from then on?", yes=yes)
+    copied = asyncio.run(copying.copy_databases(before, after, names, say.progress))
+    if as_json:
+        say.as_json([asdict(each) for each in copied])
+        return Exit.OK
+    for each in copied:
+        say.line(f"{each.server}: {each.rows:,} rows in {len(each.tables)} tables, compared")
+    say.note(f"Start the servers with {new}. Those that run with {old} answer 503 from now on.")
     return Exit.OK
 
 

@@ -9,9 +9,10 @@ from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
+from valetkey.database.copying.handover import copy_of
+from valetkey.database.engine import DatabaseUnavailable, Engine
 from valetkey.database.identity import is_missing
-from valetkey.database.migrate import find, migrate
+from valetkey.database.migrate import applied, find, migrate
 from valetkey.database.probe import prove_writable
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
@@ -54,21 +55,20 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
 async def _look(engine: Engine, name: str, size: str) -> Health:
     if await is_missing(engine):
         return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
-    applied = await engine.scan(_applied)
-    missing = [each.name for each in find(SCHEMAS[name]) if each.number not in applied]
+    known = await engine.scan(applied)
+    missing = [each.name for each in find(SCHEMAS[name]) if each.number not in known]
     if missing:
         found = f"its tables are older than this version: {', '.join(missing)}"
         return Health(name, False, found, "Next: valetkey database migrate")
     began = perf_counter()
     # Nothing is missing, so this only compares the applied migrations.
     await migrate(engine, SCHEMAS[name])
+    if await engine.scan(copy_of):
+        found = "it is being copied to another database and accepts no writes"
+        return Health(name, False, found, "Next: finish `valetkey database copy`, or --cancel")
     await prove_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
     return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{size})")
-
-
-def _applied(db: Connection) -> set[int]:
-    return {row[0] for row in db.rows("SELECT number FROM migrations")}
 
 
 def _file_size(settings: Settings, server: ServerSettings) -> str:

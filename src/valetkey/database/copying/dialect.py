@@ -1,0 +1,114 @@
+"""What each engine words differently: its catalogue, and how it refuses writes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+from valetkey.database.copying.table import Column, Table, tables_of
+from valetkey.database.engine import Connection
+
+_REFUSED = "this database is being copied to another one, or was: it accepts no writes"
+_PREFIX = "copying_"
+
+
+class Dialect(Protocol):
+    """The SQL of one engine that is not in the shared subset."""
+
+    def tables(self, db: Connection) -> Sequence[Table]:
+        """Return all tables, those that others refer to first."""
+        ...
+
+    def refuse_writes(self, db: Connection, tables: Iterable[str]) -> None:
+        """Let every write to these tables fail, whichever process tries it.
+
+        Waits for transactions that write to them. Afterwards a write raises `DatabaseUnavailable`.
+        """
+        ...
+
+    def accept_writes(self, db: Connection, tables: Iterable[str]) -> None:
+        """Let writes to these tables succeed again."""
+        ...
+
+
+class _SQLite:
+    def tables(self, db: Connection) -> Sequence[Table]:
+        """See `Dialect.tables`."""
+        columns = db.rows(
+            "SELECT s.name, c.name, c.type, c.pk - 1"
+            " FROM sqlite_schema s JOIN pragma_table_xinfo(s.name) c"
+            " WHERE s.type = 'table' AND substr(s.name, 1, 7) <> 'sqlite_'"
+        )
+        references = db.rows(
+            'SELECT DISTINCT s.name, f."table"'
+            " FROM sqlite_schema s JOIN pragma_foreign_key_list(s.name) f WHERE s.type = 'table'"
+        )
+        return tables_of(
+            (Column(*row) for row in columns), ((row[0], row[1]) for row in references)
+        )
+
+    def refuse_writes(self, db: Connection, tables: Iterable[str]) -> None:
+        """See `Dialect.refuse_writes`: the transaction holds the only write lock."""
+        for name in tables:
+            for verb in _VERBS:
+                db.send(
+                    f"CREATE TRIGGER {_PREFIX}{verb}_{name} BEFORE {verb} ON {name}"
+                    f" BEGIN SELECT RAISE(ABORT, '{_REFUSED}'); END"
+                )
+
+    def accept_writes(self, db: Connection, tables: Iterable[str]) -> None:
+        """See `Dialect.accept_writes`."""
+        for name in tables:
+            for verb in _VERBS:
+                db.send(f"DROP TRIGGER IF EXISTS {_PREFIX}{verb}_{name}")
+
+
+class _Postgres:
+    def tables(self, db: Connection) -> Sequence[Table]:
+        """See `Dialect.tables`."""
+        # A generated column or one with a sequence has its own value: it is told as another type.
+        columns = db.rows(
+            "SELECT t.relname::text, c.attname::text,"
+            " CASE WHEN c.attidentity <> '' OR c.attgenerated <> '' THEN 'generated'"
+            " ELSE format_type(c.atttypid, c.atttypmod) END,"
+            " coalesce(array_position(k.indkey::int2[], c.attnum), -1)"
+            " FROM pg_class t"
+            " JOIN pg_attribute c ON c.attrelid = t.oid AND c.attnum > 0 AND NOT c.attisdropped"
+            " LEFT JOIN pg_index k ON k.indrelid = t.oid AND k.indisprimary"
+            " WHERE t.relkind IN ('r', 'p') AND t.relnamespace = current_schema()::regnamespace"
+        )
+        references = db.rows(
+            "SELECT DISTINCT t.relname::text, p.relname::text FROM pg_constraint f"
+            " JOIN pg_class t ON t.oid = f.conrelid JOIN pg_class p ON p.oid = f.confrelid"
+            " WHERE f.contype = 'f' AND t.relnamespace = current_schema()::regnamespace"
+        )
+        return tables_of(
+            (Column(*row) for row in columns), ((row[0], row[1]) for row in references)
+        )
+
+    def refuse_writes(self, db: Connection, tables: Iterable[str]) -> None:
+        """See `Dialect.refuse_writes`: the locks wait for everything that was written before."""
+        names = sorted(tables)
+        db.send(f"LOCK TABLE {', '.join(names)} IN SHARE ROW EXCLUSIVE MODE")
+        # 55000: the servers answer 503, and keep the connection.
+        db.send(
+            f"CREATE OR REPLACE FUNCTION {_PREFIX}refuses() RETURNS trigger LANGUAGE plpgsql AS"
+            f" 'BEGIN RAISE EXCEPTION ''{_REFUSED}'' USING ERRCODE = ''55000''; END'"
+        )
+        for name in names:
+            db.send(
+                f"CREATE TRIGGER {_PREFIX}refuses BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE"
+                f" ON {name} FOR EACH STATEMENT EXECUTE FUNCTION {_PREFIX}refuses()"
+            )
+
+    def accept_writes(self, db: Connection, tables: Iterable[str]) -> None:
+        """See `Dialect.accept_writes`."""
+        for name in sorted(tables):
+            db.send(f"DROP TRIGGER IF EXISTS {_PREFIX}refuses ON {name}")
+
+
+_VERBS = ("insert", "update", "delete")
+_POSTGRES = _Postgres()
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {"sqlite": _SQLite(), "postgresql": _POSTGRES, "postgres": _POSTGRES}
+)
+"""For each URL scheme that can be copied from or to, what its engine words differently."""
