@@ -27,7 +27,7 @@ EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
 words:
 	@echo 'make demo         both servers and an example app: the whole story once, then yours to try'
 	@echo 'make test         every test; make test token runs those with "token" in their name'
-	@echo 'make interop      Spring Boot, Go and JupyterHub, with what their presets print; needs Maven and Go'
+	@echo 'make interop      Spring Boot, Go, Next.js, Ruby and JupyterHub, with what presets and quickstarts print; needs them'
 	@echo 'make races        100 rounds of all that is issued against all that ends it; ROUNDS=10 for fewer'
 	@echo 'make reliability  faults and changes under load, at full count; writes docs/explanation/reliability.md'
 	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'

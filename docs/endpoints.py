@@ -100,6 +100,7 @@ SENTENCES = {
     "/developer/apps/{client_id}/legacy": "Asks, and takes a grant type of old from it.",
     "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
     "/developer/apps/{client_id}/failures": "What was refused it, newest first.",
+    "/developer/apps/{client_id}/quickstart": "A complete app in a stack of choice, by `in`.",
     "/developer/apps/{client_id}/start": "Programs to paste, with its own ids in them.",
     "/developer/apps/{client_id}/try": "Begins a run of the flow, with oneself as the person.",
     "/developer/apps/{client_id}/try/answer": "Shows the answer in an address that was pasted.",

@@ -15,6 +15,7 @@ import click
 from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.developer.quickstart import STACKS
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
@@ -261,6 +262,13 @@ def clients() -> Iterator[str]:
         ]
         yield "\n".join(f"- {fact}" for fact in facts if fact)
         yield "Needs:\n\n" + "\n".join(f"- {need}" for need in preset.needs)
+    yield "## Quickstarts"
+    yield (
+        "The portal's [quickstarts](../how-to/apps/presets.md#quickstarts), and what a test does\n"
+        "with each."
+    )
+    rows = [f"| {each.label} | {each.title} | {each.tested} |" for each in STACKS.values()]
+    yield "\n".join(["| stack | built with | tested |", "|---|---|---|", *rows])
 
 
 def protect() -> Iterator[str]:

@@ -12,16 +12,20 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.support.wait import CEILING, wait_until
+from valetkey.authorization.actions.developer.kind import AppKind, new_app
 from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.developer.quickstart import Quickstarts
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.register.client import BY_SECRET
+from valetkey.authorization.model.register.client import BY_SECRET, GrantTypeName
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.testing.server import Servers
 
+_ALGORITHMS = (Algorithm.ES256, Algorithm.RS256)
 PASSWORD = "correct horse battery staple"
 
 
@@ -56,6 +60,30 @@ def register(servers: Servers, name: str, redirect_uri: str = "") -> Registered:
     return Registered(servers.auth_url, client_id, secret, {file.name: file.text for file in files})
 
 
+def register_for_quickstart(
+    servers: Servers, name: str, redirect_uri: str, auth_method: str = ""
+) -> Registered:
+    """Register an app as the form of the portal starts, and fill in its quickstart."""
+    grants = [GrantTypeName.AUTHORIZATION_CODE.value, GrantTypeName.REFRESH_TOKEN.value]
+    metadata = replace(
+        new_app(AppKind.SERVER, "modern", grants),
+        name="My app",
+        redirect_uris=(redirect_uri,),
+        scopes=("openid", "profile", "email"),
+        openid=OpenIdRegistration(token_endpoint_auth_method=auth_method),
+    )
+    secret = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random).reveal()
+    client_id = fresh_id("app", SYSTEM.random)
+    client = servers.register_client(metadata, client_id, secret)
+    offered = Quickstarts(servers.auth_url, "", _ALGORITHMS, SYSTEM.random)
+    assert name in offered.stacks_of(client)
+    shown = offered.of(client, name)
+    assert not shown.missing_redirect_uri
+    assert not shown.missing_openid
+    files = {file.name: file.text.lstrip("\n") for file in shown.files}
+    return Registered(servers.auth_url, client_id, secret, files)
+
+
 @contextmanager
 def provider(
     folder: Path, registration: RegistrationMode = RegistrationMode.OFF
@@ -63,7 +91,7 @@ def provider(
     """A server with Ada, whose email address is verified and who is in the group staff."""
     settings = Settings(
         registration=RegistrationSettings(mode=registration),
-        tokens=TokenSettings(signing_algorithms=(Algorithm.ES256, Algorithm.RS256)),
+        tokens=TokenSettings(signing_algorithms=_ALGORITHMS),
     )
     with Servers(folder, settings=settings, with_resource=False) as servers:
         ada = servers.register_user("ada", PASSWORD, name="Ada Lovelace")

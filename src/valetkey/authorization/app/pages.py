@@ -10,6 +10,7 @@ from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
 from valetkey.authorization.actions.admin.findings import Inspector
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.quickstart import Quickstarts
 from valetkey.authorization.actions.developer.secrets import AppSecrets
 from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.actions.logout import SignOut
@@ -81,6 +82,7 @@ from valetkey.authorization.site.developer.secrets import Secrets
 from valetkey.authorization.site.developer.settings.register import RegisterApp
 from valetkey.authorization.site.developer.settings.settings import Settings
 from valetkey.authorization.site.developer.team import Team
+from valetkey.authorization.site.developer.try_it.quickstart import QuickstartPages
 from valetkey.authorization.site.developer.try_it.start import Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
 from valetkey.authorization.site.device.device import DevicePages
@@ -281,6 +283,8 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     store, keyring, random = server.store, server.keyring, server.random
     scopes, issuer = server.scopes, server.issuer
     teams = Teams(keyring.fingerprint_key, site.foundation.outbox, issuer)
+    api, offered = site.foundation.api_url, site.foundation.keys.algorithms
+    quickstarts = Quickstarts(issuer, api, offered, random)
     calls = _answer(token, "POST"), _answer(userinfo, "GET")
     return (
         *Apps(store, portal).pages(),
@@ -289,7 +293,8 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Overview(store, scopes, issuer).pages(),
         *Settings(store, scopes, portal).pages(),
         *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
-        *Start(issuer, site.foundation.api_url).pages(),
+        *QuickstartPages(quickstarts).pages(),
+        *Start(issuer, api).pages(),
         *TryIt(store, keyring, random, server.policy.audience, scopes, issuer, *calls).pages(),
         *Failures(store, portal.registrar).pages(),
         *Usage(store).pages(),

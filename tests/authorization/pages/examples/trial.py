@@ -4,11 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
+from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
 from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.register.client import client_without_rights
+from valetkey.authorization.model.register.client import (
+    AuthenticationMethod,
+    ClientType,
+    GrantTypeName,
+    client_without_rights,
+)
 from valetkey.authorization.site.developer.try_it.parameters import ApiChoice, Parameter, Token
+from valetkey.authorization.site.developer.try_it.quickstart import QuickstartPage
 from valetkey.authorization.site.developer.try_it.start import SnippetText, StartPage
 from valetkey.authorization.site.developer.try_it.try_it import (
     TryAnswerPage,
@@ -17,6 +24,7 @@ from valetkey.authorization.site.developer.try_it.try_it import (
     TryTokensPage,
     TryUserInfoPage,
 )
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
@@ -93,6 +101,25 @@ def _snippets() -> tuple[SnippetText, ...]:
     return tuple(SnippetText(each.id, each.language, each.needs, each.code) for each in found)
 
 
+def _quickstart(chosen: str, *, missing: bool = False) -> QuickstartPage:
+    uri = "http://localhost:3000/callback"
+    client = replace(
+        client_without_rights("app_7f3k9qxmB2", Instant(0)),
+        type=ClientType.CONFIDENTIAL,
+        authentication_method=AuthenticationMethod.CLIENT_SECRET,
+        grant_types=frozenset({GrantTypeName.AUTHORIZATION_CODE}),
+        redirect_uris=() if missing else (uri,),
+        scope=Scope.of("notes:read") if missing else Scope.of("openid", "profile"),
+    )
+    quickstarts = Quickstarts(ISSUER, "", (Algorithm.RS256,), bytes)
+    place = HEAD.at("quickstart")
+    tabs = tuple(
+        (f"{place}?in={name}", STACKS[name].label, name == chosen)
+        for name in quickstarts.stacks_of(client)
+    )
+    return QuickstartPage(HEAD, tabs, quickstarts.of(client, chosen))
+
+
 def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     """Each step, as it goes well and as it does not."""
     odd = (Parameter(_ODD, _ODD),)
@@ -119,6 +146,9 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             has_secret=True,
             asks_people=False,
         ),
+        "quickstart": _quickstart("python"),
+        "quickstart_unregistered": _quickstart("nextjs", missing=True),
+        "quickstart_none": QuickstartPage(HEAD),
         "start_none": StartPage(HEAD, (), "", (("Server", ISSUER),), has_secret=True),
         "start_hostile": StartPage(
             head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False

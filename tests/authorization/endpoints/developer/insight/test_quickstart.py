@@ -1,0 +1,126 @@
+"""Quickstart: a complete app in each stack, with the app's own ids, and no secret in it."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from tests.authorization.endpoints.account.people import knows, signed_in
+from tests.authorization.endpoints.developer.insight.teams import (
+    WEB1,
+    are_for_the_team_alone,
+    team,
+)
+from tests.authorization.endpoints.visitor.browser import Answer
+from tests.authorization.endpoints.visitor.world import ISSUER, NATIVE, WEB, World, run
+from valetkey.authorization.actions.developer.kind import AppKind
+from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
+from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.scope import Scope
+
+PAGE = f"{WEB1}/quickstart"
+LOCAL = "http://localhost:4000/back"
+# What is not a place: variables of JSX and curl.
+NO_PLACES = {"change", "url_effective"}
+SERVER_STACKS = [name for name, each in STACKS.items() if each.kind is AppKind.SERVER]
+
+
+def _code(page: Answer) -> str:
+    parts = page.body.split('<code id="file-')[1:]
+    return unescape("\n".join(part.partition(">")[2].partition("</code>")[0] for part in parts))
+
+
+def test_each_stack_has_its_app_with_the_registered_values(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await are_for_the_team_alone(it, PAGE)
+        await it.change(
+            replace(
+                WEB,
+                redirect_uris=("https://app.example/cb", LOCAL),
+                scope=Scope.of("openid", "notes:read"),
+            )
+        )
+        for name in SERVER_STACKS:
+            page = await browser.get(PAGE, **{"in": name})
+            code = _code(page)
+            assert re.findall(r'in=(\w+)"\s+aria-current="page"', page.body) == [name]
+            assert "CLIENT_SECRET" in page.body
+            for value in ("web1", ISSUER, "openid"):
+                assert value in code, name
+            # The path of Auth.js is its own.
+            assert knows(page, "is not registered for this app") == (name == "nextjs")
+            assert ("4000" in page.body) == (name not in {"nextjs", "curl"}), name
+        for wrong in ("swift", "x", "<script>"):
+            page = await browser.get(PAGE, **{"in": wrong})
+            assert "authlib" in _code(page)
+
+    run(sqlite_url, story)
+
+
+def test_no_place_in_a_template_stays_empty() -> None:
+    client = replace(WEB, redirect_uris=(LOCAL,), scope=Scope.of("openid"))
+    filled = Quickstarts(ISSUER, "", (Algorithm.ES256,), bytes)
+    for name in SERVER_STACKS:
+        shown = filled.of(client, name)
+        texts = [shown.install, shown.run, *(file.text for file in shown.files)]
+        left = {place for text in texts for place in re.findall(r"\{([a-z_]+)\}", text)}
+        assert left <= NO_PLACES, name
+
+
+def test_what_the_code_needs_and_the_app_lacks_is_said(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        await it.change(replace(WEB, scope=Scope.of("notes:read")))
+        page = await browser.get(PAGE)
+        assert knows(page, "does not have the permission openid")
+        assert knows(page, "http://localhost:5000/callback")
+        assert knows(page, "is not registered for this app")
+
+    run(sqlite_url, story)
+
+
+def test_apps_of_other_kinds_have_the_programs_of_their_first_request(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))
+        page = await browser.get(PAGE, **{"in": "python"})
+        assert "client_credentials" in _code(page)
+        assert "python signin.py" in page.body
+        assert "in=nextjs" not in page.body
+        theirs = await signed_in(it, "mallory")
+        page = await theirs.get("/developer/apps/nat1/quickstart", **{"in": "swift"})
+        assert NATIVE.id in _code(page)
+        assert "AppAuth" in _code(page)
+        assert "CLIENT_SECRET" not in page.body
+
+    run(sqlite_url, story)
+
+
+def test_an_app_with_a_key_has_none(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
+        page = await browser.get(PAGE)
+        assert page.status == 200
+        assert knows(page, "No quickstart for this kind of app")
+
+    run(sqlite_url, story)
+
+
+@pytest.mark.parametrize("redirect_uri", ["http://localhost/a\"b'", "http://localhost:4000/$(x)"])
+def test_values_that_would_end_a_string_are_not_filled_in(
+    sqlite_url: str, redirect_uri: str
+) -> None:
+    async def story(it: World) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        await it.change(replace(WEB, redirect_uris=(redirect_uri,)))
+        assert redirect_uri not in unescape((await browser.get(PAGE)).body)
+
+    run(sqlite_url, story)
