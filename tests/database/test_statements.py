@@ -23,8 +23,7 @@ _NOT_SHARED = re.compile(
 
 # `doctor` reads the clock and the standbys of PostgreSQL; SQLite has neither.
 _ONE_ENGINE_ONLY = (
-    "cli/doctoring/databases.py:",
-    "cli/doctoring/machine.py:",
+    "database/standbys.py:",
     "cli/register/migration_plan.py:",
 )
 

@@ -237,6 +237,10 @@ class PasswordSettings:
     with 503."""
 
 
+OTHER_DESCRIPTORS = 128
+"""Files that a worker opens beside `limits.connections`: databases, logs, outbound requests."""
+
+
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
     """Rate limits and connection limits."""

@@ -1,5 +1,6 @@
 """`valetkey doctor`: it finds what is wrong, says what to do, and is quiet about what is right."""
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -8,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.running import PROGRAM, Ran, clean_environment, valetkey
-from tests.cli.site import configure, configure_ports, serving
+from tests.cli.site import begin, configure, configure_ports, serving
+from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.cli.doctoring.canary import holds
-from valetkey.cli.doctoring.databases import judged_skew
-from valetkey.cli.doctoring.machine import judged_disk
+from valetkey.cli.register.store import foundation_as_it_is
+from valetkey.config.load import load
 
 
 def levels(ran: Ran) -> dict[str, str]:
@@ -67,8 +69,8 @@ def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -
             ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 0
     found = [finding["found"] for finding in about(ran, "client robot")]
-    assert any(text.startswith("password: ") for text in found)
-    assert any("came in a URL once" in text for text in found)
+    assert any("may use the password grant" in text for text in found)
+    assert any("sent its secret in a URL" in text and "Requests: 1," in text for text in found)
     assert secret not in ran.out
 
 
@@ -84,7 +86,8 @@ def test_registered_redirect_uri_with_a_parameter_of_answers_is_named(tmp_path: 
         uris = '["https://app.example/cb?state=1"]'
         database.execute("UPDATE clients SET redirect_uris = ? WHERE id = 'old'", (uris,))
     ran = valetkey("doctor", "--json", here=tmp_path)
-    assert any("has state" in finding["found"] for finding in about(ran, "client old"))
+    (finding,) = about(ran, "client old")
+    assert "responses have too: state" in finding["found"]
     shown = valetkey("client", "show", "old", "--json", here=tmp_path)
     assert shown.json["redirect_uris"] == ["https://app.example/cb?state=1"]
 
@@ -101,8 +104,64 @@ def test_failing_receiver_of_a_webhook_is_found(tmp_path: Path) -> None:
     ran = valetkey("doctor", "--json", here=tmp_path)
     (finding,) = about(ran, about_it)
     assert finding["level"] == "bad"
-    assert "receiver.example has failed since 1970-01-01" in finding["found"]
+    assert "receiver.example of a webhook has failed since 1970-01-01" in finding["found"]
     assert "s3cret" not in ran.out
+
+
+def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -> None:
+    file = begin(tmp_path)
+    url = "https://receiver.example/hook"
+    assert valetkey("webhook", "create", url, here=tmp_path).code == 0
+    create = ("--id", "robot", "--name", "Robot", "--grant-type", "client_credentials")
+    assert valetkey("client", "create", *create, here=tmp_path).code == 0
+    valetkey("client", "allow-password", "robot", "--yes", here=tmp_path)
+    with sqlite3.connect(tmp_path / "valetkey/authorization.db") as database:
+        database.execute("UPDATE webhooks SET failures = 3, failing_since = 1")
+        database.execute("UPDATE installation SET id = '0123456789abcdef' || id")
+        database.execute("DELETE FROM signing_keys")
+    database.close()
+    credential = tmp_path / "valetkey/resource-server.credential"
+    credential.write_text("a-secret")
+    credential.chmod(0o644)
+    ran = valetkey("doctor", "--json", here=tmp_path)
+    told = {
+        (each["check"], each["level"], each["found"], each["next"])
+        for each in ran.json["findings"]
+        if each["console"] and each["level"] != "good"
+    }
+
+    async def shown() -> set[tuple[str, str, str, str]]:
+        settings = load(file, {})
+        it = foundation_as_it_is(settings)
+        try:
+            inspector = Inspector(settings, it.store, it.keyring, it.roles)
+            found = await inspector.findings(it.runtime.now())
+        finally:
+            await it.close()
+        return {
+            (
+                each.condition.name,
+                each.level.value,
+                each.found,
+                " ".join(part for part in (each.fix, each.command) if part),
+            )
+            for each in found
+        }
+
+    assert asyncio.run(shown()) == told
+    assert {name for name, *_ in told} >= {
+        "webhook_failed",
+        "password",
+        "no_key",
+        "file_mode_open",
+        "mail_off",
+    }
+    # Of these a shell is told alone.
+    assert {each["about"] for each in ran.json["findings"] if not each["console"]} >= {
+        "configuration",
+        "resource database",
+        "authorization server",
+    }
 
 
 def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
@@ -140,21 +199,6 @@ def test_keys_that_do_not_open_are_found(tmp_path: Path) -> None:
     ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 1
     assert levels(ran)["keyring"] == "bad"
-
-
-def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
-    skews = {0: "good", 10: "good", 11: "mind", 60: "mind", 61: "bad"}
-    assert {skew: judged_skew("clock", skew).level.value for skew in skews} == skews
-
-
-def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
-    gibibyte = 1 << 30
-
-    def level(free: float, total: int) -> str:
-        return judged_disk("disk", Path("/"), int(free * gibibyte), total * gibibyte).level
-
-    assert [level(50, 100), level(5, 100), level(0.5, 100)] == ["good", "mind", "bad"]
-    assert level(20, 1_000) == "good"
 
 
 def test_weak_file_modes_and_few_descriptors_are_told_with_the_fix(tmp_path: Path) -> None:

@@ -11,17 +11,39 @@ from tests.cli.running import valetkey
 from tests.cli.site import begin, serving
 from tests.support import postgres
 from tests.support.wait import wait_until
-from valetkey.cli.doctoring.databases import databases, replication
-from valetkey.cli.doctoring.finding import Examination, Finding, Level
+from valetkey.authorization.actions.inspection.check import Level
+from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
+from valetkey.cli.doctoring.databases import databases
+from valetkey.cli.doctoring.finding import Finding, told
+from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
+from valetkey.kernel.runtime import SYSTEM
 
 
-def found(examination: Examination, settings: Settings, about: str) -> list[Finding]:
-    """What is wrong with the subject."""
+def found(settings: Settings, about: str) -> list[Finding]:
+    """What `doctor` finds wrong with the subject."""
 
     async def look() -> list[Finding]:
-        return [each async for each in examination(settings) if each.level is not Level.GOOD]
+        return [each async for each in databases(settings) if each.level is not Level.GOOD]
+
+    return [each for each in asyncio.run(look()) if each.about == about]
+
+
+def found_in_database(settings: Settings, about: str) -> list[Finding]:
+    """What is wrong with the subject, in a database that may have none of our tables."""
+    of = DatabaseOf("authorization", settings, settings.authorization)
+
+    async def look() -> list[Finding]:
+        engine = open_database(settings, settings.authorization)
+        try:
+            return [
+                told(each)
+                for each in await engine.scan(lambda db: tuple(of_database(db, of, SYSTEM.now())))
+                if each.level is not Level.GOOD
+            ]
+        finally:
+            await engine.close()
 
     return [each for each in asyncio.run(look()) if each.about == about]
 
@@ -36,26 +58,26 @@ def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path:
     with serving(tmp_path):
         noted = note.read_text() if note.exists() else ""
         wait_until(lambda: note.exists() and note.read_text() != noted)
-    assert found(databases, settings, "resource database") == []
+    assert found(settings, "resource database") == []
     newest = database.read_bytes()
     for file in database.parent.glob("resource.db-*"):
         file.unlink()
     shutil.copy(before, database)
-    (restored,) = found(databases, settings, "resource database")
+    (restored,) = found(settings, "resource database")
     assert restored.level is Level.BAD
-    assert "it was restored" in restored.found
+    assert "was restored" in restored.found
     assert "valetkey database restore" in restored.next
     database.write_bytes(newest)
     with sqlite3.connect(database) as raw:
         raw.execute("UPDATE installation SET at = at + 3600")
     raw.close()
-    (ahead,) = found(databases, settings, "resource nodes' clocks")
+    (ahead,) = found(settings, "resource nodes' clocks")
     assert ahead.level is Level.BAD
     assert "time server" in ahead.next
     with sqlite3.connect(database) as raw:
         raw.execute("UPDATE installation SET at = at - 3600, id = '0123456789abcdef' || id")
     raw.close()
-    (replaced,) = found(databases, settings, "resource database")
+    (replaced,) = found(settings, "resource database")
     assert "another database" in replaced.found
 
 
@@ -74,12 +96,12 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             with psycopg.connect(postgres.url(folder, "postgres"), autocommit=True) as standby:
                 standby.execute("SELECT pg_wal_replay_pause()")
             raw.execute("CREATE TABLE big AS SELECT repeat('x', 900) FROM generate_series(1, 9e4)")
-            (lag,) = wait_until(lambda: found(replication, settings, f"{about} second"))
+            (lag,) = wait_until(lambda: found_in_database(settings, f"{about} second"))
             assert "streaming" in lag.found
             assert "lost by a failover" in lag.next
             raw.execute("ALTER SYSTEM SET synchronous_standby_names = 'third'")
             raw.execute("SELECT pg_reload_conf()")
-            (gone,) = wait_until(lambda: found(replication, settings, about))
+            (gone,) = wait_until(lambda: found_in_database(settings, about))
             assert gone.level is Level.BAD
             assert "third" in gone.found
             assert "synchronous_standby_names" in gone.next

@@ -5,28 +5,23 @@ from dataclasses import replace
 
 from tests.authorization.background.test_post import mail_settings
 from tests.support.mail import mail_server
-from valetkey.cli.doctoring.finding import Finding, Level
-from valetkey.cli.doctoring.mail import mail
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.authorization.actions.inspection.check import Finding, Level
+from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
 
 
-def found(section: MailSettings, sign_up: SignUp = SignUp.OFF) -> Finding:
+def found(section: MailSettings) -> Finding:
     """The one thing that is said."""
-    settings = replace(Settings(), mail=section, accounts=AccountSettings(sign_up))
+    settings = replace(Settings(), mail=section)
 
-    async def look() -> Finding:
-        (one,) = [finding async for finding in mail(settings)]
-        return one
-
-    return asyncio.run(look())
+    return asyncio.run(mail(settings))
 
 
 def test_mail_that_is_off_is_told_with_what_it_costs() -> None:
     assert found(MailSettings()).level is Level.MIND
-    assert "forgot" in found(MailSettings()).next
-    assert "Email addresses of new users" in found(MailSettings(), SignUp.OPEN).next
+    assert "cannot reset passwords" in found(MailSettings()).found
+    assert "mail.host" in found(MailSettings()).fix
 
 
 def test_a_mailbox_is_told() -> None:

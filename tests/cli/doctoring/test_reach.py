@@ -56,4 +56,4 @@ def test_proxy_that_logs_queries_and_forwards_another_host_is_found(tmp_path: Pa
     assert "another Host" in found["authorization proxy"]["found"]
     assert "proxy_set_header Host $host" in found["authorization proxy"]["next"]
     assert str(prefix / "access.log") in found["canary"]["found"]
-    assert "run-behind-a-proxy" in found["canary"]["next"]
+    assert "run-behind-a-proxy" in found["canary"]["page"]

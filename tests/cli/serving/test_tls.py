@@ -127,5 +127,6 @@ def test_a_certificate_that_does_not_serve_is_named(tmp_path: Path) -> None:
     assert "authorization: tls_certificate" in ran.err
     examined = valetkey("doctor", here=tmp_path)
     assert examined.code == 1
-    assert "bad   authorization certificate: its files cannot be used" in examined.out
+    assert "bad   authorization certificate: The certificate" in examined.out
+    assert "cannot be read" in examined.out
     assert "Traceback" not in examined.err

@@ -11,6 +11,9 @@ from valetkey.authorization.model.register.client import (
     client_without_rights,
 )
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.paths import credential_path
+from valetkey.config.settings import Settings
+from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret, same
@@ -43,6 +46,14 @@ def keep_registered(
     )
     if faults:
         raise Mistake(f"{faults[0].detail}", "resource.credential_text")
+
+
+def credential_in_file(settings: Settings) -> Secret | None:
+    """The credential that lies in its file; None where there is none, or it comes otherwise."""
+    path = credential_path(settings)
+    if settings.resource.credential_text is not None or not path.exists():
+        return None
+    return Secret(create_or_read_secret_file(path, str).strip())
 
 
 def _resource_server(now: Instant) -> Client:

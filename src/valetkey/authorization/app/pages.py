@@ -8,11 +8,11 @@ from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.actions.account.password_change import PasswordChange
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
-from valetkey.authorization.actions.admin.findings import Inspector
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.quickstart import Quickstarts
 from valetkey.authorization.actions.developer.secrets import AppSecrets
 from valetkey.authorization.actions.developer.team import Teams
+from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
@@ -311,8 +311,9 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     services, store, settings = foundation.services, foundation.store, foundation.settings
     declared = {kind.place: DeclarationPages(services, kind).pages() for kind in KINDS}
     ids = NewIds(foundation.keyring, foundation.runtime.random)
+    inspector = Inspector(settings, store, foundation.keyring, services.roles)
     return (
-        *ConsoleOverview(store, Inspector(settings, services.roles)).pages(),
+        *ConsoleOverview(store, inspector).pages(),
         *Users(store).pages(),
         *UserAttributesPage(services).pages(),
         *ApiRoleForms(services).pages(),

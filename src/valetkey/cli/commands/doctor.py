@@ -8,18 +8,18 @@ from pathlib import Path
 
 import click
 
+from valetkey.authorization.actions.inspection.check import Level
+from valetkey.authorization.actions.inspection.table import on_machine, over_network
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
-from valetkey.cli.doctoring.databases import clocks, databases, replication
-from valetkey.cli.doctoring.finding import Finding, Level, bad, good, mind
-from valetkey.cli.doctoring.machine import machine
-from valetkey.cli.doctoring.mail import mail
+from valetkey.cli.doctoring.databases import databases
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind, told
 from valetkey.cli.doctoring.reach import reach
-from valetkey.cli.doctoring.register import register
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import missing_files, servers
 from valetkey.config.load import Mistakes
 from valetkey.config.settings import Settings
+from valetkey.kernel.runtime import SYSTEM
 
 _MARK = {
     Level.GOOD: ("ok  ", "green"),
@@ -45,6 +45,10 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     string appears in a log. Changes nothing except one row that tests whether the database accepts
     writes.
 
+    The console's overview shows the same findings, in the same sentences. Only this command checks
+    the configuration, usernames, the resource server's database, public URLs, proxies and logs:
+    these findings have "console": false in JSON.
+
     Exit code 1 if something is bad.
 
     Example: valetkey doctor --logs /var/log/nginx
@@ -66,6 +70,8 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
         say.line(
             f"{count[Level.GOOD]} good, {count[Level.MIND]} to keep in mind, {count[Level.BAD]} bad"
         )
+        shell = sum(not each.console and each.level is not Level.GOOD for each in found)
+        say.line(f"The console's overview shows all but {shell} of these, which need a shell.")
     return Exit.FAILED if count[Level.BAD] else Exit.OK
 
 
@@ -78,9 +84,14 @@ async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncItera
         return
     for finding in _configuration(settings):
         yield finding
-    for examination in (machine, databases, replication, clocks, register, reach, mail):
-        async for finding in examination(settings):
-            yield finding
+    for each in on_machine(settings, SYSTEM.now()):
+        yield told(each)
+    async for finding in databases(settings):
+        yield finding
+    for each in await over_network(settings):
+        yield told(each)
+    async for finding in reach(settings):
+        yield finding
     async for finding in canary_in(settings, logs):
         yield finding
 
@@ -103,3 +114,5 @@ def _show(finding: Finding) -> None:
     say.line(f"{say.coloured(mark, colour)}  {say.strong(finding.about)}: {finding.found}")
     if finding.next:
         say.line(f"      {finding.next}")
+    if finding.page and finding.level is not Level.GOOD:
+        say.line(f"      docs/{finding.page}.md")

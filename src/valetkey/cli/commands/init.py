@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import click
 
+from valetkey.authorization.actions.inspection.check import Level
+from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.authorization.email.address import is_mailable
 from valetkey.cli import say
 from valetkey.cli.commands import database, user
-from valetkey.cli.doctoring.finding import Level
-from valetkey.cli.doctoring.mail import mail as mail_findings
 from valetkey.cli.register.store import open_database
 from valetkey.config.agreement import servers
 from valetkey.config.load import USUAL_FILE, load
@@ -235,9 +235,9 @@ def _email(document: _Document, ask: "_Dialogue") -> _Check:
 
 
 async def _mail_answers(settings: Settings) -> None:
-    async for finding in mail_findings(settings):
-        if finding.level is Level.BAD:
-            raise Mistake(f"{finding.found} {finding.next}")
+    finding = await mail(settings)
+    if finding.level is Level.BAD:
+        raise Mistake(f"{finding.found} {finding.fix}")
 
 
 def _nothing(_: Settings) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 
 import click
 
+from valetkey.authorization.actions.resource_server import credential_in_file
 from valetkey.authorization.operations.server import LIST_KEYS, ROTATE_KEYS
 from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.cli import options, say
@@ -145,7 +146,7 @@ def backup(file: Path, config: Path | None) -> None:
         raise Mistake(f"there is no keyring at {path}; is this the right configuration?")
 
     async def work(opened: Opened) -> keys.Backup:
-        return keys.Backup(opened.keyring, keys.credential_in_file(settings))
+        return keys.Backup(opened.keyring, credential_in_file(settings))
 
     text = with_store(settings, work).text()
     try:

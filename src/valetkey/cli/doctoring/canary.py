@@ -45,7 +45,8 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[F
         yield bad(
             "canary",
             f"{place} contains a secret that was sent in a query string",
-            "Keep queries out of that log: docs/how-to/operate/run-behind-a-proxy.md",
+            "Keep queries out of that log.",
+            "how-to/operate/run-behind-a-proxy",
         )
     if not hits:
         yield good(

@@ -1,32 +1,26 @@
-"""The result of one check: what was checked, its state, and what to do about it."""
+"""A line of `valetkey doctor`: a finding of the shared table, or of a check that needs a shell."""
 
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
-from valetkey.config.settings import Settings
-
-
-class Level(StrEnum):
-    """The severity of a finding."""
-
-    GOOD = "good"
-    MIND = "mind"
-    BAD = "bad"
+from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
+from valetkey.authorization.actions.inspection.check import Level
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check; `next` says what to do, "" if nothing."""
+    """The result of one check; `next` says what to do, "" if nothing.
+
+    `check` is the name of the condition, "" for a check that needs a shell; `console` says whether
+    the console's overview shows it too. `page` is a page of the documentation, without its ending.
+    """
 
     level: Level
     about: str
     found: str
     next: str = ""
-
-
-Examination = Callable[[Settings], AsyncIterator[Finding]]
-"""Performs the checks of one subject; a problem is reported as a finding, never raised."""
+    check: str = ""
+    page: str = ""
+    console: bool = False
 
 
 def good(about: str, found: str) -> Finding:
@@ -34,11 +28,20 @@ def good(about: str, found: str) -> Finding:
     return Finding(Level.GOOD, about, found)
 
 
-def mind(about: str, found: str, next: str = "") -> Finding:
+def mind(about: str, found: str, next: str = "", page: str = "") -> Finding:
     """Return a finding of something that works but has a cost or an end."""
-    return Finding(Level.MIND, about, found, next)
+    return Finding(Level.MIND, about, found, next, page=page)
 
 
-def bad(about: str, found: str, next: str = "") -> Finding:
+def bad(about: str, found: str, next: str = "", page: str = "") -> Finding:
     """Return a finding of something that does not work or is not safe."""
-    return Finding(Level.BAD, about, found, next)
+    return Finding(Level.BAD, about, found, next, page=page)
+
+
+def told(finding: SharedFinding, *, console: bool = True) -> Finding:
+    """Return a finding of the shared table; `console` says whether the console shows it too."""
+    row = finding.condition
+    advice = " ".join(part for part in (finding.fix, finding.command) if part)
+    return Finding(
+        row.level, finding.about, finding.found, advice, row.name, row.page, console=console
+    )

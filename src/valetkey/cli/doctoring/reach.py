@@ -4,27 +4,26 @@ import asyncio
 import http.client
 import json
 import ssl
-import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from valetkey.cli.doctoring.databases import judged_skew
-from valetkey.cli.doctoring.finding import Finding, bad, good, mind
-from valetkey.cli.register.moments import shown
-from valetkey.cli.serving.renewal import failed
+from valetkey.authorization.actions.inspection.certificates import judged_certificate
+from valetkey.authorization.actions.inspection.databases import judged_clock
+from valetkey.cli.doctoring.finding import Finding, bad, good, mind, told
 from valetkey.config.agreement import servers
-from valetkey.config.paths import certificate_files, uses_acme
+from valetkey.config.paths import certificate_files
 from valetkey.config.settings import ServerSettings, Settings
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 
 _Look = Callable[[str, ServerSettings, ssl.SSLContext], Finding | None]
 _WITHIN = 5.0
 _LARGEST = 1 << 20
-_DAY = 86_400
-_SOON = 14 * _DAY
+_RENEWAL = "how-to/operate/renew-certificates"
+_PROXY = "how-to/operate/run-behind-a-proxy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,11 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
     for name, server in servers(settings):
         about = f"{name} server"
         context = trust(settings)
-        for finding in (*_own_files(settings, name, server), *_unissued(settings, name, server)):
-            yield finding
         try:
             answer = await asyncio.to_thread(ask, "GET", server.url, "/health/ready", context)
         except ssl.SSLCertVerificationError as problem:
-            yield bad(f"{name} certificate", problem.verify_message, _renewal(name))
+            advice = "Renew it, at the proxy if that has it; servers notice new files."
+            yield bad(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
             continue
         except (OSError, http.client.HTTPException) as reason:
             yield bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
@@ -79,9 +77,6 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
     return bad("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
 
 
-_PROXY = "docs/how-to/operate/run-behind-a-proxy.md"
-
-
 def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) -> Finding | None:
     """Check what a proxy tells the server about host and TLS.
 
@@ -96,13 +91,15 @@ def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) ->
         return bad(
             f"{name} proxy",
             f"requests to {server.url} arrive with another Host than {host}: they get 421",
-            f"proxy_set_header Host $host; see {_PROXY}",
+            "In nginx: proxy_set_header Host $host;",
+            _PROXY,
         )
     if status == http.client.FORBIDDEN and server.url.startswith("https://"):
         return bad(
             f"{name} proxy",
             f"requests to {server.url} arrive as http: they get 403",
-            f"proxy_set_header X-Forwarded-Proto $scheme; see {_PROXY}",
+            "In nginx: proxy_set_header X-Forwarded-Proto $scheme;",
+            _PROXY,
         )
     return None
 
@@ -113,43 +110,11 @@ def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
             theirs = int(parsedate_to_datetime(date).timestamp())
         except ValueError:
             return
-        yield judged_skew(f"{name} server's clock", abs(theirs - SYSTEM.now()))
+        judged = judged_clock(f"{name} server", abs(theirs - SYSTEM.now()))
+        yield told(judged, console=False)
     if answer.certificate_until is not None:
-        days = (answer.certificate_until - SYSTEM.now()) // _DAY
-        if answer.certificate_until - SYSTEM.now() < _SOON:
-            yield mind(f"{name} certificate", f"good for {days} days", _renewal(name))
-        else:
-            yield good(f"{name} certificate", f"good for {days} days")
-
-
-def _renewal(name: str) -> str:
-    return f"Replace the files of {name}.tls_certificate, or renew at the proxy; nothing restarts."
-
-
-def _own_files(settings: Settings, name: str, server: ServerSettings) -> Iterator[Finding]:
-    files = certificate_files(settings, server)
-    if files is None:
-        return
-    certificate, key = files
-    try:
-        ssl.create_default_context(cafile=certificate)
-        if key.stat().st_mode & stat.S_IROTH:
-            yield mind(f"{name} key", f"everybody here can read {key}", f"chmod o= {key}")
-    except OSError as problem:
-        yield bad(f"{name} certificate", f"its files cannot be used: {problem}")
-
-
-def _unissued(settings: Settings, name: str, server: ServerSettings) -> Iterator[Finding]:
-    """Report that the authority of `tls.acme` refused the last orders."""
-    if not uses_acme(settings, server):
-        return
-    times, last = failed(settings, server)
-    if times:
-        yield bad(
-            f"{name} certificate by ACME",
-            f"{settings.tls.acme} did not issue one, {times} times, last {shown(last)}",
-            "The log says why: certificate.not_issued. Port 443 of the host in url leads here?",
-        )
+        until = Instant(answer.certificate_until)
+        yield told(judged_certificate(f"served {name}", until, SYSTEM.now()), console=False)
 
 
 def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from valetkey.authorization.actions.inspection.keys import count_opened
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
 from valetkey.authorization.model.event.keys import KeyringRotated
@@ -15,7 +16,6 @@ from valetkey.authorization.tokens.signing_keys import place
 from valetkey.cli.register.keeper import registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.paths import credential_path, keyring_path
-from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
@@ -54,8 +54,7 @@ def by_algorithm(records: Sequence[Mapping[str, object]]) -> Sequence[Mapping[st
 async def opens_all(opened: Opened) -> tuple[int, int]:
     """Return how many of the database's signing keys this keyring decrypts, and their total."""
     records = await opened.store.read(lambda tx: tuple(tx.signing_keys.all(opened.now)))
-    sealer = opened.keyring.sealer
-    return sum(sealer.open(r.sealed, place(r.kid)) is not None for r in records), len(records)
+    return count_opened(records, opened.keyring), len(records)
 
 
 _AT_ONCE = 500
@@ -126,11 +125,3 @@ async def rotate_credential(opened: Opened) -> Path:
     create_or_read_secret_file(path, secret.reveal)
     replace_secret_file(path, secret.reveal())
     return path
-
-
-def credential_in_file(settings: Settings) -> Secret | None:
-    """The credential that lies in its file; None where there is none, or it comes otherwise."""
-    path = credential_path(settings)
-    if settings.resource.credential_text is not None or not path.exists():
-        return None
-    return Secret(create_or_read_secret_file(path, str).strip())

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.renewal import failed, host_of, is_due
+from valetkey.cli.serving.renewal import host_of, is_due
 from valetkey.config.environment import environment
 from valetkey.config.load import load
+from valetkey.config.orders import failed_orders
 from valetkey.config.paths import acme_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.fetch.certificate import fresh_key, private_key, self_signed
@@ -60,7 +61,7 @@ def _renew(settings: Settings, server: ServerSettings) -> int:
             failure.unlink(missing_ok=True)
             log.info("certificate.issued", host=host, authority=settings.tls.acme)
             return Exit.OK
-    count, _ = failed(settings, server)
+    count, _ = failed_orders(settings, server)
     replace_secret_file(failure, f"{count + 1} {SYSTEM.now()}\n")
     log.error("certificate.not_issued", host=host, authority=settings.tls.acme, reason=reason)
     return Exit.FAILED

@@ -14,6 +14,7 @@ from subprocess import DEVNULL
 from urllib.parse import urlsplit
 
 from valetkey.config.environment import environment
+from valetkey.config.orders import failed_orders
 from valetkey.config.paths import acme_file, uses_acme
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.fetch.certificate import is_renewal_due, self_signed
@@ -54,19 +55,11 @@ def is_due(settings: Settings, server: ServerSettings, now: Instant) -> bool:
         pem = acme_file(settings, server, "pem").read_bytes()
     except OSError:
         pem = b""
-    failures, last = failed(settings, server)
+    failures, last = failed_orders(settings, server)
     wait = (
         min(_LONGEST_RETRY, _FIRST_RETRY << min(failures - 1, _MOST_DOUBLINGS)) if failures else 0
     )
     return now >= last + wait and is_renewal_due(pem, host_of(server), now)
-
-
-def failed(settings: Settings, server: ServerSettings) -> tuple[int, Instant]:
-    """Return how often the authority refused in a row, and when it did last."""
-    with suppress(OSError, ValueError):
-        count, when = acme_file(settings, server, "failed").read_text(encoding="ascii").split()
-        return max(1, int(count)), Instant(int(when))
-    return 0, Instant(0)
 
 
 def _trusting(settings: Settings) -> Mapping[str, str]:

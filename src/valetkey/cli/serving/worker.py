@@ -30,7 +30,7 @@ from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
 from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
-from valetkey.config.settings import ServerSettings, Settings
+from valetkey.config.settings import OTHER_DESCRIPTORS, ServerSettings, Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.notices import NOTICES
 from valetkey.kernel.refusal import Mistake
@@ -44,9 +44,6 @@ NAME = "valetkey-worker"
 
 _OBJECTS = 20_000  # live objects allocated before the youngest are collected: a few MB
 _ATTEMPT_EVERY = 1.0  # seconds
-DESCRIPTORS = 128
-"""Open files in addition to connections: databases, logs, outbound requests."""
-
 _FEWEST = 16
 _LAST_RESORT = 20.0  # seconds a worker may take to end after its supervisor did
 
@@ -158,7 +155,7 @@ def _limits(settings: Settings) -> Limits:
         # The soft limit is kept low by default for programs that use select().
         setrlimit(RLIMIT_NOFILE, (hard, hard))
     wanted = settings.limits.connections
-    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - DESCRIPTORS)
+    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - OTHER_DESCRIPTORS)
     if room < wanted:
         log.warning("limits.connections", set=wanted, used=room, open_files=hard)
     return Limits(

@@ -1,13 +1,13 @@
 """/admin: numbers, charts and findings at a glance."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.actions.admin.findings import Inspector
 from valetkey.authorization.actions.admin.overview import DAYS, Amount, overview
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT
+from valetkey.authorization.actions.inspection.check import Finding, Level
+from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.layout.chart import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,
@@ -30,12 +30,18 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class FindingLine:
-    """A condition to act on: `about` is its kind; `count` and `name` are its details."""
+    """A condition to act on, in sentences to be translated and filled with `values`.
 
-    about: str
+    `page` is a page of the documentation, `console` one of the console, each "" for none.
+    """
+
     is_bad: bool
-    count: int
-    name: str
+    text: str
+    fix: str
+    command: str
+    values: Mapping[str, str]
+    page: str = ""
+    console: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +83,9 @@ class Overview:
         """Numbers and charts."""
         actor, now = request.actor, request.now
         chosen = chosen_range(request.query.get("days"), DAYS)
-        found, inside = await self.store.scan(
-            lambda tx: (overview(tx, actor, now, chosen), self.inspector.inside(tx, actor, now))
-        )
-        outside = await asyncio.to_thread(self.inspector.outside, now)
+        # First: it checks that the actor may see this.
+        found = await self.store.scan(lambda tx: overview(tx, actor, now, chosen))
+        findings = await self.inspector.findings(now)
         dates, hours = [day_text(each.day) for each in found.days], found.hours
         times = [f"{each.hour % 24:02}:00" for each in hours]
         page = OverviewPage(
@@ -95,12 +100,23 @@ class Overview:
             responses=Chart(times, [each.answers for each in hours]),
             failures=Chart(times, [each.failures for each in hours]),
             slowest=Chart(times, [each.most for each in hours]),
-            findings=tuple(
-                FindingLine(each.about.value, each.is_bad, each.count, each.name)
-                for each in sorted((*inside, *outside), key=lambda each: not each.is_bad)
-            ),
+            findings=tuple(finding_line(each) for each in findings),
         )
         return Show(page)
+
+
+def finding_line(finding: Finding) -> FindingLine:
+    """Return what the page shows of a finding."""
+    row = finding.condition
+    return FindingLine(
+        row.level is Level.BAD,
+        row.text,
+        row.fix,
+        finding.command,
+        finding.values,
+        page=f"{row.page}.html" if row.page else "",
+        console=row.console,
+    )
 
 
 def _figure(amount: Amount) -> Figure:

@@ -209,14 +209,6 @@ class People:
         )
         return _number(row)
 
-    def count_sightings(self, most: int) -> int:
-        """Count the apps that sent a secret in a URL, up to `most`."""
-        row = self.db.row(
-            "SELECT count(*) FROM (SELECT client_id FROM query_sightings LIMIT :limit) AS counted",
-            limit=most,
-        )
-        return _number(row)
-
 
 _ALL = (
     "SELECT uid FROM users WHERE (created_at, uid) < (:before, :before_uid)"

@@ -292,6 +292,16 @@ class Clients:
         )
         return None if row is None else QuerySighting(*row)
 
+    def query_sightings(self, limit: int) -> Sequence[tuple[str, QuerySighting]]:
+        """Return at most `limit` enabled clients to which that happened, the latest first."""
+        rows = self.db.rows(
+            "SELECT seen.client_id, seen.requests, seen.last_seen_at FROM query_sightings AS seen"
+            " JOIN clients ON clients.id = seen.client_id WHERE clients.disabled_at IS NULL"
+            " ORDER BY seen.last_seen_at DESC, seen.client_id LIMIT :limit",
+            limit=limit,
+        )
+        return [(client_id, QuerySighting(requests, at)) for client_id, requests, at in rows]
+
     def sweep_secrets(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` secrets that ended."""
         return self.db.run(

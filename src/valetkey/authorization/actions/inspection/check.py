@@ -1,0 +1,138 @@
+"""The parts of a check: the conditions it knows, and the findings it returns."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from valetkey.authorization.actions.admin.roles import Roles
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import Settings
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant
+
+
+class Level(StrEnum):
+    """The severity of a finding."""
+
+    GOOD = "good"
+    MIND = "mind"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A state of the installation, and what to do about it.
+
+    `about` names what was looked at, for commands. `text` and `fix` are sentences to be translated;
+    `command` is a command line. All have places such as `%(file)s` for the values of a finding.
+    `page` is the page of the documentation, without its ending; `console` the page of the console
+    where it is fixed.
+    """
+
+    name: str
+    level: Level
+    about: str
+    text: str
+    fix: str = ""
+    command: str = ""
+    page: str = ""
+    console: str = ""
+
+    def found(self, **values: object) -> "Finding":
+        """Return a finding of this condition."""
+        return Finding(self, {name: str(value) for name, value in values.items()})
+
+    def as_bad(self, name: str) -> "Condition":
+        """Return the same condition where it is urgent."""
+        return replace(self, name=name, level=Level.BAD)
+
+    def as_good(self, name: str) -> "Condition":
+        """Return the same sentence where there is nothing to do."""
+        return replace(self, name=name, level=Level.GOOD, fix="", command="")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A condition that a check found, with its values."""
+
+    condition: Condition
+    values: Mapping[str, str]
+
+    @property
+    def level(self) -> Level:
+        """The severity."""
+        return self.condition.level
+
+    @property
+    def about(self) -> str:
+        """What was looked at."""
+        return self.condition.about % self.values
+
+    @property
+    def found(self) -> str:
+        """What was found."""
+        return self.condition.text % self.values
+
+    @property
+    def fix(self) -> str:
+        """What to do, without the command; "" for nothing."""
+        return self.condition.fix % self.values
+
+    @property
+    def command(self) -> str:
+        """The command that fixes it, "" for none."""
+        return self.condition.command % self.values
+
+
+Findings = Iterator[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An installation as a process of the authorization server sees it, at one instant."""
+
+    settings: Settings
+    keyring: Keyring
+    roles: Roles
+    now: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseCheck:
+    """A check inside a transaction on the authorization server's database."""
+
+    name: str
+    run: Callable[[Transaction, Site], Findings]
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCheck:
+    """A check of this machine's files and limits."""
+
+    name: str
+    run: Callable[[Settings, Instant], Findings]
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCheck:
+    """A check that asks another server; it has a time limit of its own."""
+
+    name: str
+    run: Callable[[Settings], Awaitable[Finding]]
+    conditions: tuple[Condition, ...]
+
+
+Check = DatabaseCheck | MachineCheck | NetworkCheck
+
+
+def moment(at: int) -> str:
+    """Return `2026-03-01 12:00:00 UTC`."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def day(at: int) -> str:
+    """Return `2026-03-01`."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"

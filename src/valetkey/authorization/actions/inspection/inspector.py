@@ -1,0 +1,110 @@
+"""The findings that the console shows: evaluated within a time limit, and kept for a moment."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from valetkey.authorization.actions.admin.roles import Roles
+from valetkey.authorization.actions.inspection.check import Condition, Finding, Level, Site
+from valetkey.authorization.actions.inspection.table import in_database, on_machine, over_network
+from valetkey.authorization.storage.transaction import Store
+from valetkey.config.settings import Settings
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+from valetkey.web import log
+
+WITHIN = 2.0
+"""Seconds that a page waits for the checks."""
+
+KEPT = 10
+"""Seconds for which findings are shown again without another look."""
+
+UNFINISHED = Condition(
+    "unfinished",
+    Level.MIND,
+    "%(part)s",
+    translatable("These checks have not finished: %(part)s."),
+    translatable("Reload this page, or run:"),
+    "valetkey doctor",
+)
+FAILED = Condition(
+    "failed",
+    Level.BAD,
+    "%(part)s",
+    translatable("These checks failed: %(part)s."),
+    translatable("For the reason, see inspection.failed in the log, or run:"),
+    "valetkey doctor",
+)
+
+
+@dataclass(slots=True)
+class _Part:
+    """The checks of one kind: at most one evaluation at a time, however long it takes."""
+
+    task: "asyncio.Task[None] | None" = None
+    found: Sequence[Finding] = ()
+    at: Instant | None = None
+
+    def is_fresh(self, now: Instant) -> bool:
+        return self.at is not None and 0 <= now - self.at < KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Inspector:
+    """Evaluates the table of checks for the console.
+
+    Each worker makes at most one evaluation of a kind at a time; pages that come meanwhile wait for
+    the same one. One that does not end, as on a dead network disk, is never started again.
+    """
+
+    settings: Settings
+    store: Store
+    keyring: Keyring
+    roles: Roles
+    _parts: dict[str, _Part] = field(
+        default_factory=dict[str, _Part], repr=False, compare=False, hash=False
+    )
+
+    async def findings(self, now: Instant) -> Sequence[Finding]:
+        """Return what needs attention, urgent findings first, in at most two seconds."""
+        site = Site(self.settings, self.keyring, self.roles, now)
+        evaluations: Mapping[str, Callable[[], Awaitable[Sequence[Finding]]]] = {
+            "database": lambda: self.store.scan(lambda tx: in_database(tx, site)),
+            "machine": lambda: asyncio.to_thread(on_machine, self.settings, now),
+            "mail": lambda: over_network(self.settings),
+        }
+        for name, evaluate in evaluations.items():
+            part = self._parts.setdefault(name, _Part())
+            if part.task is None and not part.is_fresh(now):
+                part.task = asyncio.create_task(self._evaluate(part, name, evaluate, now))
+        tasks = [part.task for part in self._parts.values() if part.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=WITHIN)
+        found = [each for part in self._parts.values() for each in part.found]
+        found += [
+            UNFINISHED.found(part=name)
+            for name, part in self._parts.items()
+            if part.task is not None
+        ]
+        return sorted(
+            (each for each in found if each.level is not Level.GOOD),
+            key=lambda each: each.level is not Level.BAD,
+        )
+
+    async def _evaluate(
+        self,
+        part: _Part,
+        name: str,
+        evaluate: Callable[[], Awaitable[Sequence[Finding]]],
+        now: Instant,
+    ) -> None:
+        try:
+            part.found = await evaluate()
+        except (DatabaseUnavailable, Overloaded, OSError) as failure:
+            log.error("inspection.failed", failure)
+            part.found = [FAILED.found(part=name)]
+        finally:
+            part.task = None
+        part.at = now

@@ -1,0 +1,139 @@
+"""Checks of the machine: disk space, open files, modes of files with secrets."""
+
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+from valetkey.authorization.actions.inspection.check import (
+    Condition,
+    Finding,
+    Findings,
+    Level,
+    MachineCheck,
+)
+from valetkey.config.agreement import servers
+from valetkey.config.paths import certificate_files, credential_path, database_file
+from valetkey.config.settings import OTHER_DESCRIPTORS, Settings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
+
+_LITTLE = 0.10  # of a disk
+_HARDLY_ANY = 0.02
+_GIBIBYTE = 1 << 30
+_ENOUGH = 10 * _GIBIBYTE  # with this much free a small share is no warning
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+DISK = Condition(
+    "disk",
+    Level.MIND,
+    "%(server)s disk",
+    translatable("%(free)s GiB of %(total)s GiB are free at %(folder)s."),
+    translatable("Free some, or enlarge the disk: when it is full, sign-ins get 503."),
+    page="how-to/operate/alerts/database-failing",
+)
+DISK_FULL = DISK.as_bad("disk_full")
+DISK_GOOD = DISK.as_good("disk_good")
+OPEN_FILES = Condition(
+    "open_files",
+    Level.MIND,
+    "open files",
+    translatable(
+        "A worker may open %(limit)s files, and limits.connections needs %(wanted)s: workers "
+        "accept fewer connections."
+    ),
+    translatable("Set LimitNOFILE= in the systemd unit, or lower limits.connections."),
+    page="how-to/operate/alerts/descriptors",
+)
+OPEN_FILES_GOOD = Condition(
+    "open_files_good",
+    Level.GOOD,
+    "open files",
+    "A worker may open enough files for %(connections)s connections.",
+)
+FILE_MODE = Condition(
+    "file_mode",
+    Level.MIND,
+    "%(what)s",
+    translatable("Other users may use %(file)s (mode %(mode)s), which holds a secret."),
+    command="chmod %(right)s %(file)s",
+    page="reference/settings",
+)
+FILE_MODE_OPEN = FILE_MODE.as_bad("file_mode_open")
+
+
+def disks(settings: Settings, _: Instant) -> Findings:
+    """Judge the disks of the databases, or of the configuration where a database is no file."""
+    folders = {
+        (file.parent if file else settings.source.directory): name
+        for name, server in servers(settings)
+        for file in (database_file(settings, server),)
+    }
+    for folder, name in folders.items():
+        if folder.is_dir():
+            total, _used, free = shutil.disk_usage(folder)
+            yield judged_disk(name, folder, free, total)
+
+
+def judged_disk(server: str, folder: Path, free: int, total: int) -> Finding:
+    """Return the finding for `free` of `total` bytes."""
+    condition = DISK_GOOD
+    if free < total * _HARDLY_ANY and free < _GIBIBYTE:
+        condition = DISK_FULL
+    elif free < total * _LITTLE and free < _ENOUGH:
+        condition = DISK
+    left, size = f"{free / _GIBIBYTE:.1f}", f"{total / _GIBIBYTE:.1f}"
+    return condition.found(server=server, free=left, total=size, folder=folder)
+
+
+def open_files(settings: Settings, _: Instant) -> Findings:
+    """Compare the limit of open files with the connections that a worker may have."""
+    _soft, hard = getrlimit(RLIMIT_NOFILE)
+    connections = settings.limits.connections
+    wanted = connections + OTHER_DESCRIPTORS
+    if hard == RLIM_INFINITY or hard >= wanted:
+        yield OPEN_FILES_GOOD.found(connections=connections)
+    else:
+        yield OPEN_FILES.found(limit=hard, wanted=wanted)
+
+
+def file_modes(settings: Settings, _: Instant) -> Findings:
+    """Find files with secrets that other users of the machine may use."""
+    # The mode of the keyring is checked when it is opened.
+    for file in _secret_files(settings):
+        mode = _mode(file)
+        if mode & _OTHERS:
+            judged = FILE_MODE_OPEN if mode & (stat.S_IRWXO | stat.S_IWGRP) else FILE_MODE
+            yield judged.found(what="file modes", file=file, mode=f"{mode:o}", right="600")
+    for name, server in servers(settings):
+        files = certificate_files(settings, server)
+        if files is not None and (mode := _mode(files[1])) & stat.S_IRWXO:
+            # A group for those who may read keys is usual.
+            shown = {"file": files[1], "mode": f"{mode:o}", "right": "o="}
+            yield FILE_MODE.found(what=f"{name} key", **shown)
+
+
+def _secret_files(settings: Settings) -> Iterator[Path]:
+    yield credential_path(settings)
+    if settings.mail.password_file:
+        yield settings.source.directory / settings.mail.password_file
+    if settings.source.file is not None and "://" in settings.authorization.database:
+        address = settings.authorization.database.partition("://")[2].partition("@")[0]
+        if ":" in address and "/" not in address:
+            # The database URL contains a password.
+            yield settings.source.file
+
+
+def _mode(file: Path) -> int:
+    try:
+        return stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return 0
+
+
+CHECKS = (
+    MachineCheck("disk", disks, (DISK, DISK_FULL, DISK_GOOD)),
+    MachineCheck("open_files", open_files, (OPEN_FILES, OPEN_FILES_GOOD)),
+    MachineCheck("file_modes", file_modes, (FILE_MODE, FILE_MODE_OPEN)),
+)

@@ -1,0 +1,128 @@
+"""Checks of what waits to be sent: email, sign-out notices, webhooks, the audit log."""
+
+from urllib.parse import urlsplit
+
+from valetkey.authorization.actions.inspection.check import (
+    Condition,
+    DatabaseCheck,
+    Findings,
+    Level,
+    Site,
+    moment,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.words import translatable
+
+_STUCK = minutes(10)
+_AUDIT_BEHIND = minutes(30)
+_FAILING = minutes(1)
+_WEBHOOKS = "how-to/operate/webhooks"
+_AUDIT = "how-to/operate/audit-log"
+
+MAIL_STUCK = Condition(
+    "mail_stuck",
+    Level.BAD,
+    "email queue",
+    translatable("Email has been queued for more than ten minutes."),
+    translatable("Send a test email and check the mail server's reply."),
+    page="how-to/operate/alerts/outbox-stuck",
+    console="/admin/mail",
+)
+APPS_UNTOLD = Condition(
+    "apps_untold",
+    Level.MIND,
+    "sign-out notices",
+    translatable("Some apps do not respond to back-channel logout requests."),
+    translatable("Delivery is retried for a day."),
+    page="how-to/operate/alerts/outbox-stuck",
+)
+WEBHOOK_FAILING = Condition(
+    "webhook_failing",
+    Level.MIND,
+    "webhook %(webhook)s",
+    translatable(
+        "The receiver %(host)s of a webhook has failed since %(at)s, last with %(outcome)s. "
+        "Waiting messages: %(count)s."
+    ),
+    translatable("Look at its responses:"),
+    "valetkey webhook attempts %(webhook)s",
+    page="how-to/operate/alerts/webhook-failing",
+    console="/admin/webhooks",
+)
+WEBHOOK_FAILED = WEBHOOK_FAILING.as_bad("webhook_failed")
+WEBHOOK_DISABLED = Condition(
+    "webhook_disabled",
+    Level.BAD,
+    "webhook %(webhook)s",
+    translatable(
+        "A webhook was disabled (%(because)s): %(host)s has failed since %(at)s, last with "
+        "%(outcome)s. Waiting messages: %(count)s."
+    ),
+    translatable("Fix the receiver, then:"),
+    "valetkey webhook enable %(webhook)s",
+    page=_WEBHOOKS,
+    console="/admin/webhooks",
+)
+NOT_CHAINED = Condition(
+    "audit_not_chained",
+    Level.MIND,
+    "audit log",
+    translatable("Events since %(at)s are not in the hash chain."),
+    translatable("Start the server, and look for background.failed in its log."),
+    page="how-to/operate/alerts/audit-not-chained",
+)
+NOT_EXPORTED = Condition(
+    "audit_not_exported",
+    Level.BAD,
+    "audit export %(name)s",
+    translatable("The audit export %(name)s lacks events since %(at)s."),
+    translatable("For the reason, see audit.not_exported in the log."),
+    page=_AUDIT,
+)
+
+
+def outboxes(tx: Transaction, site: Site) -> Findings:
+    """Find email and sign-out notices that wait too long."""
+    before = Instant(site.now - _STUCK)
+    if site.settings.mail.is_on and tx.mails.is_any_due(before):
+        yield MAIL_STUCK.found()
+    if tx.deliveries.is_any_due(before):
+        yield APPS_UNTOLD.found()
+
+
+def webhooks(tx: Transaction, site: Site) -> Findings:
+    """Find the operator's webhooks whose receivers fail, or that were disabled therefore."""
+    for each in tx.webhooks.of_operator():
+        since = each.failing_since
+        if since is None:
+            continue
+        # Only the host: not every role may see the address.
+        host = urlsplit(each.url).hostname
+        outcome = next((it.outcome for it in tx.webhooks.attempts(each.id, 1)), "-")
+        told = {"webhook": each.id, "host": host, "at": moment(since), "outcome": outcome}
+        told["count"] = str(tx.webhooks.waiting(each.id))
+        if each.is_fault:
+            yield WEBHOOK_DISABLED.found(because=each.disabled_because, **told)
+        else:
+            judged = WEBHOOK_FAILED if site.now - since > _FAILING else WEBHOOK_FAILING
+            yield judged.found(**told)
+
+
+def audit(tx: Transaction, site: Site) -> Findings:
+    """Find events that wait for the hash chain, and destinations that are behind."""
+    oldest = tx.audit_chain.oldest_waiting()
+    if oldest is not None and site.now - oldest > _AUDIT_BEHIND:
+        yield NOT_CHAINED.found(at=moment(oldest))
+    waiting = tx.audit_exports.waiting_since()
+    for name in site.settings.audit.export:
+        since = waiting.get(name)
+        if since is not None and site.now - since > _AUDIT_BEHIND:
+            yield NOT_EXPORTED.found(name=name, at=moment(since))
+
+
+CHECKS = (
+    DatabaseCheck("outboxes", outboxes, (MAIL_STUCK, APPS_UNTOLD)),
+    DatabaseCheck("webhooks", webhooks, (WEBHOOK_FAILING, WEBHOOK_FAILED, WEBHOOK_DISABLED)),
+    DatabaseCheck("audit", audit, (NOT_CHAINED, NOT_EXPORTED)),
+)

@@ -1,0 +1,48 @@
+"""The checks of this machine: certificates that expire, disks, clocks."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.fetch.test_certificate import certificate
+from valetkey.authorization.actions.inspection.certificates import certificates
+from valetkey.authorization.actions.inspection.databases import judged_clock
+from valetkey.authorization.actions.inspection.machine import judged_disk
+from valetkey.config.settings import AuthorizationSettings, Settings, Source
+from valetkey.kernel.moment import Instant, days
+
+NOON = Instant(1_800_000_000)
+
+
+def test_certificate_is_judged_by_the_days_that_are_left(tmp_path: Path) -> None:
+    file = tmp_path / "tls.pem"
+    file.write_bytes(certificate(datetime.fromtimestamp(NOON + days(20), UTC)))
+    server = AuthorizationSettings(tls_certificate="tls.pem", tls_key="tls.key")
+    settings = replace(Settings(), authorization=server, source=Source(None, tmp_path))
+
+    def told(now: int) -> str:
+        (found,) = certificates(settings, Instant(now))
+        return found.condition.name
+
+    assert told(NOON - days(2)) == "certificate_good"
+    assert told(NOON) == "certificate"
+    assert told(NOON + days(18)) == "certificate"
+    assert told(NOON + days(19)) == "certificate_now"
+    assert told(NOON + days(40)) == "certificate_expired"
+    file.unlink()
+    assert told(NOON) == "certificate_unread"
+
+
+def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
+    skews = {0: "good", 10: "good", 11: "mind", 60: "mind", 61: "bad"}
+    assert {skew: judged_clock("clock", skew).level.value for skew in skews} == skews
+
+
+def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
+    gibibyte = 1 << 30
+
+    def level(free: float, total: int) -> str:
+        return judged_disk("a", Path("/"), int(free * gibibyte), total * gibibyte).level
+
+    assert [level(50, 100), level(5, 100), level(0.5, 100)] == ["good", "mind", "bad"]
+    assert level(20, 1_000) == "good"

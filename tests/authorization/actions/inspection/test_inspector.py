@@ -1,0 +1,78 @@
+"""The console's findings: within a time limit, one evaluation at a time, kept for a moment."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.actions.inspection.inspector import KEPT, WITHIN, Inspector
+from valetkey.config.sections.mail import MailSettings, MailTls
+
+
+def _inspector(it: Service, port: int) -> Inspector:
+    mail = MailSettings(host="127.0.0.1", port=port, tls=MailTls.NONE, from_address="a@example.com")
+    settings = replace(it.settings, mail=mail)
+    return Inspector(settings, it.foundation.store, it.foundation.keyring, it.foundation.roles)
+
+
+def test_mail_server_that_never_answers_delays_no_page(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        connected: list[asyncio.StreamWriter] = []
+
+        async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connected.append(writer)
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        inspector = _inspector(it, server.sockets[0].getsockname()[1])
+        began = monotonic()
+        pages = await asyncio.gather(*(inspector.findings(it.clock.now) for _ in range(64)))
+        assert monotonic() - began < WITHIN + 2
+        for found in pages:
+            assert [each.values for each in found if each.condition.name == "unfinished"] == [
+                {"part": "mail"}
+            ]
+        it.clock.forward(KEPT + 1)
+        await inspector.findings(it.clock.now)
+        assert len(connected) == 1
+        for writer in connected:
+            writer.close()
+        server.close()
+
+    run(tmp_path, story)
+
+
+def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        connections = 0
+
+        async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal connections
+            connections += 1
+            writer.write(b"554 no\r\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        inspector = _inspector(it, server.sockets[0].getsockname()[1])
+        for _ in range(3):
+            found = await inspector.findings(it.clock.now)
+            (mail,) = [each for each in found if each.condition.name == "mail_unreachable"]
+            assert "127.0.0.1" in mail.found
+        assert connections == 1
+        it.clock.forward(KEPT)
+        await inspector.findings(it.clock.now)
+        assert connections == 2
+        server.close()
+
+    run(tmp_path, story)
+
+
+def test_database_that_is_gone_is_a_finding(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        inspector = _inspector(it, 1)
+        await it.foundation.store.engine.close()
+        found = await inspector.findings(it.clock.now)
+        assert {each.condition.name for each in found} >= {"failed", "mail_unreachable"}
+
+    run(tmp_path, story)

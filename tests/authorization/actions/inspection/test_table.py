@@ -1,0 +1,83 @@
+"""The table of checks: what the checks of the database find, and that every row is complete."""
+
+import re
+from pathlib import Path
+
+from tests.authorization.actions.admin.test_owner import there
+from tests.authorization.endpoints.world import ADA, NOON, Service, run
+from valetkey.authorization.actions.inspection.check import Condition, Level, Site
+from valetkey.authorization.actions.inspection.mail import mail
+from valetkey.authorization.actions.inspection.table import CHECKS, CONDITIONS, in_database
+from valetkey.authorization.model.account.role import Role
+
+ROOT = Path(__file__).parents[4]
+
+
+async def _found(it: Service) -> dict[str, Level]:
+    site = Site(it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now)
+    found = await it.read(lambda tx: in_database(tx, site))
+    return {each.condition.name: each.level for each in found if each.level is not Level.GOOD}
+
+
+def test_every_row_has_a_name_of_its_own_and_what_to_do() -> None:
+    names = [each.name for each in (*CONDITIONS, *CHECKS)]
+    rows = [each.name for each in CONDITIONS]
+    assert len(set(rows)) == len(rows)
+    assert len(names) > len(rows)
+    for row in CONDITIONS:
+        assert row.level is Level.GOOD or row.fix or row.command, row.name
+        assert not row.page or (ROOT / f"docs/{row.page}.md").exists(), row.page
+        # Whatever has a place in the advice has it from the same values.
+        _filled(row)
+
+
+def _filled(row: Condition) -> None:
+    texts = (row.about, row.text, row.fix, row.command)
+    values = {name: "x" for text in texts for name in re.findall(r"%\((\w+)\)s", text)}
+    finding = row.found(**values)
+    assert "%(" not in finding.about + finding.found + finding.fix + finding.command
+
+
+def test_single_owner_without_a_second_factor_is_found(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert (await mail(it.settings)).condition.name == "mail_off"
+        before = await _found(it)
+        await it.write(lambda tx: tx.people.set_role(ADA, Role.OWNER, NOON))
+        after = await _found(it)
+        assert {name: after[name] for name in after.keys() - before.keys()} == {
+            "one_owner": Level.MIND,
+            "unprotected": Level.MIND,
+        }
+        await there(it, ADA)
+        assert (await _found(it)).keys() - before.keys() == {"one_owner"}
+
+    run(tmp_path, story)
+
+
+def test_missing_signing_keys_are_found(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        assert not {"no_key", "no_next_key"} & (await _found(it)).keys()
+        await it.write(
+            lambda tx: tx.db.run("DELETE FROM signing_keys WHERE activates_at > 1800000000")
+        )
+        assert (await _found(it))["no_next_key"] is Level.MIND
+        await it.write(lambda tx: tx.db.run("DELETE FROM signing_keys"))
+        assert (await _found(it))["no_key"] is Level.BAD
+
+    run(tmp_path, story)
+
+
+def test_many_risky_clients_are_counted_not_listed(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        await it.write(
+            lambda tx: tx.db.run(
+                "UPDATE clients SET redirect_uris = :uris",
+                uris=str([f"https://app.example/{n}?code=1" for n in range(40)]).replace("'", '"'),
+            )
+        )
+        site = Site(it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now)
+        found = await it.read(lambda tx: in_database(tx, site))
+        assert sum(each.condition.name == "redirect_uri" for each in found) == 20
+        assert sum(each.condition.name == "more" for each in found) == 1
+
+    run(tmp_path, story)
