@@ -6,6 +6,7 @@ from valetkey.kernel.moment import (
     Instant,
     days,
     hours,
+    is_live,
     later,
     minutes,
     parse_lifetime,
@@ -58,3 +59,10 @@ def test_anything_else_is_the_operators_mistake(text: str) -> None:
 def test_units_agree_with_each_other() -> None:
     assert days(1) == hours(24) == minutes(1_440) == seconds(86_400)
     assert later(Instant(100), minutes(1)) == 160
+
+
+@pytest.mark.parametrize(
+    ("now", "live"), [(939, False), (940, True), (1_000, True), (1_099, True), (1_100, False)]
+)
+def test_live_from_a_minute_before_issue_until_expiry(now: int, live: bool) -> None:
+    assert is_live(Instant(1_000), Instant(1_100), Instant(now)) is live

@@ -11,6 +11,9 @@ Instant = NewType("Instant", int)
 Lifetime = NewType("Lifetime", int)
 """A duration in whole seconds."""
 
+AHEAD = Lifetime(60)
+"""How far the clock of another server, or our own before it was corrected, may be ahead."""
+
 _LIFETIME = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
 _UNIT = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -47,6 +50,15 @@ def parse_lifetime(text: str) -> Lifetime:
         message = "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"
         raise Mistake(message)
     return Lifetime(int(match[1]) * _UNIT[match[2]])
+
+
+def is_live(issued_at: Instant, expires_at: Instant, now: Instant) -> bool:
+    """Return whether something with these times is live.
+
+    It is not if it was issued in the future: a clock that was ahead and was set right would
+    otherwise extend its life.
+    """
+    return issued_at <= now + AHEAD and now < expires_at
 
 
 def later(instant: Instant, lifetime: Lifetime) -> Instant:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import cast
 
 from valetkey.kernel.jose.access_token import Binding
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, is_live
 from valetkey.kernel.scope import Scope
 
 _NO_CLAIMS: Mapping[str, object] = MappingProxyType({})
@@ -56,5 +56,5 @@ class Caller:
         return False
 
     def is_live(self, now: Instant) -> bool:
-        """Return whether the token has not expired."""
-        return self.expires_at > now
+        """Return whether the token has not expired and was not issued in the future."""
+        return is_live(self.issued_at, self.expires_at, now)

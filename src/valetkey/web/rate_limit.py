@@ -3,12 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import AHEAD, Instant
 
 KEYS = 10_000
-
-_SKEW = 60
-"""Seconds; a bucket filled from a clock that was later set back by more counts as full."""
 
 
 class Buckets:
@@ -57,7 +54,8 @@ class Buckets:
 
     def _full_at(self, key: Hashable, now: Instant) -> int:
         full_at = self._buckets.get(key, 0)
-        latest = (now + self._refill + _SKEW) * self._capacity
+        # A bucket filled from a clock that was later set back by more counts as full.
+        latest = (now + self._refill + AHEAD) * self._capacity
         return 0 if full_at > latest else full_at
 
     def keys(self) -> tuple[Hashable, ...]:

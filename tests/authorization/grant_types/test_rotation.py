@@ -44,7 +44,9 @@ WINDOW = seconds(30)
 IDLE = minutes(5)
 LIFE = minutes(10)
 GRANT = "gr_1"
-_POLICY = TokenPolicy("https://api.example", hours(1), minutes(10), IDLE, days(180), WINDOW)
+_POLICY = TokenPolicy(
+    "https://api.example", minutes(1), hours(1), minutes(10), IDLE, days(180), WINDOW
+)
 _DEFAULT = default_api(_POLICY.audience, "API", {}, CLIENT_SCOPE)
 # No token but the refresh token is read.
 _READER = cast("AccessTokenReader", None)

@@ -56,6 +56,18 @@ def test_the_answer_is_the_caller() -> None:
     asyncio.run(story())
 
 
+def test_answer_does_not_last_longer_after_the_clock_was_set_back() -> None:
+    async def story() -> None:
+        async with _asked() as (introspection, issuer):
+            token = issuer.reference("read")
+            ahead = Instant(issuer.clock.now() + 600)
+            assert isinstance(await introspection.ask(token, ahead), Caller)
+            del issuer.references[token]
+            assert isinstance(await introspection.ask(token, issuer.clock.now()), Refusal)
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("field", "value", "code"),
     [

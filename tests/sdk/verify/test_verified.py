@@ -44,3 +44,11 @@ def test_no_token_is_in_memory() -> None:
     verified = VerifiedTokens()
     verified.keep("vk_at_hidden", KEYS, _caller())
     assert "hidden" not in repr(verified._callers)
+
+
+def test_token_issued_in_the_future_is_not_live() -> None:
+    verified = VerifiedTokens()
+    caller = Caller("1", "c", Scope(), "at", None, Instant(1_000), Instant(2_000))
+    verified.keep("t", KEYS, caller)
+    assert verified.find("t", KEYS, Instant(940)) is caller
+    assert verified.find("t", KEYS, Instant(939)) is None

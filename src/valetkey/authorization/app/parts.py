@@ -52,6 +52,7 @@ def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolic
     tokens = settings.tokens
     return TokenPolicy(
         audience=settings.audience,
+        authorization_code_lifetime=tokens.authorization_code_lifetime,
         access_token_lifetime=tokens.access_token_lifetime,
         implicit_token_lifetime=min(tokens.implicit_token_lifetime, tokens.access_token_lifetime),
         refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,

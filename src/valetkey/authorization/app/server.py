@@ -45,7 +45,6 @@ def make_server(
         keyring=foundation.keyring,
         sessions=settings.sessions,
         policy=policy_of(settings, foundation.own_scope),
-        code_lifetime=settings.tokens.authorization_code_lifetime,
         brands=CurrentBrand(brand),
         decisions=decisions,
         random=foundation.runtime.random,

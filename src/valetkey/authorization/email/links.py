@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.keyring import Keyring
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime, days, minutes
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret, well_formed
 
 SIGN_UP = "/account/new"
@@ -19,6 +20,18 @@ EMAIL = "/account/email"
 EMAIL_CONFIRM = "/account/email/confirm"
 EMAIL_VERIFY = "/account/email/verify"
 EMAIL_UNDO = "/account/email/undo"
+
+LIFETIMES: Mapping[VoucherKind, Lifetime] = MappingProxyType(
+    {
+        VoucherKind.SIGN_UP: days(1),
+        VoucherKind.INVITATION: days(7),
+        VoucherKind.PASSWORD_RESET: minutes(20),
+        VoucherKind.EMAIL_VERIFY: days(1),
+        VoucherKind.EMAIL_CHANGE: days(1),
+        VoucherKind.EMAIL_UNDO: days(7),
+    }
+)
+"""How long links of each kind are valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,7 @@ class Links:
             return None
         print_ = self._print(kind, text)
         voucher = tx.vouchers.find(kind, print_)
-        if voucher is None or voucher.redeemed_at is not None or voucher.expires_at <= now:
+        if voucher is None or not voucher.is_live(LIFETIMES[kind], now):
             return None
         plain = self.keyring.sealer.open(voucher.payload, _place(kind, print_))
         if plain is None:

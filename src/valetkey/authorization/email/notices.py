@@ -7,7 +7,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from valetkey.authorization.authentication.user_agent import browser_of
-from valetkey.authorization.email.links import EMAIL_UNDO, Links
+from valetkey.authorization.email.links import EMAIL_UNDO, LIFETIMES, Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
@@ -16,7 +16,7 @@ from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 
-UNDO_LIFETIME = days(7)
+UNDO_LIFETIME = LIFETIMES[VoucherKind.EMAIL_UNDO]
 """So long the old address can have the account back."""
 
 

@@ -29,7 +29,7 @@ from valetkey.authorization.storage.sign_in.presences import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Prefix, well_formed
 
@@ -54,8 +54,10 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown("another client's")
     code = CodePayload.decode(voucher.payload)
     tx.users.hold(code.uid)
-    is_spent = voucher.redeemed_at is not None or voucher.expires_at <= request.now
-    if is_spent or not tx.vouchers.redeem(voucher, request.now):
+    lifetime = request.policy.authorization_code_lifetime
+    if voucher.redeemed_at is None and voucher.has_expired(lifetime, request.now):
+        return _expired(voucher, lifetime, request.now)
+    if voucher.redeemed_at is not None or not tx.vouchers.redeem(voucher, request.now):
         return _spent(tx, voucher, request.now)
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was deleted has ended; a disabled account is reported first.
@@ -192,15 +194,17 @@ def still_allowed(
     )
 
 
+def _expired(voucher: Voucher, lifetime: Lifetime, now: Instant) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the code has expired",
+        "code.expired",
+        f"from {voucher.expires_at - lifetime} to {voucher.expires_at}",
+        f"at {now}",
+    )
+
+
 def _spent(tx: Transaction, voucher: Voucher, now: Instant) -> Refusal:
-    if voucher.expires_at <= now and voucher.redeemed_at is None:
-        return Refusal(
-            ErrorCode.INVALID_GRANT,
-            "the code has expired",
-            "code.expired",
-            f"before {voucher.expires_at}",
-            f"at {now}",
-        )
     found = tx.grants.find(voucher.grant_id)
     # Written once: further replays change nothing and must not fill the log.
     if found is not None and tx.grants.revoke(voucher.grant_id, now, "code_replayed"):

@@ -46,7 +46,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     requested = choose(request.resources, request.apis.granted(tx, code.apis, request.client))
     if isinstance(requested, Refusal):
         return requested
-    if code.state is not DeviceCodeState.ALLOWED or code.expires_at <= request.now:
+    if code.state is not DeviceCodeState.ALLOWED or code.has_expired(request.now):
         return _not_allowed(tx, code, request)
     return _exchange(tx, code, request)
 
@@ -98,7 +98,7 @@ def _not_allowed(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Re
             "device_code.denied",
             status=_BAD_REQUEST,
         )
-    if code.expires_at <= request.now:
+    if code.has_expired(request.now):
         return Refusal(
             ErrorCode.EXPIRED_TOKEN,
             "the device code has expired; request a new one",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.model.register.api import ApiGeneration
-from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 
@@ -54,7 +54,11 @@ class DeviceCode:
 
     def is_pending(self, now: Instant) -> bool:
         """Whether the user can still decide."""
-        return self.state is DeviceCodeState.PENDING and self.expires_at > now
+        return self.state is DeviceCodeState.PENDING and not self.has_expired(now)
+
+    def has_expired(self, now: Instant) -> bool:
+        """Whether it has expired, or was issued in the future."""
+        return not is_live(self.created_at, self.expires_at, now)
 
 
 def fresh_user_code(random: Callable[[int], bytes]) -> str:

@@ -7,7 +7,7 @@ only in `kind` and payload.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.secret import Fingerprint
 
 
@@ -40,3 +40,11 @@ class Voucher:
     payload: str
     expires_at: Instant
     redeemed_at: Instant | None = None
+
+    def has_expired(self, lifetime: Lifetime, now: Instant) -> bool:
+        """Whether it has expired, or was issued in the future, for `lifetime`."""
+        return not is_live(Instant(self.expires_at - lifetime), self.expires_at, now)
+
+    def is_live(self, lifetime: Lifetime, now: Instant) -> bool:
+        """Whether it can be redeemed."""
+        return self.redeemed_at is None and not self.has_expired(lifetime, now)

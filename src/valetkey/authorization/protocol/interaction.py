@@ -20,7 +20,7 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
 from valetkey.authorization.protocol.resource import covers
 from valetkey.authorization.protocol.response_type import ResponseType
-from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.moment import Instant, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
@@ -59,7 +59,7 @@ class Interaction:
 
     def is_live(self, now: Instant) -> bool:
         """Whether it has not expired."""
-        return self.expires_at > now
+        return is_live(self.started_at, self.expires_at, now)
 
     @property
     def expires_at(self) -> Instant:

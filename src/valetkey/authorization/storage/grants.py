@@ -188,7 +188,13 @@ class Grants(Struct, frozen=True):
             because=because,
         )
         if revoked:
-            Revocations(self.db).add(RevokedKind.GRANT, grant_id, now)
+            row = self.db.row(
+                "SELECT max(at) FROM events"
+                " WHERE client_id = (SELECT client_id FROM grants WHERE id = :id)",
+                id=grant_id,
+            )
+            newest = Instant(0 if row is None or row[0] is None else int(row[0]))
+            Revocations(self.db).add(RevokedKind.GRANT, grant_id, now, newest=newest)
         return revoked == 1
 
     def begin_app_generation(self, uid: Uid, client_id: str) -> None:

@@ -35,6 +35,7 @@ class TokenPolicy:
     """
 
     audience: str
+    authorization_code_lifetime: Lifetime
     access_token_lifetime: Lifetime
     implicit_token_lifetime: Lifetime
     refresh_token_idle_lifetime: Lifetime

@@ -19,11 +19,12 @@ from valetkey.kernel.jose import access_token
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, is_live
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
 
+_ANY = 2**53
 _UID = re.compile(r"[1-9][0-9]{0,15}")
 
 
@@ -43,6 +44,10 @@ class Read:
     by_reference: bool
     actors: tuple[str, ...] = ()
     claims: Claims = field(default_factory=lambda: NO_CLAIMS)
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether it has not expired and was not issued in the future."""
+        return is_live(self.issued_at, self.expires_at, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,12 @@ class AccessTokenReader:
     _verified: _Verified = field(default_factory=_Verified, repr=False, compare=False)
 
     async def read_by_value(self, token: str, now: Instant) -> Read | None:
-        """Return the content of a JWT; None if it is not ours or has expired."""
+        """Return the content of a JWT; None if it is not ours or not live."""
+        read = await self.read_unexpired(token, now)
+        return read if read is not None and read.is_live(now) else None
+
+    async def read_unexpired(self, token: str, now: Instant) -> Read | None:
+        """Return the content of a JWT, even of one issued in the future, to revoke it."""
         if token.count(".") != 2:  # noqa: PLR2004 - header, claims, signature
             return None
         await self.keys.refresh(now)
@@ -153,6 +163,8 @@ class AccessTokenReader:
             now=now,
             # Those of declared APIs; the key says which of them made the signature.
             algorithms=tuple(Algorithm),
+            # Compared with the time at each use.
+            ahead=_ANY,
         )
 
     def find_by_reference(self, tx: Transaction, token: str) -> Read | None:
@@ -178,9 +190,11 @@ class AccessTokenReader:
         """Return a token whatever its API is; who may know of it is the caller's to judge."""
         if read is None:
             looked_up = self._look_up(tx, token)
-            if looked_up is None or looked_up[0].expires_at <= now:
+            if looked_up is None:
                 return None
             found = Found(_read(looked_up[0]), looked_up[1])
+            if not found.read.is_live(now):
+                return None
         else:
             found = _found_by_value(tx, read)
         read = found.read
@@ -195,7 +209,10 @@ class AccessTokenReader:
         if read.by_reference:
             print_ = self.fingerprints.of(ACCESS_TOKEN, token)
             return tx.access_tokens.revoke(read.token_id, print_, read.audience, now)
-        return tx.revocations.add_once(RevokedKind.TOKEN, read.token_id, now, read.audience)
+        # Kept until a token that was issued in the future has expired.
+        return tx.revocations.add_once(
+            RevokedKind.TOKEN, read.token_id, now, read.audience, read.issued_at
+        )
 
     def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Liveness] | None:
         if not well_formed(Prefix.ACCESS_TOKEN, token):

@@ -20,7 +20,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, is_live
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 _PERSON = "an access token of a user, with the scope openid"
@@ -34,13 +34,17 @@ class UserInfoGrant:
     client_id: str
     names: frozenset[str]
     standing: Liveness
+    issued_at: Instant
     expires_at: Instant
     stored: Mapping[str, object]
     is_complete: bool
 
     def holds(self, now: Instant) -> bool:
         """Whether it has not expired since it was read."""
-        return self.expires_at > now and require_live(self.standing, now) is None
+        return (
+            is_live(self.issued_at, self.expires_at, now)
+            and require_live(self.standing, now) is None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,14 @@ class UserInfo:
                 tx, user, live.client_id, live.scope, names, declared
             )
         return UserInfoGrant(
-            user, live.client_id, names, found.standing, live.expires_at, stored, is_complete
+            user,
+            live.client_id,
+            names,
+            found.standing,
+            live.issued_at,
+            live.expires_at,
+            stored,
+            is_complete,
         )
 
 

@@ -8,7 +8,7 @@ from typing import cast
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import AHEAD, Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.strict_json import read_object
@@ -108,18 +108,21 @@ def verify(
     audience: str | None,
     now: Instant,
     algorithms: Collection[Algorithm] = _ALGORITHMS,
+    ahead: int = AHEAD,
 ) -> AccessToken:
     """Return the access token in `text` if `issuer` signed it for `audience` and it is live.
 
     `audience` is None for the issuer itself, which signed for many and compares afterwards.
 
-    Live means `expires_at > now`, without leeway; it may be issued up to 60 seconds in the future.
+    Live means `expires_at > now`, without leeway, and issued at most `ahead` seconds in the future.
     Refused with `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
     """
     parts = jwt.prove(text, keys, typ=(TYPE,), algorithms=algorithms)
     if audience is None:
         audience = _text(read_object(parts.payload) or {}, "aud")
-    claims = jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=0)
+    claims = jwt.read_claims(
+        parts.payload, issuer=issuer, audience=audience, now=now, leeway=0, ahead=ahead
+    )
     return AccessToken(
         issuer=issuer,
         subject=_text(claims, "sub"),

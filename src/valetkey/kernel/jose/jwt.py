@@ -12,7 +12,7 @@ import msgspec
 
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import AHEAD, Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
@@ -22,9 +22,6 @@ Claims = dict[str, object]
 
 LONGEST = 16_384
 """Maximum number of characters in a token."""
-
-AHEAD = 60
-"""Maximum number of seconds that an issuer's clock may be ahead of ours."""
 
 UNKNOWN_KEY = "jwt.key"
 """The check of a refusal that fetching newer keys might resolve."""
@@ -159,6 +156,7 @@ def read_claims(
     now: Instant,
     issuer: str | None,
     leeway: int,
+    ahead: int = AHEAD,
     sparse: bool = False,
 ) -> Claims:
     """Return the claims of a JWT whose signature was verified; refused as `verify` would.
@@ -171,7 +169,7 @@ def read_claims(
     if claims is None:
         raise _refused("payload", "a strict JSON object")
     absent = {"exp", "iss", "aud"} - claims.keys() if sparse else set[str]()
-    _check_times(claims, now, leeway, absent)
+    _check_times(claims, now, leeway, ahead, absent)
     audience = {audience} if isinstance(audience, str) else audience
     _check_parties(claims, issuer, audience, absent)
     return claims
@@ -196,7 +194,9 @@ def _read_header(segment: str) -> Header:
     return Header(alg, kid, typ.lower().removeprefix("application/"))
 
 
-def _check_times(claims: Claims, now: Instant, leeway: int, absent: Collection[str]) -> None:
+def _check_times(
+    claims: Claims, now: Instant, leeway: int, ahead: int, absent: Collection[str]
+) -> None:
     times: dict[str, int] = {}
     for name in _TIMES:
         value = claims.get(name)
@@ -211,8 +211,8 @@ def _check_times(claims: Claims, now: Instant, leeway: int, absent: Collection[s
         raise Refused(refusal)
     if times.get("nbf", now) > now + leeway:
         raise _refused("nbf", f"at most {now + leeway}", str(times["nbf"]))
-    if times.get("iat", now) > now + AHEAD:
-        raise _refused("iat", f"at most {now + AHEAD}", str(times["iat"]))
+    if times.get("iat", now) > now + ahead:
+        raise _refused("iat", f"at most {now + ahead}", str(times["iat"]))
 
 
 def _check_parties(

@@ -100,9 +100,10 @@ class Introspection:
         """Return the caller or a refusal; `UNANSWERED` if the issuer is unreachable."""
         print_ = sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._answers.get(print_)
-        if known is not None and known.until > now:
+        # A clock that was ahead must not make an answer last.
+        if known is not None and now < known.until <= later(now, self._remembered):
             return known.answer
-        if now < self._rest_until:
+        if now < self._rest_until <= later(now, _REST):
             return UNANSWERED
         question = self._questions.get(print_)
         if question is None:

@@ -6,7 +6,7 @@ from typing import cast
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.moment import AHEAD, Instant, seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.strict_json import read_object
 
@@ -51,7 +51,7 @@ def read_signed(
         claims.get("iss") != issuer
         or audience not in listed
         or type(at) is not int
-        or not now - FRESH <= at <= now + jwt.AHEAD
+        or not now - FRESH <= at <= now + AHEAD
         or not isinstance(said, dict)
     ):
         return None

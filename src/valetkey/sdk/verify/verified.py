@@ -28,7 +28,7 @@ class VerifiedTokens:
             return None
         print_ = _print(token)
         caller = self._callers.get(print_)
-        if caller is None or caller.expires_at > now:
+        if caller is None or caller.is_live(now):
             return caller
         del self._callers[print_]
         return None

@@ -222,8 +222,9 @@ async def world(
         keyring=keyring,
         sessions=SessionSettings(),
         administration=AdministrationSettings(),
-        policy=TokenPolicy(API, hours(1), minutes(10), days(30), days(180), seconds(30)),
-        code_lifetime=seconds(60),
+        policy=TokenPolicy(
+            API, seconds(60), hours(1), minutes(10), days(30), days(180), seconds(30)
+        ),
         brands=brands,
         decisions=decisions,
         random=runtime.random,

@@ -16,6 +16,7 @@ from valetkey.authorization.email.address import is_mailable
 from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
     EMAIL_VERIFY,
+    LIFETIMES,
     Found,
     Links,
 )
@@ -34,7 +35,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.secret import Secret
 
-LIFETIME = days(1)
+LIFETIME = LIFETIMES[VoucherKind.EMAIL_CHANGE]
 """So long the link to an address works."""
 
 BEFORE_THE_CHANGE = days(1)

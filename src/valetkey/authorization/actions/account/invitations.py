@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.authorization.email.links import SIGN_UP, Links
+from valetkey.authorization.email.links import LIFETIMES, SIGN_UP, Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.people import UserInvited
@@ -11,7 +11,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Secret
 
-LIFETIME = days(7)
+LIFETIME = LIFETIMES[VoucherKind.INVITATION]
 """So long an invitation works."""
 
 

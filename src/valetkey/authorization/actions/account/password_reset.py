@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, hold_bo
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_prepared, prepare
-from valetkey.authorization.email.links import RESET, Found, Links
+from valetkey.authorization.email.links import LIFETIMES, RESET, Found, Links
 from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
@@ -25,7 +25,7 @@ from valetkey.kernel.moment import Instant, hours, later, minutes
 from valetkey.kernel.secret import Secret, same
 from valetkey.web.client_address import neighbourhood
 
-LIFETIME = minutes(20)
+LIFETIME = LIFETIMES[VoucherKind.PASSWORD_RESET]
 """So long the link works."""
 
 FROM_ONE_PLACE = Limit(30, hours(1))

@@ -19,6 +19,7 @@ from valetkey.authorization.authentication.password import hash_prepared, prepar
 from valetkey.authorization.email.address import LONGEST, is_mailable
 from valetkey.authorization.email.links import (
     FORGOTTEN,
+    LIFETIMES,
     SIGN_UP_CONFIRM,
     Found,
     Links,
@@ -32,12 +33,12 @@ from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode
-from valetkey.kernel.moment import Instant, days, hours, later
+from valetkey.kernel.moment import Instant, hours, later
 from valetkey.kernel.secret import Secret
 from valetkey.web.client_address import neighbourhood
 from valetkey.web.offload import Busy
 
-LIFETIME = days(1)
+LIFETIME = LIFETIMES[VoucherKind.SIGN_UP]
 """So long the link works."""
 
 FROM_ONE_PLACE = Limit(30, hours(1))

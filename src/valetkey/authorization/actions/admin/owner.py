@@ -76,7 +76,7 @@ def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> 
     if not well_formed(Prefix.LINK, link):
         return None
     voucher = tx.vouchers.find(VoucherKind.OWNER, key.of(PURPOSE, link))
-    if voucher is None or voucher.redeemed_at is not None or voucher.expires_at <= now:
+    if voucher is None or not voucher.is_live(LASTS, now):
         return None
     found = OwnerLink(voucher)
     return None if tx.people.has_owner() and not found.break_glass else found
@@ -137,7 +137,7 @@ def become_owner(
 
 def _still(tx: Transaction, link: OwnerLink, now: Instant) -> Voucher | None:
     voucher = tx.vouchers.find(VoucherKind.OWNER, link.voucher.fingerprint)
-    if voucher is None or voucher.redeemed_at is not None or voucher.expires_at <= now:
+    if voucher is None or not voucher.is_live(LASTS, now):
         return None
     return None if tx.people.has_owner() and not link.break_glass else voucher
 

@@ -83,9 +83,9 @@ class UpstreamSignIns:
             return None
         trip = msgspec.json.decode(plain, type=UpstreamSignIn)
         # Checked before redeeming: a victim of a forwarded return link must not use it up.
-        if trip.browser != browser or not tx.vouchers.redeem(voucher, now):
+        if trip.browser != browser or not voucher.is_live(LIFETIME, now):
             return None
-        return trip
+        return trip if tx.vouchers.redeem(voucher, now) else None
 
 
 @dataclass(frozen=True, slots=True)

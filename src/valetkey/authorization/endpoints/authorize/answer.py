@@ -341,7 +341,7 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: I
             client_id=yes.client.id,
             grant_id=drawn.grant_id,
             payload=payload.encode(),
-            expires_at=later(now, server.code_lifetime),
+            expires_at=later(now, server.policy.authorization_code_lifetime),
         )
     )
     event = CodeIssued(user.uid, yes.client.id, drawn.grant_id, pkce=bool(asked.code_challenge))

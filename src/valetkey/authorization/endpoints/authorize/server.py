@@ -29,7 +29,7 @@ from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.id_token_hint import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.secret import to_base64url
 from valetkey.web.exchange import Pairs, Response, html_response, see_other
@@ -46,7 +46,6 @@ class Server(Browsers):
     apis: ApiDirectory
     claims: TokenClaims
     policy: TokenPolicy
-    code_lifetime: Lifetime
     brands: CurrentBrand
     decisions: DecisionQueue
     scopes: Mapping[str, str]

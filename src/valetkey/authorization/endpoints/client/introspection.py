@@ -208,7 +208,7 @@ class IntrospectionEndpoint:
 
 def _is_live(found: Found, now: Instant) -> bool:
     """Return whether the token is live by what is cached; a session may have been extended."""
-    return found.read.expires_at > now and require_live(found.standing, now) is None
+    return found.read.is_live(now) and require_live(found.standing, now) is None
 
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:

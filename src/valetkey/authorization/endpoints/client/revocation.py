@@ -39,7 +39,7 @@ class RevocationEndpoint:
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             token = the_token(asked)
-            read = await self.reader.read_by_value(token, request.at)
+            read = await self.reader.read_unexpired(token, request.at)
 
             await self.store.write(
                 lambda tx: self._end(tx, proven, token, read, request.at),

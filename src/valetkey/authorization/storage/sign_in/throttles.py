@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 
 from valetkey.database.engine import Connection
-from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.moment import AHEAD, Instant, Lifetime
 
 _UNIT = 1_000_000
 """One attempt, in the fractions in which buckets leak."""
-
-_SKEW = 60
-"""Seconds by which the clocks of servers may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class Throttles:
             " WHERE bucket = :bucket AND changed_at > :latest",
             bucket=bucket,
             now=now,
-            latest=now + _SKEW,
+            latest=now + AHEAD,
         )
         # One statement, so that no more concurrent attempts than the limit pass.
         taken = self.db.row(

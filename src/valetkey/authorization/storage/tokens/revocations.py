@@ -12,6 +12,8 @@ from valetkey.kernel.moment import Instant, days, later
 _KEPT = days(2)
 """No access token lives longer than a day; the rest allows for differing clocks."""
 
+_NEVER = Instant(0)
+
 
 class RevokedKind(StrEnum):
     """What a revocation applies to."""
@@ -40,8 +42,18 @@ class Revocations:
 
     db: Connection
 
-    def add(self, kind: RevokedKind, subject: str, now: Instant, audience: str = "") -> None:
-        """Record that it ended at `now`; `audience` is the API of a token."""
+    def add(
+        self,
+        kind: RevokedKind,
+        subject: str,
+        now: Instant,
+        audience: str = "",
+        newest: Instant = _NEVER,
+    ) -> None:
+        """Record that it ended at `now`; `audience` is the API of a token.
+
+        `newest` is when its last token was issued: in the future after the clock was set back.
+        """
         self.db.send(
             "INSERT INTO revocations (kind, subject, revoked_at, expires_at, audience)"
             " VALUES (:kind, :subject, :now, :expires_at, :audience)"
@@ -50,11 +62,18 @@ class Revocations:
             kind=kind.value,
             subject=subject,
             now=now,
-            expires_at=later(now, _KEPT),
+            expires_at=later(max(now, newest), _KEPT),
             audience=audience,
         )
 
-    def add_once(self, kind: RevokedKind, subject: str, now: Instant, audience: str = "") -> bool:
+    def add_once(
+        self,
+        kind: RevokedKind,
+        subject: str,
+        now: Instant,
+        audience: str = "",
+        newest: Instant = _NEVER,
+    ) -> bool:
         """Record it unless it had ended before; exactly one concurrent caller gets True."""
         added = self.db.run(
             "INSERT INTO revocations (kind, subject, revoked_at, expires_at, audience)"
@@ -63,7 +82,7 @@ class Revocations:
             kind=kind.value,
             subject=subject,
             now=now,
-            expires_at=later(now, _KEPT),
+            expires_at=later(max(now, newest), _KEPT),
             audience=audience,
         )
         return added == 1
