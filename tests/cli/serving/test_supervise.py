@@ -182,6 +182,7 @@ def test_supervisor_survives_fork_server_that_cannot_start(tmp_path: Path) -> No
             return errors(log).read_text(encoding="utf-8").count("worker.restarting") > 2
 
         eventually(tried_again, "it is not tried again")
+        assert '"signal":"SIGKILL"' in errors(log).read_text(encoding="utf-8")
         away.rename(program)
         eventually(lambda: len(pids(log, "ready")) == 2, "nothing is started")
 

@@ -304,9 +304,9 @@ class Supervisor:
             self._code = code if code > 0 else _FAILED
             self._stop()
         else:
-            self._plan_restart(place, was_ready_at)
+            self._plan_restart(place, code, was_ready_at)
 
-    def _plan_restart(self, place: Place, was_ready_at: float | None) -> None:
+    def _plan_restart(self, place: Place, code: int, was_ready_at: float | None) -> None:
         """Restart the worker at once, or with a growing delay if it fails repeatedly."""
         now = monotonic()
         steady = was_ready_at is not None and now - was_ready_at > _TOO_SHORT
@@ -318,7 +318,8 @@ class Supervisor:
         if not self._has_worker(place.server):
             place.server.absent_since = now
         name, number = place.server.name, place.number
-        self._log("worker.restarting", server=name, worker=number, delay_seconds=delay)
+        ended = {"exit_code": code} if code >= 0 else {"signal": signal.Signals(-code).name}
+        self._log("worker.restarting", server=name, worker=number, delay_seconds=delay, **ended)
 
     def _go_on_reloading(self) -> None:
         if self._checking is not None and (code := self._checking.poll()) is not None:
