@@ -82,6 +82,13 @@ class Connection(Protocol):
         """Return the first row of the result, or None."""
         ...
 
+    def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
+        """Execute a query now; the function returned gives its rows.
+
+        Costs no round trip if a later statement is awaited before the rows are asked for.
+        """
+        ...
+
     def once(self, sql: str, /) -> Row | None:
         """Return the row of a statement that reads only table `revision`; cached per commit.
 

@@ -40,6 +40,15 @@ class _Owed(Enum):
     SYNC = 2
 
 
+class PendingResult:
+    """The result of a statement that is read after those of later ones; None until it is there."""
+
+    __slots__ = ("result",)
+
+    def __init__(self) -> None:
+        self.result: PGresult | None = None
+
+
 class Channel:
     """The statements of one connection; used by one thread at a time.
 
@@ -75,7 +84,7 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
         self._plans: OrderedDict[_Plan, bytes] = OrderedDict()
-        self._owed: deque[_Owed | _Plan] = deque()
+        self._owed: deque[_Owed | PendingResult | _Plan] = deque()
         self._counter = 0
         self._limit = self._deadline = inf
         self._pgconn.enter_pipeline_mode()
@@ -111,6 +120,12 @@ class Channel:
             self._plans.move_to_end(plan)
         self._pgconn.send_query_prepared(name, encoded)
         self._owed.append(_Owed.STATEMENT)
+
+    def keep(self) -> PendingResult:
+        """Keep the result of the statement queued last when it is received with later ones."""
+        pending = PendingResult()
+        self._owed[-1] = pending
+        return pending
 
     def result(self) -> PGresult:
         """Wait for everything queued and return the last result. Raises `psycopg.Error`."""
@@ -212,6 +227,8 @@ class Channel:
                 problem = self._error(found)
             if owed is _Owed.STATEMENT:
                 last = found
+            elif isinstance(owed, PendingResult):
+                owed.result = last = found
             elif failed:
                 self._plans.pop(owed, None)
         return last, problem

@@ -229,6 +229,22 @@ class PostgresConnection:
         found = self.rows(sql, **params)
         return found[0] if found else None
 
+    def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
+        """See `Connection.ahead`."""
+        channel = self._send(sql, params)
+        kept = channel.keep()
+
+        def rows() -> Sequence[Row]:
+            if self._channel is None:
+                raise RuntimeError("this transaction has ended")
+            if kept.result is None and self.failure is None:
+                self._result(channel, sql)
+            if self.failure is not None or kept.result is None:
+                raise self.failure or DatabaseUnavailable("the connection gave no answer")
+            return channel.rows(kept.result)
+
+        return rows
+
     def once(self, sql: str, /) -> Row | None:
         """See `Connection.once`."""
         if sql not in self._known:

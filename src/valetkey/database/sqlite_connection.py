@@ -226,6 +226,11 @@ class SQLiteConnection:
         found = self._ask(sql, params)
         return found[0] if found else None
 
+    def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
+        """See `Connection.ahead`: the rows are there at once."""
+        found = self._ask(sql, params)
+        return lambda: found
+
     def once(self, sql: str, /) -> Row | None:
         """See `Connection.once`."""
         if sql not in self._known:

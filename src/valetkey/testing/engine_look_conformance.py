@@ -187,6 +187,49 @@ class EngineLookConformance:
 
         tell_story(engine_url, story)
 
+    def test_a_query_ahead_sees_what_was_written_before_it(self, engine_url: str) -> None:
+        """Whether its rows are asked for before, after or without those of a later statement."""
+        ask = "SELECT count(*) FROM notes WHERE id < :most"
+        write = "INSERT INTO notes (id, text) VALUES (:id, 'here')"
+
+        def looking(db: Connection) -> list[object]:
+            first = db.ahead(ask, most=10)
+            db.send(write, id=1)
+            second, third = db.ahead(ask, most=10), db.ahead(ask, most=1)
+            db.run(write, id=2)
+            last = db.ahead(ask, most=10)
+            db.ahead(ask, most=10)
+            return [*last(), *third(), *second(), *first(), *first()]
+
+        def failing(db: Connection) -> object:
+            found = db.ahead("SELECT nothing FROM notes")
+            return found()
+
+        def forgotten(db: Connection) -> None:
+            db.ahead("SELECT nothing FROM notes")
+            db.send(write, id=4)
+
+        async def story(engine: Engine) -> None:
+            same(await engine.write(looking), [(2,), (0,), (1,), (0,), (0,)])
+            same(await engine.read(lambda db: db.ahead(ask, most=2)()), [(1,)])
+            late = await engine.write(lambda db: db.ahead(ask, most=2))
+            try:
+                found = late()
+            except RuntimeError:
+                # The transaction has ended.
+                found = [(1,)]
+            same(found, [(1,)])
+            for work in (failing, forgotten):
+                try:
+                    await engine.write(work)
+                    failed = False
+                except Exception:  # noqa: BLE001 - each engine has its own
+                    failed = True
+                same(failed, True)
+            same(await engine.row("SELECT count(*) FROM notes"), (2,))
+
+        tell_story(engine_url, story)
+
     def test_exactly_one_of_sixty_four_claims(self, engine_url: str) -> None:
         """Also where the losers share a transaction with the winner."""
 

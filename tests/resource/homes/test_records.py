@@ -152,6 +152,9 @@ class _Contended:
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:
         return self._kept
 
+    def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
+        return lambda: self._kept
+
     def once(self, sql: str, /) -> Row | None:
         return self.row(sql)
 

@@ -1,5 +1,7 @@
 """Refresh tokens: new access tokens without the user (RFC 6749 section 6, RFC 9700 4.14)."""
 
+from collections.abc import Callable, Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,11 +27,12 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import at, still
+from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.grants import GrantWithState, Rotation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -54,12 +57,18 @@ class _Wanted(Struct, frozen=True):
 
 
 class _Presented(Struct, frozen=True):
-    """A presented refresh token: its text, its stored form and the grant it names."""
+    """A presented refresh token: its text, its stored form, the grant it names and its APIs.
+
+    `memberships` are those of the grant's user, if tokens of the client may hold them.
+    """
 
     text: str
     fingerprint: Fingerprint
     found: GrantWithState
     user: User
+    apis: Sequence[ApiGeneration]
+    is_current: bool
+    memberships: Callable[[], Memberships] | None
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -71,21 +80,10 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     """
     text = request.the("refresh_token")
     parts = parse_refresh_token(text)
-    looked_at = None if parts is None else tx.grants.find_with_user(parts[1])
-    if parts is None or looked_at is None:
+    presented = None if parts is None else _find(tx, request, text, *parts)
+    if presented is None:
         return _unknown()
-    found, user, apis = looked_at
-    grant = found.grant
-    if grant.client_id != request.client.id or grant.refresh_print is None:
-        return _unknown()
-    fingerprint = fingerprint_of(request.fingerprints, *parts)
-    is_current = same(fingerprint, grant.refresh_print)
-    # A grant id is public. Knowing only that must neither reveal nor end the grant.
-    if not is_current and not (
-        _was_previous(found, fingerprint) or was_issued_here(request.fingerprints, *parts)
-    ):
-        return _unknown()
-    presented = _Presented(text, fingerprint, found, user)
+    found, grant = presented.found, presented.found.grant
     live = require_live(found.standing, request.now)
     if problem := live or not_admitted(tx, request.client, grant.uid):
         return problem
@@ -94,7 +92,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _switched_off(grant)
     # The client's registered scope may have shrunk since.
     granted_scope = still(grant.scope, request.client)
-    api = target_among(tx, request, apis, granted_scope)
+    api = target_among(tx, request, presented.apis, granted_scope)
     if isinstance(api, Refusal):
         return api
     allowed = at(api, granted_scope)
@@ -103,11 +101,35 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     if not scope <= allowed:
         return outside_scope(allowed)
     wanted = _Wanted(api, scope)
-    if not is_current:
+    if not presented.is_current:
         return _not_current(tx, request, presented, wanted)
     if grant.refresh_expires_at is None or grant.refresh_expires_at <= request.now:
         return _idle(grant)
     return _use(tx, request, presented, wanted)
+
+
+def _find(
+    tx: Transaction, request: TokenRequest, text: str, secret: str, grant_id: str
+) -> _Presented | None:
+    """Return the client's grant that the token is or was of; None if it never was one."""
+    memberships = None
+    if request.claims.may_need_memberships(tx, request.client):
+        memberships = tx.api_roles.memberships_of_grant(grant_id)
+    looked_at = tx.grants.find_with_user(grant_id)
+    if looked_at is None:
+        return None
+    found, user, apis = looked_at
+    grant = found.grant
+    if grant.client_id != request.client.id or grant.refresh_print is None:
+        return None
+    fingerprint = fingerprint_of(request.fingerprints, secret, grant_id)
+    is_current = same(fingerprint, grant.refresh_print)
+    # A grant id is public. Knowing only that must neither reveal nor end the grant.
+    if not is_current and not (
+        _was_previous(found, fingerprint) or was_issued_here(request.fingerprints, secret, grant_id)
+    ):
+        return None
+    return _Presented(text, fingerprint, found, user, apis, is_current, memberships)
 
 
 def _use(
@@ -229,6 +251,7 @@ def _grant_again(
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
             identity=_identity(request, presented, wanted),
+            memberships=presented.memberships,
         ),
         request.fingerprints,
     )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from valetkey.authorization.model.account.user import User
@@ -20,6 +21,7 @@ from valetkey.authorization.model.register.claim import (
     Place,
     Source,
 )
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import GROUPS, ROLES
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.administration.api_roles import Memberships
@@ -31,6 +33,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 
 T = TypeVar("T")
+
+_OF_MEMBERSHIPS = (Source.GROUPS, Source.ROLES)
 
 
 class TokenClaims:
@@ -44,24 +48,34 @@ class TokenClaims:
         self.default = default
         self.file = file
         self._store = store
-        self._known: tuple[int, Sequence[DeclaredClaim]] = (-1, ())
+        self._known = _Known(-1, (), has_roles=False)
 
     def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
-        number, claims = self._known
-        # Mostly without waiting: a round trip only after something changed.
-        if number >= 0 and is_revision(tx.db, number):
-            return claims
-        number, claims = revision(tx.db), tuple(tx.declarations.claims())
-        self._known = number, claims
-        return claims
+        return self._at(tx).claims
 
     async def as_of(self, revision: int) -> Sequence[DeclaredClaim]:
         """Return the declared claims as of the revision that the clients' directory compared."""
-        number, claims = self._known
-        if number < 0 or number != revision:
-            claims = await self._store.read(self.declared)
-        return claims
+        known = self._known
+        if known.number < 0 or known.number != revision:
+            return await self._store.read(self.declared)
+        return known.claims
+
+    def may_need_memberships(self, tx: Transaction, client: Client, api: Api | None = None) -> bool:
+        """Return whether tokens of this client may hold groups or roles of the user.
+
+        For reading these ahead. `api` is that of the access token, if it is known.
+        """
+        known = self._at(tx)
+        return (
+            self.file is not None
+            or GROUPS in client.scope
+            or (known.has_roles if api is None else bool(api.roles))
+            or any(
+                each.kind in _OF_MEMBERSHIPS and (not each.clients or client.id in each.clients)
+                for each in known.claims
+            )
+        )
 
     def of_tokens(
         self,
@@ -71,13 +85,15 @@ class TokenClaims:
         scope: Scope,
         user: User | None,
         identity: Identity | None,
+        memberships: Callable[[], Memberships] | None = None,
     ) -> tuple[Claims, Identity | None]:
         """Return the claims of an access token, and the identity of its ID token with its claims.
 
-        Groups and roles are read once for both. `user` is None for a client's own token.
-        Raises Refused if the claims of either are larger than 8 KiB.
+        Groups and roles are read once for both, unless they were read ahead as `memberships`.
+        `user` is None for a client's own token. Raises Refused if the claims of either are larger
+        than 8 KiB.
         """
-        values = _Values(tx, user, api)
+        values = _Values(tx, user, api, memberships)
         if identity is not None:
             identity = self._identity(tx, identity, values)
         return self._access_token(tx, client_id, scope, values), identity
@@ -94,6 +110,15 @@ class TokenClaims:
         `api` is that of the access token issued with it, the default one without one.
         """
         return self._identity(tx, identity, _Values(tx, identity.user, api or self.default))
+
+    def _at(self, tx: Transaction) -> "_Known":
+        known = self._known
+        # Mostly without waiting: a round trip only after something changed.
+        if known.number < 0 or not is_revision(tx.db, known.number):
+            known = self._known = _Known(
+                revision(tx.db), tuple(tx.declarations.claims()), has_roles=tx.apis.have_roles()
+            )
+        return known
 
     def _access_token(
         self, tx: Transaction, client_id: str, scope: Scope, values: "_Values"
@@ -137,7 +162,7 @@ class TokenClaims:
         if self.file is not None or GROUPS in scope:
             return False
         chosen = _chosen(declared, Place.USERINFO, client_id, self.default, scope)
-        return all(each.kind not in (Source.GROUPS, Source.ROLES) for each in chosen)
+        return all(each.kind not in _OF_MEMBERSHIPS for each in chosen)
 
     def _found(
         self,
@@ -176,13 +201,28 @@ class TokenClaims:
         return await (work() if self.file is None else self.file.supply(work))
 
 
+class _Known(Struct, frozen=True):
+    """What was declared at one revision; `has_roles` is whether any API declares roles."""
+
+    number: int
+    claims: Sequence[DeclaredClaim]
+    has_roles: bool
+
+
 class _Values:
     """The values of claims for one user at one API; what is stored is read once."""
 
-    def __init__(self, tx: Transaction, user: User | None, api: Api) -> None:
+    def __init__(
+        self,
+        tx: Transaction,
+        user: User | None,
+        api: Api,
+        ahead: Callable[[], Memberships] | None = None,
+    ) -> None:
         self._tx = tx
         self.user = user
         self.api = api
+        self._ahead = ahead
         self._memberships: Memberships | None = None
 
     def of(self, chosen: Sequence[DeclaredClaim]) -> dict[str, object]:
@@ -211,12 +251,12 @@ class _Values:
     def roles(self, api: Api) -> list[str]:
         """Return the user's roles at the API, of those that it declares."""
         if api.id == self.api.id:
-            has = self._read().roles
+            known = self._read()
         elif self.user is None:
-            has = ()
+            return []
         else:
-            has = self._tx.api_roles.memberships(self.user.uid, api.id).roles
-        return [role for role in has if role in api.roles]
+            known = self._tx.api_roles.memberships(self.user.uid, api.id)()
+        return [role for role in known.roles.get(api.id, ()) if role in api.roles]
 
     def _value(self, claim: DeclaredClaim) -> object:
         kind, argument = claim.kind, claim.argument
@@ -239,11 +279,11 @@ class _Values:
 
     def _read(self) -> Memberships:
         if self._memberships is None:
-            self._memberships = (
-                Memberships((), ())
-                if self.user is None
-                else self._tx.api_roles.memberships(self.user.uid, self.api.id)
-            )
+            if self.user is None:
+                self._memberships = Memberships((), {})
+            else:
+                read = self._ahead or self._tx.api_roles.memberships(self.user.uid, self.api.id)
+                self._memberships = read()
         return self._memberships
 
 

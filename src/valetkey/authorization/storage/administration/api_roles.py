@@ -1,20 +1,23 @@
 """Roles at APIs, of users and of groups. Those no longer declared stay stored."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Uid
-from valetkey.database.engine import Connection
+from valetkey.database.engine import Connection, Row
 
 
 class Memberships(Struct, frozen=True):
-    """The names of a user's groups, with those that contain them, and of roles at one API."""
+    """The names of a user's groups, with those that contain them, and roles by id of their API.
+
+    Both sorted; not only roles that the API still declares.
+    """
 
     groups: Sequence[str]
-    roles: Sequence[str]
+    roles: Mapping[str, Sequence[str]]
 
 
 class AssignedRole(Struct, frozen=True, order=True):
@@ -40,23 +43,43 @@ class ApiRoles:
 
     db: Connection
 
-    def memberships(self, uid: Uid, api_id: str) -> Memberships:
-        """Return the user's groups, and the roles at the API that they or their groups have.
+    def memberships(self, uid: Uid, api_id: str) -> Callable[[], Memberships]:
+        """Read the user's groups, and the roles at the API that they or their groups have.
 
-        One statement, because tokens wait for it. Both sorted; not only declared roles.
+        Sent at once as by `Connection.ahead`, because tokens wait for it.
         """
-        rows = self.db.rows(
-            "SELECT g.name, coalesce(p.name, ''), coalesce(r.role, '') FROM group_members m"
-            " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
-            " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
-            " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id) AND r.api_id = :api_id"
-            " WHERE m.uid = :uid"
-            " UNION ALL SELECT '', '', role FROM user_roles WHERE uid = :uid AND api_id = :api_id",
-            uid=uid,
-            api_id=api_id,
+        return _memberships(
+            self.db.ahead(
+                "SELECT g.name, coalesce(p.name, ''), r.api_id, r.role FROM group_members m"
+                " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
+                " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
+                " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id)"
+                " AND r.api_id = :api_id"
+                " WHERE m.uid = :uid UNION ALL SELECT '', '', api_id, role FROM user_roles"
+                " WHERE uid = :uid AND api_id = :api_id",
+                uid=uid,
+                api_id=api_id,
+            )
         )
-        groups = {name for group, parent, _ in rows for name in (group, parent) if name}
-        return Memberships(sorted(groups), sorted({role for _, _, role in rows if role}))
+
+    def memberships_of_grant(self, grant_id: str) -> Callable[[], Memberships]:
+        """Read the same of the grant's user, with the roles at every API of the grant."""
+        return _memberships(
+            self.db.ahead(
+                "SELECT g.name, coalesce(p.name, ''), r.api_id, r.role FROM grants"
+                " JOIN group_members m ON m.uid = grants.uid"
+                " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
+                " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
+                " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id)"
+                " AND r.api_id IN (SELECT api_id FROM grant_apis WHERE grant_id = :grant_id)"
+                " WHERE grants.id = :grant_id"
+                " UNION ALL SELECT '', '', r.api_id, r.role FROM grants"
+                " JOIN grant_apis a ON a.grant_id = grants.id"
+                " JOIN user_roles r ON r.uid = grants.uid AND r.api_id = a.api_id"
+                " WHERE grants.id = :grant_id",
+                grant_id=grant_id,
+            )
+        )
 
     def of_user(self, uid: Uid, limit: int) -> Sequence[AssignedRole]:
         """Return at most `limit` roles that the user or the user's groups have, by API."""
@@ -159,3 +182,18 @@ class ApiRoles:
             limit=limit,
         )
         return [str(row[0]) for row in rows]
+
+
+def _memberships(rows: Callable[[], Sequence[Row]]) -> Callable[[], Memberships]:
+    def read() -> Memberships:
+        groups: set[str] = set()
+        roles: dict[str, set[str]] = {}
+        for group, parent, api_id, role in rows():
+            groups |= {group, parent}
+            if role is not None:
+                roles.setdefault(api_id, set()).add(role)
+        return Memberships(
+            sorted(groups - {""}), {api_id: sorted(each) for api_id, each in roles.items()}
+        )
+
+    return read
