@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.cli.running import valetkey
 from tests.cli.site import begin
-from valetkey.cli.register.operator import operator
+from valetkey.cli.register.store import operator
 
 _SITE = """
 [[users]]

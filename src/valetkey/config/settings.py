@@ -30,8 +30,7 @@ from valetkey.config.sections.monitoring import (
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.scim import ScimSettings
-from valetkey.config.sections.serving import ServingSettings
-from valetkey.config.sections.tls import TlsSettings
+from valetkey.config.sections.serving import ServingSettings, TlsSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret

@@ -23,7 +23,7 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
 from valetkey.resource.documentation.openapi import ApiIdentity
-from valetkey.resource.documentation.routes import routes as documentation
+from valetkey.resource.documentation.page import routes as documentation
 from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords

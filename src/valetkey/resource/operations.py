@@ -21,11 +21,13 @@ from valetkey.resource.requests.paging import Pages
 from valetkey.resource.requests.preconditions import (
     REQUIRED,
     Preconditions,
+    Preference,
+    applied,
     etag_of,
     read_idempotency_key,
     read_preconditions,
+    read_preference,
 )
-from valetkey.resource.requests.preference import Preference, applied, read_preference
 from valetkey.resource.requests.representation import (
     PATCHES,
     check_accept,

@@ -38,8 +38,7 @@ from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.multipart import is_multipart
 from valetkey.web.paths import Paths
-from valetkey.web.request_id import RequestIds
-from valetkey.web.request_trace import RequestTraces
+from valetkey.web.request_trace import RequestIds, RequestTraces
 from valetkey.web.security_headers import harden
 
 TARGET_BYTES = 8 * 1024

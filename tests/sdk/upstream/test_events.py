@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
-from valetkey.sdk.upstream.events import Event, read_events
+from valetkey.sdk.upstream.revocations import Event, read_events
 
 
 async def _lines(text: bytes) -> AsyncGenerator[bytes]:

@@ -15,9 +15,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential, Fetcher
-from valetkey.sdk.upstream.introspection import UNANSWERED, Introspection
+from valetkey.sdk.upstream.introspection import UNANSWERED, Introspection, UnknownKey, read_signed
 from valetkey.sdk.upstream.key_source import KeySource
-from valetkey.sdk.upstream.signed_answer import UnknownKey, read_signed
 
 _KEY = SigningKey.generate()
 _KEYS = KeySet.of(_KEY.public)

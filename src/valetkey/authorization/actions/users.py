@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from valetkey.authorization.actions.account.factors import reset_factors
 from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.issued import end_issued
-from valetkey.authorization.actions.admin.last_owner import leave_an_owner
+from valetkey.authorization.actions.admin.roles import leave_an_owner
 from valetkey.authorization.actions.endings import end_all_of_user
 from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.authentication.factors.device import forget_devices

@@ -24,9 +24,9 @@ from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
 from valetkey.authorization.endpoints.openid.check_session import (
     CHECK_SESSION,
     CheckSessionEndpoint,
+    StartEndpoint,
     check_session_frame,
 )
-from valetkey.authorization.endpoints.openid.start import StartEndpoint
 from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
 from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
 from valetkey.authorization.endpoints.registration.manage import ManageEndpoint

@@ -11,7 +11,6 @@ from valetkey.authorization.grant_types.grant_type import (
     target_among,
 )
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.code import CodePayload
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     CodeReplayed,
@@ -20,7 +19,7 @@ from valetkey.authorization.model.event.grants import (
 )
 from valetkey.authorization.model.liveness import Liveness
 from valetkey.authorization.model.register.api import Api, generations
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live

@@ -14,8 +14,7 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.cli.register.operator import operator
-from valetkey.cli.register.store import SCHEMAS, foundation_as_it_is, open_database
+from valetkey.cli.register.store import SCHEMAS, foundation_as_it_is, open_database, operator
 from valetkey.config.installation import lag
 from valetkey.config.paths import database_file, endings_path, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings

@@ -4,6 +4,9 @@ Whoever may read these files may do everything: the command line is the operator
 """
 
 import asyncio
+import os
+import pwd
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -12,7 +15,6 @@ from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
 from valetkey.authorization.model.event.actor import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
-from valetkey.cli.register.operator import operator
 from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
@@ -23,6 +25,7 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.resource.scopes import scopes_of
 
+_PLAIN = re.compile(r"[A-Za-z0-9._@+-]{1,64}", re.ASCII)
 T = TypeVar("T")
 
 SCHEMAS = {
@@ -30,6 +33,26 @@ SCHEMAS = {
     "resource": "valetkey.resource.storage.schema",
 }
 """Where the tables of each server are written down."""
+
+
+def operator() -> str:
+    """Return the system account of this process, such as `root`, or its number without a name.
+
+    If the terminal's login is another one, both: `root login ada`. It tells operators apart; it
+    proves nothing, because they can write to the database themselves.
+    """
+    number = os.getuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:
+        name = ""
+    name = name if _PLAIN.fullmatch(name) else str(number)
+    try:
+        login = os.getlogin()
+    except OSError:
+        # No terminal: a unit, a container, a job.
+        return name
+    return f"{name} login {login}" if login != name and _PLAIN.fullmatch(login) else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,35 @@
-"""Settings of the life of the servers' processes."""
+"""Settings of the servers' processes, and of certificates that they get for themselves."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from valetkey.config.rules import whole
+from valetkey.config import rules
+from valetkey.config.rules import text, whole
+
+_EMAIL = text(254, 'an email address, or "" for none')
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Certificates from an ACME authority (RFC 8555), without a proxy."""
+
+    acme: Annotated[str, rules.LINK] = ""
+    """Directory URL of the authority, such as `https://acme-v02.api.letsencrypt.org/directory`.
+    Setting it means that you agree to its terms. A server whose `url` is https, without a
+    `tls_certificate` of its own and without a proxy, gets its certificate there, and renews it when
+    a third of its lifetime is left. The authority connects to port 443 of the host name in `url`
+    (RFC 8737), so that port has to lead to `listen`. Needs the extra `valetkey[acme]`."""
+
+    acme_email: Annotated[str, _EMAIL] = ""
+    """Where the authority may send notices about the account."""
+
+    acme_folder: Annotated[str, rules.PATH] = "acme"
+    """The folder of account key and certificates, for the servers' user only. Nodes that answer for
+    one host name share it."""
+
+    acme_ca_file: Annotated[str, rules.PATH] = ""
+    """PEM file with the authority to trust for the directory itself, where that is a private one.
+    Empty: those that the extra brings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,18 @@ from typing import cast
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import examples, schemas
 from valetkey.resource.documentation.actions import Action, actions
-from valetkey.resource.documentation.openapi import ApiIdentity
+from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.documentation.programs import programs
+from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import MOST, USUAL
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.lists import CREATED
-from valetkey.web.exchange import Response, html_response
+from valetkey.web.exchange import Endpoint, Request, Response, html_response, json_response
+from valetkey.web.router import Route
 
+PAGE = "/v2/"
+
+_CACHED = (("cache-control", "public, max-age=300"),)
 OPENAPI = "/v2/openapi.json"
 
 _ERRORS = """are problem documents (RFC 9457). <code>errors</code> names every wrong field by its
@@ -39,6 +44,26 @@ _MANNERS = (
     ("Repeats", _REPEATS),
     ("Less to read", _LITTLE),
 )
+
+
+def routes(
+    site: ApiIdentity, objects: Sequence[ResourceObject], problems: Problems
+) -> tuple[Route, Route]:
+    """Return the page and the document, each built once."""
+    described = json_response(document(site, objects), headers=_CACHED)
+    shown = page(site, objects)
+
+    async def openapi(request: Request) -> Response:
+        return problems.cors.opened(request, described)
+
+    async def people(_: Request) -> Response:
+        return shown
+
+    def route(path: str, endpoint: Endpoint) -> Route:
+        methods = {"GET": endpoint, "HEAD": endpoint}
+        return Route(path, methods, problems.refuse_at(path))
+
+    return route(PAGE, people), route(OPENAPI, openapi)
 
 
 def page(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Response:

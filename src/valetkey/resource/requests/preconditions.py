@@ -1,6 +1,7 @@
-"""Parse If-Match, If-None-Match (RFC 9110 section 13) and Idempotency-Key."""
+"""Parse If-Match, If-None-Match (RFC 9110 section 13), Idempotency-Key and Prefer (RFC 7240)."""
 
 import re
+from enum import StrEnum
 from hashlib import sha256
 
 from valetkey.kernel.preconditions import (
@@ -14,7 +15,7 @@ from valetkey.kernel.preconditions import (
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.storage.idempotency_keys import IdempotencyKey
-from valetkey.web.exchange import Headers, Request
+from valetkey.web.exchange import Headers, Pairs, Request
 
 __all__ = [
     "FAILED",
@@ -37,6 +38,28 @@ OTHER_BODY = Refusal(
     "another body",
 )
 """422."""
+
+
+class Preference(StrEnum):
+    """The body to send after a change."""
+
+    REPRESENTATION = "return=representation"
+    MINIMAL = "return=minimal"
+
+
+def read_preference(headers: Headers) -> Preference | None:
+    """Return the first supported preference, or None. Unknown ones are ignored."""
+    for field in headers.all("prefer"):
+        for item in field.split(","):
+            said = item.partition(";")[0].replace('"', "").replace(" ", "").strip("\t").lower()
+            if said in tuple(Preference):
+                return Preference(said)
+    return None
+
+
+def applied(preference: Preference | None) -> Pairs:
+    """Return the header that names the preference applied."""
+    return () if preference is None else (("preference-applied", preference.value),)
 
 
 def read_preconditions(headers: Headers) -> Preconditions:

@@ -5,18 +5,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from http import HTTPStatus
+from typing import cast
 
 import msgspec
 
+from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.access_token import read_bindings
-from valetkey.kernel.moment import Instant, Lifetime, later, seconds
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.moment import AHEAD, Instant, Lifetime, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.strict_json import read_object
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, HttpClient, Unreachable
 from valetkey.sdk.upstream.key_source import KeySource
-from valetkey.sdk.upstream.signed_answer import MEDIA_TYPE, UnknownKey, read_signed
 
+MEDIA_TYPE = "application/token-introspection+jwt"
+"""The media type of requested and accepted responses."""
+
+FRESH = seconds(60)
+"""Maximum age of a response: an older one may be a replay."""
+
+_TYP = MEDIA_TYPE.removeprefix("application/")
+_ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
 REMEMBERED = seconds(3)
 """How long a response is cached: well within the 5 seconds in which revocations take effect."""
 
@@ -30,6 +42,44 @@ UNANSWERED = Refusal(
     retry_after=2,
 )
 """Undecided: the token may be valid."""
+
+
+class UnknownKey(Exception):
+    """The response is signed with an unknown key; fetching newer keys may help."""
+
+
+def read_signed(
+    body: bytes, keys: KeySet, *, issuer: str, audience: str, now: Instant
+) -> Mapping[str, object] | None:
+    """Return `issuer`'s response to `audience` about a token; None if it is invalid.
+
+    Raises UnknownKey.
+    """
+    try:
+        parts = jwt.parse(body.decode("ascii"), (_TYP,))
+    except (Refused, UnicodeDecodeError):
+        return None
+    algorithm = _ALGORITHMS.get(parts.header.alg)
+    key = keys.find(parts.header.kid)
+    if key is None:
+        raise UnknownKey
+    if algorithm is None or algorithm not in key.algorithms:
+        return None
+    if not key.verifies(algorithm, parts.signature, parts.signed):
+        return None
+    claims = read_object(parts.payload) or {}
+    at, named = claims.get("iat"), claims.get("aud")
+    listed = cast("list[object]", named) if isinstance(named, list) else [named]
+    said = claims.get("token_introspection")
+    if (
+        claims.get("iss") != issuer
+        or audience not in listed
+        or type(at) is not int
+        or not now - FRESH <= at <= now + AHEAD
+        or not isinstance(said, dict)
+    ):
+        return None
+    return cast("dict[str, object]", said)
 
 
 @dataclass(frozen=True, slots=True)

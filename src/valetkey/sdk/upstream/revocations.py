@@ -1,7 +1,7 @@
 """Revocations of unexpired tokens, followed at the issuer's feed within seconds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,6 @@ import msgspec
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential, Fetcher, HttpClient, Unreachable
-from valetkey.sdk.upstream.events import read_events
 
 EVERY = 1.0
 """Seconds between two requests when polling."""
@@ -26,6 +25,31 @@ _LOOKS = 10  # after a stream was abandoned, before streaming is tried again
 _PRUNE_EVERY = 60
 _KEEP_EVERY = 60
 _PAGES = 1_000  # in one poll: enough to catch up after an outage, and a bound for an endless feed
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, ended by an empty line. A keep-alive has no `data`."""
+
+    id: str
+    data: bytes
+
+
+async def read_events(lines: AsyncGenerator[bytes]) -> AsyncGenerator[Event]:
+    """Parse the lines of a stream into events; comments and unknown fields are skipped."""
+    async with aclosing(lines) as these:
+        id_, data = "", bytearray()
+        async for line in these:
+            if not line:
+                yield Event(id_, bytes(data))
+                data.clear()
+                continue
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                data += b"\n" + value if data else value
+            elif name == b"id" and b"\0" not in value:
+                id_ = value.decode("utf-8", "replace")
 
 
 class Kind(StrEnum):

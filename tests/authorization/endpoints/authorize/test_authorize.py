@@ -15,7 +15,7 @@ from tests.authorization.endpoints.visitor.world import (
     World,
     run,
 )
-from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.voucher import CodePayload
 
 
 def test_a_person_signs_in_allows_and_the_app_gets_a_code(database_url: str) -> None:

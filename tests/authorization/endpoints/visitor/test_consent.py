@@ -7,7 +7,7 @@ import pytest
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
 from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
-from valetkey.authorization.model.code import CodePayload
+from valetkey.authorization.model.voucher import CodePayload
 from valetkey.kernel.scope import Scope
 
 

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from valetkey.authorization.actions.account.password_reset import issue_reset
 from valetkey.authorization.actions.account.sign_up import already_there
-from valetkey.authorization.actions.account.ways_in import remove_sign_in_methods
+from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.users import end_everything
+from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.address import is_mailable
 from valetkey.authorization.email.links import (
@@ -24,8 +25,10 @@ from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_t
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.event.factors import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.people import (
     EmailRestored,
+    IdentityUnlinked,
     RemovalCancelled,
     UserChanged,
 )
@@ -43,6 +46,31 @@ BEFORE_THE_CHANGE = days(1)
 
 FROM_ONE_ACCOUNT = Limit(10, hours(1))
 """Emails that one account may ask for."""
+
+
+def remove_sign_in_methods(
+    tx: Transaction, uid: Uid, since: Instant, because: str, now: Instant
+) -> None:
+    """Remove passkeys, authenticators and linked accounts that were added at `since` or later.
+
+    Older ones stay: otherwise an attacker who reads old emails could remove them. Remembered
+    devices, admin API tokens and open invitations are removed whatever their age.
+    """
+    for passkey in tx.credentials.passkeys_of(uid):
+        if passkey.created_at >= since and tx.credentials.remove_passkey(uid, passkey.id):
+            tx.events.add(PasskeyRemoved(uid, passkey.id), now)
+    app = tx.credentials.authenticator_of(uid)
+    if app is not None and app.created_at >= since and tx.credentials.remove_authenticator(uid):
+        tx.events.add(AuthenticatorRemoved(uid), now)
+    made_at = tx.credentials.recovery_codes_of(uid).made_at
+    if not tx.users.has_second_factor(uid) or (made_at is not None and made_at >= since):
+        tx.credentials.remove_recovery_codes(uid)
+    for identity in tx.identities.of_user(uid):
+        if identity.linked_at >= since:
+            tx.identities.unlink(uid, identity.issuer, identity.subject)
+            tx.events.add(IdentityUnlinked(uid, identity.issuer, because), now)
+    forget_devices(tx, uid, now)
+    end_issued(tx, uid, now)
 
 
 class EmailFault(StrEnum):

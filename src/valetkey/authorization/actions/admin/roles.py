@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.actions.admin.issued import end_issued_in_role
-from valetkey.authorization.actions.admin.last_owner import leave_an_owner
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     hold_in_order,
@@ -20,6 +19,28 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 MOST = 500
 """People with a role that are listed: who has more has another problem."""
+
+
+def leave_an_owner(tx: Transaction, user: User) -> None:
+    """Let `user` stop being an owner, or being at all, if another owner is there to stay.
+
+    Of two who try this for the last two owners at once, the second is refused: call it before
+    anything is written. Raises Refused (conflict).
+    """
+    if user.role is not Role.OWNER:
+        return
+    tx.people.take_turn()
+    now = tx.users.find(user.uid)
+    if now is None or now.role is not Role.OWNER or now.disabled_at is not None:
+        return
+    if not tx.people.has_owner(but=user.uid):
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT,
+                "this is the last owner; make another user an owner first",
+                "admin.last_owner",
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
