@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import sys
-from importlib import import_module
 
 from valetkey.cli.main import COMMANDS, main
 
@@ -41,5 +40,5 @@ def become(request: dict[str, object], streams: list[int]) -> None:
 
 if __name__ == "__main__":
     for listed in COMMANDS:
-        import_module(listed.module)
+        listed.command()
     serve(socket.socket(fileno=int(sys.argv[1])))

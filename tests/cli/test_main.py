@@ -3,7 +3,6 @@
 import shlex
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -26,8 +25,7 @@ def walk(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
 def every_command() -> list[tuple[str, click.Command]]:
     found: list[tuple[str, click.Command]] = []
     for listed in COMMANDS:
-        module = import_module(listed.module)
-        found += walk(listed.name, module.command)
+        found += walk(listed.name, listed.command())
     return found
 
 

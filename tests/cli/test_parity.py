@@ -1,6 +1,5 @@
 """Every operation is a route, a page and a command, or the absence of one is explained."""
 
-from importlib import import_module
 from typing import Any, cast
 
 import click
@@ -99,7 +98,6 @@ PAGES = {
 
 # Operations whose command is written by hand, or "none: why".
 COMMANDS_BY_HAND = {
-    "list_clients": "client list",
     "register_client": "client create",
     "read_client": "client show",
     "change_client": "client change",
@@ -154,7 +152,7 @@ def _exists(command: str) -> bool:
     listed = next((each for each in COMMANDS if each.name == name), None)
     if listed is None:
         return False
-    found = import_module(listed.module).command
+    found = listed.command()
     context = click.Context(valetkey)
     if not below:
         return isinstance(found, click.Command)

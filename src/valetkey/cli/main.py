@@ -15,22 +15,28 @@ from valetkey.config.environment import environment
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake, Refused
 
+_COMMANDS = "valetkey.cli.commands"
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One command: its name, its summary, and its heading in the help.
 
-    Its function is `command` in `module`.
+    It is `command` in the module of its name, or one of the `groups` of derived commands.
     """
 
     name: str
     purpose: str
     heading: str
+    derived: bool = False
 
-    @property
-    def module(self) -> str:
-        """Return the name of its module."""
-        return f"valetkey.cli.commands.{self.name.replace('-', '_')}"
+    def command(self) -> click.Command:
+        """Import its module and return it."""
+        if self.derived:
+            made: click.Command = import_module(f"{_COMMANDS}.groups").group_of(self.name)
+        else:
+            made = import_module(f"{_COMMANDS}.{self.name}").command
+        return made
 
 
 COMMANDS = (
@@ -40,17 +46,27 @@ COMMANDS = (
     Listed("reload", "have running servers read the configuration again", "Run"),
     Listed("apply", "create and change users and clients from a file", "Run"),
     Listed("client", "register, show, change and switch off applications", "Every day"),
-    Listed("api", "declare APIs, and what their access tokens are like", "Every day"),
-    Listed("registration", "let applications register themselves", "Every day"),
-    Listed("user", "make accounts, set passwords, switch accounts off", "Every day"),
-    Listed("group", "groups of users, and who is in them", "Every day"),
-    Listed("webhook", "send chosen events to other servers", "Every day"),
-    Listed("attribute", "declare attributes of accounts, such as a department", "Every day"),
+    Listed("api", "declare APIs, and what their access tokens are like", "Every day", derived=True),
+    Listed("registration", "let applications register themselves", "Every day", derived=True),
+    Listed("user", "make accounts, set passwords, switch accounts off", "Every day", derived=True),
+    Listed("group", "groups of users, and who is in them", "Every day", derived=True),
+    Listed("webhook", "send chosen events to other servers", "Every day", derived=True),
+    Listed(
+        "attribute",
+        "declare attributes of accounts, such as a department",
+        "Every day",
+        derived=True,
+    ),
     Listed("claims", "declare what tokens say of users", "Every day"),
     Listed("owner", "a link that makes you the owner, once", "Every day"),
     Listed("brand", "name, colour, logo and links of the pages", "Every day"),
-    Listed("admin-token", "tokens for programs that administer through the API", "Every day"),
-    Listed("scim", "let a directory keep users and groups", "Every day"),
+    Listed(
+        "admin-token",
+        "tokens for programs that administer through the API",
+        "Every day",
+        derived=True,
+    ),
+    Listed("scim", "let a directory keep users and groups", "Every day", derived=True),
     Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
     Listed("events", "show events: sign-ins, grants, changed objects", "Every day"),
     Listed("doctor", "look for what is wrong before users do", "Take care"),
@@ -66,10 +82,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         listed = next((each for each in COMMANDS if each.name == cmd_name), None)
-        if listed is None:
-            return None
-        command = import_module(listed.module).command
-        return command if isinstance(command, click.Command) else None
+        return None if listed is None else listed.command()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

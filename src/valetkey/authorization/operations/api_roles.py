@@ -104,7 +104,6 @@ ASSIGN_ROLE = Operation(
     "Give a user a role at an API",
     _user_role(assign),
     gives=Done,
-    refuses=(404,),
     event=ApiRoleAssigned,
     commands=(
         Command(
@@ -122,7 +121,6 @@ WITHDRAW_ROLE = Operation(
     "Take a role at an API from a user",
     _user_role(withdraw),
     gives=Done,
-    refuses=(404,),
     event=ApiRoleWithdrawn,
     commands=(
         Command(
@@ -140,7 +138,6 @@ ASSIGN_GROUP_ROLE = Operation(
     "Give the members of a group a role at an API",
     _group_role(assign_group),
     gives=Done,
-    refuses=(404,),
     event=GroupApiRoleAssigned,
     commands=(
         Command(
@@ -158,7 +155,6 @@ WITHDRAW_GROUP_ROLE = Operation(
     "Take a role at an API from the members of a group",
     _group_role(withdraw_group),
     gives=Done,
-    refuses=(404,),
     event=GroupApiRoleWithdrawn,
     commands=(
         Command(
@@ -185,7 +181,6 @@ API_ROLES = (
                 {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
             ),
         ),
-        refuses=(404,),
         lists=True,
         commands=(Command("api role-users", empty="No user has this role except by a group."),),
     ),

@@ -221,7 +221,6 @@ CHANGE_API = Operation(
     gives=ApiShown,
     guarded=True,
     tagged=True,
-    refuses=(404,),
     event=ApiChanged,
     commands=(Command(options=_OPTIONS),),
 )
@@ -233,7 +232,6 @@ DELETE_API = Operation(
     "Delete an API and everything issued for it",
     _on_api(delete_api),
     status=204,
-    refuses=(404,),
     event=ApiRemoved,
     recent=True,
     buttons=(
@@ -262,7 +260,7 @@ ISSUE_API_SECRET = Operation(
     takes=SecretWanted,
     gives=NewSecret,
     status=201,
-    refuses=(404, 409),
+    refuses=(409,),
     event=ClientSecretIssued,
     recent=True,
     buttons=(
@@ -289,7 +287,6 @@ END_API_SECRET = Operation(
     "End one secret of an API now",
     _on_api(end_api_secret),
     status=204,
-    refuses=(404,),
     event=ClientSecretEnded,
     recent=True,
     buttons=(
@@ -319,7 +316,6 @@ APIS = (
         reads(read_api),
         gives=ApiRead,
         tagged=True,
-        refuses=(404,),
     ),
     CHANGE_API,
     Operation(
@@ -330,7 +326,6 @@ APIS = (
         "Disable an API: everything issued for it ends within seconds",
         _on_api(disable_api),
         gives=Done,
-        refuses=(404,),
         event=ApiDisabled,
         buttons=(
             Button(
@@ -356,7 +351,6 @@ APIS = (
         "Enable an API; what ended stays ended",
         _on_api(enable_api),
         gives=Done,
-        refuses=(404,),
         event=ApiEnabled,
         buttons=(
             Button(

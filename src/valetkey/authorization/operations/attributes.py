@@ -159,7 +159,6 @@ DECLARE_ATTRIBUTE = Operation(
     description="Values that users have stay; each is judged when it is next changed.",
     takes=AttributeWanted,
     gives=Done,
-    refuses=(404,),
     event=AttributeDeclared,
     commands=(
         Command(
@@ -178,7 +177,7 @@ REMOVE_ATTRIBUTE = Operation(
     "Remove a declared attribute; its values are no longer shown",
     unchecked_write(remove),
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=AttributeRemoved,
     buttons=(
         Button(
@@ -210,7 +209,6 @@ CHANGE_USER_ATTRIBUTES = Operation(
     description="Attributes that are not named stay; null removes a value.",
     takes=AttributesWanted,
     gives=Done,
-    refuses=(404,),
     event=UserChanged,
     commands=(
         Command(
@@ -233,7 +231,6 @@ ATTRIBUTES = (
         "Values of a user's attributes",
         on_user(read_user_attributes),
         gives=AttributesShown,
-        refuses=(404,),
         commands=(Command("user attributes"),),
     ),
     CHANGE_USER_ATTRIBUTES,

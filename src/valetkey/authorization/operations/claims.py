@@ -259,7 +259,6 @@ PREVIEW = Operation(
             {"type": "string", "minLength": 1, "maxLength": 1_000},
         ),
     ),
-    refuses=(404,),
     commands=(),
 )
 
@@ -285,7 +284,6 @@ DECLARE_CLAIM = Operation(
     description="Tokens have it from the next one on.",
     takes=ClaimWanted,
     gives=Done,
-    refuses=(404,),
     event=ClaimDeclared,
     commands=(
         Command(
@@ -304,7 +302,6 @@ REMOVE_CLAIM = Operation(
     "Remove a declared claim; tokens that were issued keep it",
     unchecked_write(remove),
     gives=Done,
-    refuses=(404,),
     event=ClaimRemoved,
     buttons=(
         Button(

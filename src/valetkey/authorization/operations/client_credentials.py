@@ -128,7 +128,7 @@ SECRET = Operation(
     takes=SecretWanted,
     gives=NewSecret,
     status=201,
-    refuses=(404, 409),
+    refuses=(409,),
     event=ClientSecretIssued,
     recent=True,
     buttons=(
@@ -154,7 +154,6 @@ END_SECRET = Operation(
     "End one secret of a client now",
     on_client(end_secret),
     status=204,
-    refuses=(404,),
     event=ClientSecretEnded,
     recent=True,
     buttons=(
@@ -181,7 +180,6 @@ ALLOW_GRANT = Operation(
     description="Needs the profile classic; `password` a confidential client.",
     gives=ClientShown,
     tagged=True,
-    refuses=(404,),
     event=ClientChanged,
     recent=True,
     buttons=(
@@ -225,7 +223,6 @@ END_GRANT = Operation(
     on_client(end_grant),
     gives=ClientShown,
     tagged=True,
-    refuses=(404,),
     event=ClientChanged,
     buttons=(
         Button(

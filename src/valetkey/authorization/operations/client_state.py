@@ -38,7 +38,6 @@ VERIFY = Operation(
     "Mark a client as verified: the consent page says that you know who runs it",
     on_client(verify_client),
     gives=Done,
-    refuses=(404,),
     event=ClientVerified,
     buttons=(
         Button(
@@ -79,7 +78,6 @@ UNVERIFY = Operation(
     "Remove the verified mark",
     on_client(unverify_client),
     gives=Done,
-    refuses=(404,),
     event=ClientVerificationEnded,
     buttons=(
         Button(
@@ -116,7 +114,6 @@ ADD_OWNER = Operation(
     "Make a user an owner of a client, who manages it in the developer portal",
     on_client(add_owner),
     gives=Done,
-    refuses=(404,),
     event=TeamMemberAdded,
     commands=(
         Command(
@@ -141,7 +138,6 @@ ADOPT = Operation(
     "Adopt a self-registered client as your own",
     on_client(adopt_client),
     gives=Done,
-    refuses=(404,),
     event=ClientAdopted,
     buttons=(
         Button(
@@ -178,7 +174,6 @@ DISABLE = Operation(
     "Disable a client: its tokens stop working within seconds",
     on_client(disable_client),
     gives=Done,
-    refuses=(404,),
     event=ClientDisabled,
     buttons=(
         Button(
@@ -210,7 +205,6 @@ ENABLE = Operation(
     "Enable a client; what ended stays ended",
     on_client(enable_client),
     gives=Done,
-    refuses=(404,),
     event=ClientEnabled,
     buttons=(
         Button(
@@ -238,7 +232,6 @@ DELETE = Operation(
     "Delete a client and everything issued to it; its id is never reused",
     on_client(delete_client),
     status=204,
-    refuses=(404,),
     event=ClientRemoved,
     recent=True,
     buttons=(

@@ -21,6 +21,7 @@ from valetkey.authorization.operations.client_records import (
     summary,
     wanted_metadata,
 )
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
@@ -189,7 +190,6 @@ CHANGE = Operation(
     gives=ClientMade,
     guarded=True,
     tagged=True,
-    refuses=(404,),
     commands=(),
 )
 
@@ -205,7 +205,21 @@ CLIENTS = (
         gives=ClientList,
         query=(*_FILTERS, *PAGING),
         lists=True,
-        commands=(),
+        commands=(
+            Command(
+                columns=(
+                    ("CLIENT_ID", "client_id"),
+                    ("NAME", "name"),
+                    ("TYPE", "type"),
+                    ("PROFILE", "profile"),
+                    ("GRANT TYPES", "grant_types"),
+                    ("CREATED", "created_at"),
+                    ("DISABLED", "disabled_at"),
+                ),
+                help="With several filters, those that match all of them.",
+                empty="There are no clients yet. Next: valetkey client create --help",
+            ),
+        ),
     ),
     REGISTER,
     Operation(
@@ -217,7 +231,6 @@ CLIENTS = (
         reads(read_client),
         gives=ClientRead,
         tagged=True,
-        refuses=(404,),
         commands=(),
     ),
     CHANGE,

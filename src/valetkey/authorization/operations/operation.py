@@ -205,8 +205,9 @@ class Operation:
 
     `takes` is the type of the body, `gives` that of the result; None for none. A `guarded` one
     requires the ETag of what it changes in If-Match. `refuses` are the statuses beyond those that
-    every operation has. `media` are what it answers instead of JSON. `event` is written when
-    something changed. `recent` requires recent authentication in the console.
+    follow from the row, such as 404 for one with arguments in its path. `media` are what it
+    answers instead of JSON. `event` is written when something changed. `recent` requires recent
+    authentication in the console.
     """
 
     id: str

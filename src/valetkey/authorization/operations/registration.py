@@ -131,6 +131,5 @@ REGISTRATION = (
         "Withdraw a registration token",
         writes(withdraw_invitation),
         status=204,
-        refuses=(404,),
     ),
 )

@@ -68,7 +68,7 @@ GIVE_ROLE = Operation(
     description="The last owner stays one: 409.",
     takes=RoleWanted,
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=RoleChanged,
     recent=True,
     buttons=(
@@ -121,7 +121,6 @@ ADMIT_DEVELOPER = Operation(
     "Let a user register apps",
     on_user(admit_developer),
     gives=Done,
-    refuses=(404,),
     event=DeveloperAdmitted,
     buttons=(
         Button(
@@ -160,7 +159,6 @@ DISMISS_DEVELOPER = Operation(
     "Stop letting a user register apps",
     on_user(dismiss_developer),
     gives=Done,
-    refuses=(404,),
     event=DeveloperDismissed,
     buttons=(
         Button(

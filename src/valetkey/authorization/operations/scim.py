@@ -189,7 +189,6 @@ ROTATE_SCIM_CREDENTIAL = Operation(
     description="The directory's names of users and groups are kept. Needs `people` too.",
     takes=ScimRotation,
     gives=ScimCredentialMade,
-    refuses=(404,),
     event=ScimCredentialRotated,
     recent=True,
     buttons=(
@@ -227,7 +226,6 @@ END_SCIM_CREDENTIAL = Operation(
     unchecked_write(end_scim_credential),
     description="Its users and groups are kept. Needs `people` too.",
     status=204,
-    refuses=(404,),
     event=ScimCredentialEnded,
     recent=True,
     buttons=(

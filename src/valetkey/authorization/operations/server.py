@@ -193,7 +193,6 @@ WITHDRAW_KEY = Operation(
     "Refuse everything that a key signed, from now on",
     withdraw_key,
     gives=Done,
-    refuses=(404,),
     commands=(
         Command(
             help="The next key of its algorithm signs. KID is as `valetkey key list` shows it. "

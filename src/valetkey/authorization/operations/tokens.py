@@ -240,7 +240,6 @@ TOKENS = (
         "Revoke token",
         unchecked_write(end_token),
         status=204,
-        refuses=(404,),
         commands=(
             Command(
                 help="Programs that use it stop working at once.",

@@ -53,7 +53,6 @@ SIGN_OUT = Operation(
             done="{username} is signed out. Sessions ended: {ended}", renamed={"ended": "sessions"}
         ),
     ),
-    refuses=(404,),
     event=SessionEnded,
     buttons=(
         Button(
@@ -108,7 +107,7 @@ SEND_RESET = Operation(
     on_user(send_reset),
     description="Only to a verified address of an enabled account.",
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=PasswordResetRequested,
     recent=True,
     buttons=(
@@ -142,7 +141,6 @@ RESET_FACTORS = Operation(
     "Remove a user's second factors, and notify the user by email",
     on_user(reset_factors),
     gives=Done,
-    refuses=(404,),
     event=FactorsRemoved,
     recent=True,
     buttons=(
@@ -176,7 +174,6 @@ VERIFY_EMAIL = Operation(
     "Record a user's email address as verified",
     on_user(verify_email),
     gives=Done,
-    refuses=(404,),
     event=UserChanged,
     buttons=(
         Button(
@@ -203,7 +200,6 @@ END_APP = Operation(
     "Revoke the access of one app to an account",
     on_user(end_app),
     gives=Done,
-    refuses=(404,),
     event=GrantRevoked,
     buttons=(
         Button(

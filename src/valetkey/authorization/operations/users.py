@@ -113,7 +113,6 @@ CHANGE_EMAIL = Operation(
     description="The old address is notified and can undo the change for a week.",
     takes=EmailChange,
     gives=UserAnswer,
-    refuses=(404,),
     event=UserChanged,
     recent=True,
     buttons=(
@@ -182,7 +181,7 @@ DELETE_USER = Operation(
     on_user(delete_user, but_oneself=True),
     description="Apps without another owner remain, without an owner.",
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=UserRemoved,
     recent=True,
     buttons=(
@@ -215,7 +214,7 @@ DISABLE_USER = Operation(
     "Disable an account: sessions and grants end",
     on_user(disable_user, but_oneself=True),
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=UserDisabled,
     buttons=(
         Button(
@@ -247,7 +246,6 @@ ENABLE_USER = Operation(
     "Enable an account; what ended stays ended",
     on_user(enable_user),
     gives=Done,
-    refuses=(404,),
     event=UserEnabled,
     buttons=(
         Button(
@@ -319,7 +317,6 @@ USERS = (
         reads(read_user),
         gives=UserRead,
         tagged=True,
-        refuses=(404,),
     ),
     Operation(
         "change_user",
@@ -333,7 +330,7 @@ USERS = (
         gives=UserAnswer,
         guarded=True,
         tagged=True,
-        refuses=(404, 409),
+        refuses=(409,),
         commands=(
             Command(
                 help="Options that are absent change nothing; an empty text removes a claim.",

@@ -200,7 +200,6 @@ READ_WEBHOOK = Operation(
     reads(read),
     gives=WebhookShown,
     tagged=True,
-    refuses=(404,),
     commands=(Command("webhook show"),),
 )
 
@@ -215,7 +214,6 @@ CHANGE_WEBHOOK = Operation(
     gives=WebhookShown,
     guarded=True,
     tagged=True,
-    refuses=(404,),
     event=WebhookChanged,
     recent=True,
 )
@@ -228,7 +226,6 @@ REMOVE_WEBHOOK = Operation(
     "Delete a webhook; what waits for it is not sent",
     _on_webhook(lambda tx, call, it: remove_webhook(tx, it, call.now)),
     gives=Done,
-    refuses=(404,),
     event=WebhookRemoved,
     commands=(
         Command(
@@ -246,7 +243,6 @@ ENABLE_WEBHOOK = Operation(
     "Enable a webhook; what waits for it is sent",
     _on_webhook(lambda tx, call, it: enable_webhook(tx, it, call.now)),
     gives=Done,
-    refuses=(404,),
     event=WebhookEnabled,
     commands=(
         Command(done="The webhook is enabled.", unchanged="The webhook was enabled already."),
@@ -261,7 +257,6 @@ DISABLE_WEBHOOK = Operation(
     "Disable a webhook; events are not sent to it until it is enabled",
     _on_webhook(lambda tx, call, it: disable_webhook(tx, it, call.now)),
     gives=Done,
-    refuses=(404,),
     event=WebhookDisabled,
     commands=(
         Command(done="The webhook is disabled.", unchanged="The webhook was disabled already."),
@@ -276,7 +271,6 @@ ISSUE_WEBHOOK_SECRET = Operation(
     "Issue a new signing secret; the one before also signs for a day",
     _on_webhook(issue_secret),
     gives=WebhookSecretShown,
-    refuses=(404,),
     event=WebhookSecretIssued,
     recent=True,
     commands=(Command("webhook secret"),),
@@ -291,7 +285,6 @@ LIST_WEBHOOK_ATTEMPTS = Operation(
     reads(list_attempts),
     gives=AttemptList,
     lists=True,
-    refuses=(404,),
     commands=(
         Command(
             "webhook attempts",
@@ -315,7 +308,7 @@ TEST_WEBHOOK = Operation(
     "Send a test message",
     _on_webhook(test),
     gives=MessageQueued,
-    refuses=(404, 409),
+    refuses=(409,),
     event=WebhookMessageRequested,
     commands=(Command(done="A test message is queued."),),
 )
@@ -328,7 +321,7 @@ REPLAY_WEBHOOK_EVENT = Operation(
     "Send an event again, or one from before the webhook",
     _on_webhook(replay),
     gives=MessageQueued,
-    refuses=(404, 409),
+    refuses=(409,),
     event=WebhookMessageRequested,
     commands=(
         Command(

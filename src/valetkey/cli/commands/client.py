@@ -26,7 +26,6 @@ from valetkey.cli.operations.perform import perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import metadata_options, said
 from valetkey.cli.register.keeper import (
-    every_client,
     refused,
     registrar,
     the_client,
@@ -174,27 +173,6 @@ def _tell(
         say.note("The secret is shown only now.")
     for file in files:
         say.line(f"\n{say.strong(file.name)}\n{file.text}")
-
-
-@command.command("list")
-@options.config_file
-@options.as_json
-def list_(config: Path | None, as_json: bool) -> None:
-    """Every application.
-
-    Example: valetkey client list
-    """
-
-    async def work(opened: Opened) -> list[Client]:
-        return list(await opened.store.scan(every_client))
-
-    found = with_store(options.settings_of(config), work)
-    if as_json:
-        say.as_json([clients.as_json(client) for client in found])
-    elif found:
-        say.table(clients.HEAD, [clients.row(client) for client in found])
-    else:
-        say.note("There are no clients yet. Next: valetkey client create --help")
 
 
 @command.command()

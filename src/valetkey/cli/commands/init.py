@@ -16,7 +16,8 @@ from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.authorization.email.address import is_mailable
 from valetkey.cli import say
-from valetkey.cli.commands import database, user
+from valetkey.cli.commands import database
+from valetkey.cli.commands.groups import group_of
 from valetkey.cli.register.store import open_database
 from valetkey.config.agreement import servers
 from valetkey.config.load import USUAL_FILE, load
@@ -82,14 +83,14 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
         name = email.partition("@")[0]
         configured = ("--config", str(file))
         say.note(f"The first owner signs in as {email} with this password:")
-        user.command.main(
+        group_of("user").main(
             [
                 *("create", name, "--email", email, "--email-verified"),
                 *("--generate-password", *configured),
             ],
             standalone_mode=False,
         )
-        user.command.main(["role", name, "owner", *configured], standalone_mode=False)
+        group_of("user").main(["role", name, "owner", *configured], standalone_mode=False)
     except BaseException:
         say.note(f"{file} is written; what follows it failed. Repeat it with the commands.")
         raise

@@ -25,8 +25,6 @@ from valetkey.kernel.refusal import Mistake
 
 Command = Callable[..., object]
 
-HEAD = ("CLIENT_ID", "NAME", "TYPE", "PROFILE", "GRANT TYPES", "STATE")
-
 COSTS = {
     GrantTypeName.IMPLICIT: (
         "implicit: access tokens travel in the address of a page, where history and scripts can "
@@ -96,18 +94,6 @@ class ClientDetails:
         times = "once" if sighting.requests == 1 else f"{sighting.requests} times"
         last = shown(sighting.last_seen_at)
         return f"{times}, last {last}: give it another secret when it has stopped doing so"
-
-
-def row(client: Client) -> tuple[str, ...]:
-    """A client as a row below HEAD."""
-    return (
-        client.id,
-        client.name,
-        client.type,
-        client.profile_name,
-        ", ".join(sorted(client.grant_types)),
-        _state(client),
-    )
 
 
 def as_json(client: Client) -> dict[str, object]:

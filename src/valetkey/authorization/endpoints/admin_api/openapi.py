@@ -17,6 +17,7 @@ _REF = "#/components/schemas/{name}"
 _ALWAYS = (400, 401, 403, 413, 414, 429, 503)
 _WITH_BODY = (415,)
 _GUARDED = (412, 428)
+_NAMED = (404,)
 _TAGS = r'^(\*|(W/)?"[!#-~]*")$'
 
 _SEGMENT: Document = {"type": "string", "pattern": r"^[A-Za-z0-9._~-]{1,100}$"}
@@ -166,6 +167,7 @@ def _refusals(operation: Operation) -> Mapping[str, object]:
     statuses = {
         *_ALWAYS,
         *operation.refuses,
+        *(_NAMED if operation.arguments else ()),
         *(_WITH_BODY if operation.takes is not None else ()),
         *(_GUARDED if operation.guarded else ()),
     }

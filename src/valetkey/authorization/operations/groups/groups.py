@@ -140,7 +140,6 @@ READ_GROUP = Operation(
     reads(read_group),
     gives=GroupShown,
     tagged=True,
-    refuses=(404,),
 )
 CHANGE_GROUP = Operation(
     "change_group",
@@ -154,7 +153,7 @@ CHANGE_GROUP = Operation(
     gives=GroupShown,
     guarded=True,
     tagged=True,
-    refuses=(404, 409),
+    refuses=(409,),
     event=GroupChanged,
     commands=(
         Command(
@@ -191,7 +190,7 @@ DELETE_GROUP = Operation(
     writes(delete_group),
     description="A group that contains groups is refused: 409.",
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=GroupDeleted,
     buttons=(
         Button(

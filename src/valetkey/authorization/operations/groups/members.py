@@ -58,7 +58,6 @@ LIST_GROUP_MEMBERS = Operation(
             {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
         ),
     ),
-    refuses=(404,),
     lists=True,
     commands=(Command("group members", empty="The group has no members."),),
 )
@@ -77,7 +76,7 @@ ADD_GROUP_MEMBER = Operation(
     "Add a user to a group",
     on_user(add_group_member),
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=GroupMemberAdded,
     commands=(
         Command(
@@ -102,7 +101,6 @@ REMOVE_GROUP_MEMBER = Operation(
     "Remove a user from a group",
     on_user(remove_group_member),
     gives=Done,
-    refuses=(404,),
     event=GroupMemberRemoved,
     buttons=(
         Button(
@@ -157,7 +155,7 @@ SET_USER_GROUPS = Operation(
     on_user(set_user_groups),
     takes=GroupsWanted,
     gives=Done,
-    refuses=(404, 409),
+    refuses=(409,),
     event=GroupMemberAdded,
     commands=(Command("user set-groups", example='--groups "staff engineering"'),),
     buttons=(
@@ -187,7 +185,6 @@ MEMBERS = (
         "Groups of a user",
         on_user(list_user_groups),
         gives=GroupsOfUser,
-        refuses=(404,),
         commands=(Command("user groups"),),
     ),
     SET_USER_GROUPS,
