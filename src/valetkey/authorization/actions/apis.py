@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from valetkey.authorization.actions.clients import Faults, Registrar
 from valetkey.authorization.actions.endings import end_all_of_api
-from valetkey.authorization.model.event.apis import (
+from valetkey.authorization.model.event.clients import (
     ApiChanged,
     ApiDisabled,
     ApiEnabled,

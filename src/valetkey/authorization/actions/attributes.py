@@ -17,7 +17,7 @@ from valetkey.authorization.model.account.attribute import (
     UserAttributes,
 )
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.attributes import AttributeDeclared, AttributeRemoved
+from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.model.register.claim import Source
 from valetkey.authorization.protocol.register.client_metadata import MetadataError

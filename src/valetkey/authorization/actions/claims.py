@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from valetkey.authorization.model.event.claims import ClaimDeclared, ClaimRemoved
+from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
 from valetkey.authorization.model.register.claim import (
     CLAIM_NAME,
     MOST_CLAIMS,

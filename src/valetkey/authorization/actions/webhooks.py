@@ -7,8 +7,7 @@ commit.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from valetkey.authorization.model.event.registry import EVENTS
-from valetkey.authorization.model.event.webhooks import (
+from valetkey.authorization.model.event.administration import (
     WebhookChanged,
     WebhookCreated,
     WebhookDisabled,
@@ -17,6 +16,7 @@ from valetkey.authorization.model.event.webhooks import (
     WebhookRemoved,
     WebhookSecretIssued,
 )
+from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.webhook import (
     APP_EVENTS,
     MOST_WAITING,

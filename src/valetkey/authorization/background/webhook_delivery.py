@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, powers_
 from valetkey.authorization.actions.webhooks import may_receive
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.webhooks import WebhookDisabled
+from valetkey.authorization.model.event.administration import WebhookDisabled
 from valetkey.authorization.model.webhook import (
     APP_EVENTS,
     FULL,

@@ -14,7 +14,7 @@ from valetkey.authorization.actions.api_roles import (
 )
 from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.claims import (
+from valetkey.authorization.model.event.groups import (
     ApiRoleAssigned,
     ApiRoleWithdrawn,
     GroupApiRoleAssigned,

@@ -5,14 +5,15 @@ from collections.abc import Callable
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.apis import ApiRegistrar, metadata_of
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.model.event.apis import (
+from valetkey.authorization.model.event.clients import (
     ApiChanged,
     ApiDisabled,
     ApiEnabled,
     ApiRegistered,
     ApiRemoved,
+    ClientSecretEnded,
+    ClientSecretIssued,
 )
-from valetkey.authorization.model.event.clients import ClientSecretEnded, ClientSecretIssued
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.api_records import (
     ApiChange,

@@ -18,7 +18,7 @@ from valetkey.authorization.model.account.attribute import (
     Attribute,
 )
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.attributes import AttributeDeclared, AttributeRemoved
+from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (

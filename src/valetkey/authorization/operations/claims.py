@@ -7,7 +7,7 @@ import msgspec
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.claims import Faults, declare_claim, remove_claim
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.claims import ClaimDeclared, ClaimRemoved
+from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import Client

@@ -10,8 +10,8 @@ from valetkey.authorization.model.event.clients import (
     ClientRemoved,
     ClientVerificationEnded,
     ClientVerified,
+    TeamMemberAdded,
 )
-from valetkey.authorization.model.event.portal import TeamMemberAdded
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.clients import ONE, registrar
 from valetkey.authorization.operations.command import Command

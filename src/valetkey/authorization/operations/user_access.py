@@ -8,13 +8,12 @@ from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.factors import FactorsRemoved
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.people import (
     PasswordResetRequested,
     UserChanged,
 )
-from valetkey.authorization.model.event.sessions import SessionEnded
+from valetkey.authorization.model.event.sessions import FactorsRemoved, SessionEnded
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,

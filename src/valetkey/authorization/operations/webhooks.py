@@ -12,7 +12,7 @@ from valetkey.authorization.actions.webhooks import (
     queue_test,
     remove_webhook,
 )
-from valetkey.authorization.model.event.webhooks import (
+from valetkey.authorization.model.event.administration import (
     WebhookChanged,
     WebhookCreated,
     WebhookDisabled,

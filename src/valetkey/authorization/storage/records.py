@@ -8,9 +8,9 @@ from msgspec import Struct, field
 
 from valetkey.authorization.model.event.actor import DoneBy, read_back, written
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.event.factors import SecondFactorFailed
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
+    SecondFactorFailed,
     SessionRenewed,
     SessionStarted,
     SignInFailed,

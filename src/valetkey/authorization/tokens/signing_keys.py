@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from valetkey.authorization.model.event.actor import DoneBy
-from valetkey.authorization.model.event.keys import (
+from valetkey.authorization.model.event.administration import (
     SigningKeyIssued,
     SigningKeyRetired,
     SigningKeyWithdrawn,

@@ -8,7 +8,7 @@ from pathlib import Path
 from valetkey.authorization.actions.inspection.keys import count_opened
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
-from valetkey.authorization.model.event.keys import KeyringRotated
+from valetkey.authorization.model.event.administration import KeyringRotated
 from valetkey.authorization.model.webhook import secret_place as webhook_place
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place as secret_place

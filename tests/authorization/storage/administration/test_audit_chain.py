@@ -24,8 +24,7 @@ from valetkey.authorization.model.event.chain import (
     next_block,
     retention,
 )
-from valetkey.authorization.model.event.mail import MailGivenUp
-from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.people import MailGivenUp, UserChanged
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate

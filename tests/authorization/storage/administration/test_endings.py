@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.model.event.factors import RecoveryCodeUsed
+from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings
 from valetkey.kernel.moment import Instant

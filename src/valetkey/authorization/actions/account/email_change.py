@@ -25,13 +25,13 @@ from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_t
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.factors import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.people import (
     EmailRestored,
     IdentityUnlinked,
     RemovalCancelled,
     UserChanged,
 )
+from valetkey.authorization.model.event.sessions import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction

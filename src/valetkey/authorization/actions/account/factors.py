@@ -9,7 +9,7 @@ from valetkey.authorization.authentication.factors.passkey import MOST, NewPassk
 from valetkey.authorization.authentication.session import close_session
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.factors import (
+from valetkey.authorization.model.event.sessions import (
     AuthenticatorAdded,
     AuthenticatorRemoved,
     FactorsRemoved,

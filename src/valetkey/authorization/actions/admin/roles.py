@@ -12,7 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.roles import RoleChanged
+from valetkey.authorization.model.event.people import RoleChanged
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -9,7 +9,7 @@ from valetkey.authorization.actions.admin.resolve import resolve_users
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.portal import (
+from valetkey.authorization.model.event.clients import (
     TeamInvitationEnded,
     TeamInvitationIssued,
     TeamMemberAdded,

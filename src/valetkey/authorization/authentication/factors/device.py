@@ -12,7 +12,7 @@ from valetkey.authorization.authentication.session import end_session, end_sessi
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import SYSTEM
-from valetkey.authorization.model.event.factors import (
+from valetkey.authorization.model.event.sessions import (
     DeviceForgotten,
     DeviceRemembered,
     DeviceStolen,

@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.factors.passkey import (
 )
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.factors import (
+from valetkey.authorization.model.event.sessions import (
     PasskeyCounterFallen,
     RecoveryCodeUsed,
     SecondFactorFailed,

@@ -1,4 +1,4 @@
-"""Events of clients, their secrets, and invitations to register."""
+"""Events of apps, their teams, and APIs."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -109,3 +109,88 @@ class ClientSecretIssued(ByClient):
     client_id: str
     secret_id: str
     others_expire_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRegistered(Event):
+    """An API was declared."""
+
+    api_id: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApiChanged(Event):
+    """An API was changed; `fields` names its changed fields."""
+
+    api_id: str
+    identifier: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDisabled(Event):
+    """An API was disabled; codes, tokens and grants for it ended."""
+
+    api_id: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApiEnabled(Event):
+    """An API was enabled; what had ended stays ended."""
+
+    api_id: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRemoved(Event):
+    """An API was deleted; codes, tokens and grants for it ended."""
+
+    api_id: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamInvitationIssued(Event):
+    """An owner invited a user to the team of an app."""
+
+    client_id: str
+    invitation_id: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamInvitationEnded(Event):
+    """A team invitation ended: `withdrawn`, `declined`, `inviter_left` or `removed`."""
+
+    client_id: str
+    invitation_id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamMemberAdded(Event):
+    """A user joined the team of an app, as an owner or a member."""
+
+    client_id: str
+    uid: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamMemberChanged(Event):
+    """The role of a team member changed."""
+
+    client_id: str
+    uid: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamMemberRemoved(Event):
+    """A user left the team of an app or was removed from it."""
+
+    client_id: str
+    uid: int

@@ -1,8 +1,9 @@
-"""Events of accounts."""
+"""Events of accounts, their roles, and email."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from valetkey.authorization.model.event.event import ByAnonymous, ByUser, Event
+from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +105,62 @@ class IdentityUnlinked(ByUser):
     uid: int
     issuer: str
     because: str
+
+
+@dataclass(frozen=True, slots=True)
+class MailDispatched(BySystem):
+    """The mail server accepted a message; `kind` is its subject."""
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int | None
+    kind: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class MailGivenUp(BySystem):
+    """Delivery of a message was abandoned; `because` says why."""
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int | None
+    kind: str
+    attempts: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged(Event):
+    """The role of a user changed; "" is none."""
+
+    uid: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLinkIssued(Event):
+    """A link that makes its user an owner was issued; `break_glass` where an owner existed."""
+
+    break_glass: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLinkRedeemed(ByUser):
+    """An owner link was used."""
+
+    uid: int
+    break_glass: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeveloperAdmitted(Event):
+    """A user was permitted to register apps."""
+
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeveloperDismissed(Event):
+    """A user lost the permission to register apps; their apps remain."""
+
+    uid: int

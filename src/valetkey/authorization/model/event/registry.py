@@ -4,20 +4,11 @@ from types import ModuleType
 
 from valetkey.authorization.model.event import (
     administration,
-    apis,
-    attributes,
-    claims,
     clients,
-    factors,
     grants,
     groups,
-    keys,
-    mail,
     people,
-    portal,
-    roles,
     sessions,
-    webhooks,
 )
 from valetkey.authorization.model.event.event import Event
 
@@ -30,23 +21,7 @@ def _defined_in(module: ModuleType) -> tuple[type[Event], ...]:
     )
 
 
-_MODULES = (
-    clients,
-    apis,
-    portal,
-    people,
-    mail,
-    roles,
-    sessions,
-    factors,
-    grants,
-    groups,
-    attributes,
-    claims,
-    keys,
-    administration,
-    webhooks,
-)
+_MODULES = (clients, people, sessions, grants, groups, administration)
 
 EVENTS: tuple[type[Event], ...] = tuple(
     event for module in _MODULES for event in _defined_in(module)
