@@ -16,7 +16,7 @@ from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.actions.developer.quickstart import STACKS
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.api import Api

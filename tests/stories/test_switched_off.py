@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import requests
 
 from tests.support.wait import wait_until
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import Settings
 from valetkey.testing.person import Person

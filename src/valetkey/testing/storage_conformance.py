@@ -12,10 +12,10 @@ from functools import partial
 import pytest
 
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.clients import ClientEnabled
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import ClientSecret
-from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.grants import ClientUsage, Rotation
 from valetkey.authorization.storage.revision import revision

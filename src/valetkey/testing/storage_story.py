@@ -13,8 +13,8 @@ from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import (
     Client,
+    ProfileName,
 )
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Store, Transaction

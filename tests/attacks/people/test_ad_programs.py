@@ -9,7 +9,7 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
 from tests.authorization.endpoints.world import ADA, Service, service
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.roles import GIVE_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import RoleWanted

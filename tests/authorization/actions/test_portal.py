@@ -21,9 +21,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.membership import TeamRole
-from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.model.register.client import Client, ProfileName, TeamRole
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings

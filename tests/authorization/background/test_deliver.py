@@ -16,10 +16,9 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import PAUSES, LogoutDelivery, pause
-from valetkey.authorization.model.delivery import LEASE, Delivery
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.session import LEASE, Delivery, Session
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.logout_token import EVENT, LogoutTokens

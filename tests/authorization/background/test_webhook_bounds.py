@@ -23,7 +23,7 @@ from valetkey.authorization.actions import webhooks
 from valetkey.authorization.background import webhook_delivery
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.server_records import (
     AttemptList,
 )

@@ -8,7 +8,7 @@ from valetkey.authorization.actions.developer.team import (
 )
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.runtime import SYSTEM

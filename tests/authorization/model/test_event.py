@@ -46,9 +46,7 @@ from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.delivery import Delivery
+from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.clients import ClientRemoved, RemovedBecause
@@ -64,8 +62,7 @@ from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.server.brand import BrandField
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.session import Delivery, Session
 from valetkey.authorization.operations.client_credentials import END_SECRET
 from valetkey.authorization.operations.client_state import UNVERIFY, VERIFY
 from valetkey.authorization.operations.groups.groups import (
@@ -94,7 +91,7 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
-from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM, Runtime

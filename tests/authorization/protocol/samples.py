@@ -8,8 +8,8 @@ from valetkey.authorization.model.register.client import (
     AuthenticationMethod,
     Client,
     ClientType,
+    ProfileName,
 )
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     parse,

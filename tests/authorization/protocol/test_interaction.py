@@ -7,7 +7,7 @@ import pytest
 
 from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WEB, asked
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import ClientType
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.claims import Acr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import Answer, Service, run
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.protocol import liveness
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction

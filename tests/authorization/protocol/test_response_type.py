@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.authorization.protocol.samples import IMPLICIT, WEB
+from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.response_type import (
     ResponseMode,
     ResponseType,

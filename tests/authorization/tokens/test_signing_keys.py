@@ -11,7 +11,7 @@ import pytest
 
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
-from valetkey.authorization.model.server.signing_key import KeyState
+from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.database.connect import connect

@@ -27,14 +27,16 @@ from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.identity import Identity
-from valetkey.authorization.model.account.role import Role
 from valetkey.authorization.model.account.scim import ScimCredential
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Identity, Role, Uid, User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
-from valetkey.authorization.model.register.client import AccessTokenFormat, GrantTypeName
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import (
+    AccessTokenFormat,
+    GrantTypeName,
+    Membership,
+    TeamRole,
+)
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api

@@ -17,7 +17,7 @@ from tests.stories.people.full_site import (
     site,
 )
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.kernel.runtime import SYSTEM
 
 _ASKED = {"response_type": "code", "client_id": PRINTER, "scope": "notes:read"}

@@ -22,8 +22,8 @@ from valetkey.authorization.model.register.client import (
     AuthenticationMethod,
     Client,
     ClientSecret,
+    ProfileName,
 )
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import ConsentGiven
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Transaction

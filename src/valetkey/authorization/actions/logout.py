@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.authentication.session import end_session, end_sessions
-from valetkey.authorization.model.delivery import LEASE, Delivery
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.session import LEASE, Delivery, Session
 from valetkey.authorization.protocol.logout import frame_address
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects

@@ -23,8 +23,7 @@ from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import CLIENT_SCOPE
-from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import GROUPS, IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules

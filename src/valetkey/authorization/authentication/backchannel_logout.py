@@ -1,7 +1,6 @@
 """Queue back-channel logout for the apps of a session that ended."""
 
-from valetkey.authorization.model.delivery import Delivery, DeliveryKind
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.session import Delivery, DeliveryKind, Session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import fresh_id

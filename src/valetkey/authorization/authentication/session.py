@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication import backchannel_logout
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.actor import SYSTEM, by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.people import RemovalCancelled
@@ -17,6 +16,7 @@ from valetkey.authorization.model.event.sessions import (
     SessionRenewed,
     SessionStarted,
 )
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.sign_in.presences import SessionAndUser

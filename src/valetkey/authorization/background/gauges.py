@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.server.signing_key import KeyState
+from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel import metrics

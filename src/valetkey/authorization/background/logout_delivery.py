@@ -6,9 +6,9 @@ from contextvars import Context
 from dataclasses import dataclass, field
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.delivery import LEASE, Delivery
 from valetkey.authorization.model.event.sessions import LogoutTokenDelivered, LogoutTokenGivenUp
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.session import LEASE, Delivery
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.signing_keys import NoSigningKey

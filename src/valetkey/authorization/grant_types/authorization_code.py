@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.grants import (
     CodeSpoiled,
     GrantRevoked,
 )
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce

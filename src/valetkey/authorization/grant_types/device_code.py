@@ -10,7 +10,7 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.device_code import DeviceCode, DeviceCodeState
 from valetkey.authorization.model.event.grants import DeviceCodeRedeemed, DeviceCodeSpoiled
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.model.voucher import CodePayload
 from valetkey.authorization.protocol.liveness import require_live

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from valetkey.authorization.layout.assets import Asset, assets
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.storage.transaction import Store
+from valetkey.config.sections.brand import BrandField
 
 _LOOK_EVERY = 1.0
 """Seconds between looks whether another process changed it; a look costs microseconds."""

@@ -6,8 +6,7 @@ from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import LEGACY, Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.model.register.client import BY_SECRET, Client, ClientType
-from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.model.register.client import BY_SECRET, Client, ClientType, ProfileName
 from valetkey.authorization.operations.client_records import (
     ClientChange,
     ClientList,

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.event.people import (
     DeveloperAdmitted,
     DeveloperDismissed,

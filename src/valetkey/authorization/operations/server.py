@@ -8,7 +8,6 @@ from valetkey.authorization.actions.admin import brand, keys, mail
 from valetkey.authorization.actions.admin.brand import brand_now
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
@@ -37,6 +36,7 @@ from valetkey.authorization.operations.server_records import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.explain import explain
+from valetkey.config.sections.brand import BrandField
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 

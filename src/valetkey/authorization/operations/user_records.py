@@ -11,8 +11,7 @@ from valetkey.authorization.actions.admin.search import UserDetails
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.claims import StandardClaims
 from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import LARGEST_UID, User
+from valetkey.authorization.model.account.user import LARGEST_UID, Role, User
 from valetkey.authorization.operations.records import NO_CONTROLS, Line, Moment
 
 _Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]

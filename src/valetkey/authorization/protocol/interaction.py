@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,

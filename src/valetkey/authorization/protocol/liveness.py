@@ -1,7 +1,7 @@
 """Liveness: nothing works once its client, user, grant or session has ended."""
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.client import Client
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Grant, Liveness
 from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind

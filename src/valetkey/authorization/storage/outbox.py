@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from valetkey.authorization.model.delivery import Delivery
 from valetkey.authorization.model.email import QueuedEmail
+from valetkey.authorization.model.session import Delivery
 from valetkey.authorization.model.webhook import WebhookMessage
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import touch
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Grant, Liveness
 from valetkey.authorization.model.register.claim import NO_CLAIMS, Claims
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevokedKind

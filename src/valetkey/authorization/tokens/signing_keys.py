@@ -15,7 +15,7 @@ from valetkey.authorization.model.event.administration import (
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
-from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import revision, touch
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

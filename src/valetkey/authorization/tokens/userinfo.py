@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.claim import NO_CLAIMS, DeclaredClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (

@@ -6,7 +6,6 @@ import click
 import msgspec
 
 from valetkey.authorization.actions.admin.brand import brand_of
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.operations.server import CHANGE_BRAND, READ_BRAND
 from valetkey.authorization.operations.server_records import BrandChange
 from valetkey.cli import options, say
@@ -14,6 +13,7 @@ from valetkey.cli.operations.inputs import Input
 from valetkey.cli.operations.outputs import flat
 from valetkey.cli.operations.perform import perform
 from valetkey.cli.register.store import Opened, with_store
+from valetkey.config.sections.brand import BrandField
 
 _INPUT = Input(BrandChange)
 

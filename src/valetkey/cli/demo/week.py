@@ -2,9 +2,8 @@
 
 from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.developer.usage import PEOPLE, PKCE_MISSING, grant_used
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

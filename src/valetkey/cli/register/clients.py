@@ -10,10 +10,9 @@ import click
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.grant_types import RULES
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.register.client import Client, GrantTypeName, ProfileName
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,

@@ -1,6 +1,7 @@
 """Settings of the brand: name, colour, logo, links and theme of the pages."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from valetkey.config import rules
@@ -30,3 +31,13 @@ class BrandSettings:
     theme: Annotated[str, rules.FOLDER] = ""
     """Directory with a stylesheet, logo, templates and translations of your own. It is checked when
     the server starts."""
+
+
+class BrandField(StrEnum):
+    """A setting under `brand`."""
+
+    NAME = "name"
+    ACCENT = "accent"
+    LOGO_URL = "logo_url"
+    TERMS_URL = "terms_url"
+    PRIVACY_URL = "privacy_url"

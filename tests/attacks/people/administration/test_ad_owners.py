@@ -5,8 +5,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller, give_role, person
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 

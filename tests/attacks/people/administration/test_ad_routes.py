@@ -26,9 +26,8 @@ from valetkey.authorization.actions.admin.permissions import (
     powers_of,
 )
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.operations.operation import PREFIX
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.storage.transaction import Transaction

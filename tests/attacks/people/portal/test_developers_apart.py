@@ -8,7 +8,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.developer.developers import WEB_APP, developer, join, registered
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.site.developer.app import APP
 from valetkey.web.router import Route
 

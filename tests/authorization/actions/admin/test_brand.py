@@ -17,12 +17,11 @@ from valetkey.authorization.actions.admin.permissions import (
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.actor import CLI, DoneBy
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant

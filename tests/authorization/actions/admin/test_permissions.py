@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.permissions import (
     powers_of,
     require,
 )
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -27,8 +27,7 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.model.register.client import Client, ClientSecret
-from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.model.register.client import Client, ClientSecret, ProfileName
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days

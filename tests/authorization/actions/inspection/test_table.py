@@ -8,7 +8,7 @@ from tests.authorization.endpoints.world import ADA, NOON, Service, run
 from valetkey.authorization.actions.inspection.check import Condition, Level, Site
 from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.authorization.actions.inspection.table import CHECKS, CONDITIONS, in_database
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 
 ROOT = Path(__file__).parents[4]
 

@@ -5,8 +5,7 @@ import re
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, API, World
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.consent import Consent
-from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.grant import Consent, Grant
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM

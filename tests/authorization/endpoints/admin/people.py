@@ -3,8 +3,7 @@
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Role, User
 
 
 async def give(it: World, role: Role | None, user: User = ALICE) -> None:

@@ -4,7 +4,7 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import World, run
 from valetkey.authorization.actions.admin.owner import LASTS, fresh_link, issue_link
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 

@@ -8,8 +8,7 @@ import pytest
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.admin.people import administrator, do, give
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant

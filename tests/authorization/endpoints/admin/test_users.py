@@ -8,8 +8,7 @@ from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.people import administrator
 from tests.authorization.endpoints.visitor.browser import Answer
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

@@ -5,7 +5,7 @@ import pytest
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.admin.people import administrator, give
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.kernel.moment import hours, minutes
 
 COOKIE = "__Host-administration"

@@ -9,7 +9,7 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller, giv
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.kernel.moment import days

@@ -6,7 +6,7 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
 
 URL = "https://receiver.example/hook"

@@ -7,7 +7,7 @@ from re import findall
 
 from tests.authorization.endpoints.visitor.browser import Answer, Browser, usual
 from tests.authorization.endpoints.visitor.world import ALICE, ISSUER, WEB, World
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.voucher import CodePayload, VoucherKind
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -19,8 +19,8 @@ from tests.authorization.endpoints.authorize.openid import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer
 from tests.authorization.endpoints.visitor.world import API, ISSUER, NOON, World, run
+from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.secret import to_base64url

@@ -7,8 +7,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import World
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import Client, Membership, TeamRole
 
 CALLBACK = "https://app.example/callback"
 WEB_APP = {"name": "Printer", "redirect_uri_0": CALLBACK, "scope:notes:read": "yes"}

@@ -21,9 +21,9 @@ from valetkey.authorization.model.register.client import (
     ApplicationType,
     AuthenticationMethod,
     ClientType,
+    ProfileName,
+    TeamRole,
 )
-from valetkey.authorization.model.register.membership import TeamRole
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
 

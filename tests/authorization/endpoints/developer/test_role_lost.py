@@ -9,7 +9,7 @@ from tests.authorization.endpoints.developer.developers import developer, join, 
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
 from tests.support.wait import CEILING
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.runtime import SYSTEM
 
 _PATIENCE = CEILING

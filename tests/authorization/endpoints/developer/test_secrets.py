@@ -16,7 +16,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, Worl
 from valetkey.authorization.actions.developer.secrets import state_of
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.moment import Instant, days, hours, minutes
 
 

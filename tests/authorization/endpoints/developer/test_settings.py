@@ -14,7 +14,7 @@ from tests.authorization.endpoints.developer.developers import (
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
 from valetkey.authorization.actions.clients import changed_fields
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope
 

@@ -17,7 +17,7 @@ from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant, days, minutes

@@ -15,8 +15,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.clients import ClientDisabled
 from valetkey.authorization.model.event.grants import ConsentGiven
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import Client, TeamRole
 from valetkey.authorization.model.webhook import APP_EVENTS, MOST_WEBHOOKS_OF_APP
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.subject import Subjects

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.endpoints.developer.developers import WEB_APP, shown, text_of
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
 

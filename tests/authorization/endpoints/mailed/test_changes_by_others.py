@@ -29,7 +29,7 @@ from valetkey.authorization.email.message import write
 from valetkey.authorization.email.outbox import NOTICE_LIMIT
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load

@@ -5,8 +5,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.model.event.actor import by_cli
-from valetkey.authorization.model.server.brand import BrandField
-from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 
 
 async def _style(it: World) -> str:

@@ -34,8 +34,8 @@ from valetkey.authorization.model.register.client import (
     AuthenticationMethod,
     Client,
     ClientType,
+    ProfileName,
 )
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.names import RESERVED

@@ -13,7 +13,7 @@ from valetkey.authorization.actions.inspection.table import CONDITIONS
 from valetkey.authorization.layout.chart import Chart, ranges
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import USERS

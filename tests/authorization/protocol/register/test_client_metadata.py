@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from valetkey.authorization.grant_types import RULES
-from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fitted,

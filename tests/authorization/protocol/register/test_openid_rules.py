@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.keys import as_document

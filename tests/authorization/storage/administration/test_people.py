@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.storage.administration.people import START, Cursor, Filter, search_words
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from valetkey.authorization.actions.endings import end_all_apps_of_user, end_all_of_app
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.register.connected import Access
 from valetkey.authorization.storage.transaction import Transaction

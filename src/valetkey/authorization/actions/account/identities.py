@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
 from valetkey.authorization.authentication.federation.provider import Claimed
-from valetkey.authorization.model.account.identity import Identity
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Identity, Uid, User
 from valetkey.authorization.model.event.people import IdentityLinked, IdentityUnlinked
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction

@@ -9,8 +9,7 @@ from valetkey.authorization.actions.developer.ownership import sole_owned
 from valetkey.authorization.actions.endings import empty_account
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.people import RemovalPlanned, UserRemoved
 from valetkey.authorization.model.register.client import Client

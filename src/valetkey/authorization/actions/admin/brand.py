@@ -5,11 +5,10 @@ from types import MappingProxyType
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.model.event.administration import BrandChanged
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules
-from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 
 _LONGEST_NAME = 60

@@ -8,8 +8,8 @@ from valetkey.authorization.model.register.client import (
     RESOURCE_SERVER,
     Client,
     GrantTypeName,
+    Membership,
 )
-from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,

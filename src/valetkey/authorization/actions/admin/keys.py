@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

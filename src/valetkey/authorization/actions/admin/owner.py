@@ -7,8 +7,7 @@ from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.event.people import OwnerLinkIssued, OwnerLinkRedeemed
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction

@@ -6,8 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
 
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.actor import CLI, DoneBy, by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -10,8 +10,7 @@ from valetkey.authorization.actions.admin.permissions import (
     powers_of,
 )
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.people import RoleChanged
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

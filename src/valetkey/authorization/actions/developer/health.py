@@ -17,8 +17,8 @@ from valetkey.authorization.model.register.client import (
     ApplicationType,
     Client,
     GrantTypeName,
+    ProfileName,
 )
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.membership import Membership
+from valetkey.authorization.model.register.client import Client, Membership
 from valetkey.authorization.storage.transaction import Transaction
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import claims_of_scope, user_claims
 from valetkey.authorization.storage.register.connections import Connections

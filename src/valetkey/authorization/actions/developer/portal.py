@@ -11,8 +11,7 @@ from valetkey.authorization.actions.developer.secrets import keep_ending
 from valetkey.authorization.actions.developer.team import add_member
 from valetkey.authorization.actions.endings import delete_clients
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import Client, GrantTypeName, TeamRole
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,

@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.clients import (
     TeamMemberChanged,
     TeamMemberRemoved,
 )
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.register.team_invitations import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.inspection.check import (
     Site,
     moment,
 )
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.url import answer_parameters

@@ -13,7 +13,7 @@ from valetkey.authorization.actions.inspection.check import (
 from valetkey.authorization.actions.resource_server import credential_in_file
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
-from valetkey.authorization.model.server.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.kernel.keyring import Keyring

@@ -18,13 +18,12 @@ from valetkey.authorization.authentication.session import (
 from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
-from valetkey.authorization.model.consent import Consent
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
     ConsentDenied,
 )
-from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.grant import Consent, Grant
 from valetkey.authorization.model.register.api import generations
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind

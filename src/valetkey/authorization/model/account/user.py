@@ -2,12 +2,22 @@
 
 import unicodedata
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NewType
 
 from valetkey.authorization.model.account.attribute import UserAttributes
 from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.role import Role
 from valetkey.kernel.moment import Instant
+
+
+class Role(StrEnum):
+    """A role; users have none by default."""
+
+    OWNER = "owner"  # everything, including roles
+    ADMINISTRATOR = "administrator"  # everything except roles
+    SUPPORT = "support"  # read, and help users regain access
+    AUDITOR = "auditor"  # read
+
 
 Uid = NewType("Uid", int)
 """Identifies a user: positive, below 2^53, never reused, not sequential."""
@@ -49,3 +59,19 @@ def fold(text: str) -> str:
     Computed here only, because databases fold case differently from Python and each other.
     """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.strip()).casefold())
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One account at an issuer, linked to one account here.
+
+    `shown` is displayed to the user: an address or a username at the issuer. It is never used for a
+    lookup.
+    """
+
+    issuer: str
+    subject: str
+    uid: Uid
+    shown: str
+    linked_at: Instant
+    last_used_at: Instant | None = None

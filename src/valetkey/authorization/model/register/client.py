@@ -1,16 +1,52 @@
 """Clients: applications that request access, and what their registration permits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.openid import IdTokenClaims, OpenIdRegistration
-from valetkey.authorization.model.register.profile import PROFILES, Profile, ProfileName
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 from valetkey.kernel.url import matches_redirect_uri, origin
+
+
+class ProfileName(StrEnum):
+    """The profiles."""
+
+    CLASSIC = "classic"
+    MODERN = "modern"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a profile allows and requires."""
+
+    name: ProfileName
+    token_parameters_in_query: bool
+    #: Confidential clients need PKCE or, in an OpenID Connect request, `nonce` (RFC 9700 2.1.1).
+    pkce_or_nonce: bool
+    implicit_and_password: bool
+
+
+PROFILES: Mapping[str, Profile] = {
+    ProfileName.CLASSIC: Profile(
+        ProfileName.CLASSIC,
+        token_parameters_in_query=True,
+        pkce_or_nonce=False,
+        implicit_and_password=True,
+    ),
+    ProfileName.MODERN: Profile(
+        ProfileName.MODERN,
+        token_parameters_in_query=False,
+        pkce_or_nonce=True,
+        implicit_and_password=False,
+    ),
+}
+
 
 RESOURCE_SERVER = "resource-server"
 """The client id of the resource server in this package."""
@@ -235,3 +271,25 @@ def _appearance(
 def client_without_rights(client_id: str, now: Instant) -> Client:
     """Return a confidential client without name, grant types and scopes."""
     return Client(id=client_id, created_at=now, changed_at=now)
+
+
+class TeamRole(StrEnum):
+    """The roles of an app's team members."""
+
+    OWNER = "owner"  # everything
+    MEMBER = "member"  # everything except the team and deleting the app
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One user in the team of one app."""
+
+    client_id: str
+    uid: Uid
+    role: TeamRole
+    since: Instant
+
+    @property
+    def owns(self) -> bool:
+        """Whether they may change the team and delete the app."""
+        return self.role is TeamRole.OWNER

@@ -13,6 +13,7 @@ from valetkey.authorization.model.register.client import (
     ApplicationType,
     AuthenticationMethod,
     ClientType,
+    ProfileName,
 )
 from valetkey.authorization.model.register.fields import (
     PROTOCOL,
@@ -25,7 +26,6 @@ from valetkey.authorization.model.register.fields import (
     declared,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.register.profile import ProfileName
 from valetkey.authorization.protocol.register.keys import RegisteredKeys, read_keys
 from valetkey.authorization.protocol.register.openid_rules import AUTHENTICATION_METHODS, completed
 from valetkey.kernel.moment import Lifetime, days

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
+    PROFILES,
     ApplicationType,
     AuthenticationMethod,
     ClientType,
     GrantTypeName,
+    ProfileName,
 )
 from valetkey.authorization.model.register.fields import Field, Kind
 from valetkey.authorization.model.register.openid import AssertionAudience
-from valetkey.authorization.model.register.profile import PROFILES, ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,

@@ -23,7 +23,7 @@ from valetkey.authorization.layout.addresses import (
     SWITCH_ACCOUNT,
 )
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places, digest

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.layout.addresses import DEVELOPER
-from valetkey.authorization.model.register.membership import TeamRole
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.page import (
     Act,

@@ -13,8 +13,7 @@ from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.identity import Identity
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Identity, Uid
 from valetkey.authorization.site.federation.federation import (
     CONNECTIONS,
     Federation,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.storage.revision import touch
+from valetkey.config.sections.brand import BrandField
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.model.register.client import ClientType, GrantTypeName
-from valetkey.authorization.model.register.profile import ProfileName
+from valetkey.authorization.model.register.client import ClientType, GrantTypeName, ProfileName
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant

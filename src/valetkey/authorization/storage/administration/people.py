@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.account.user import Role, Uid, User, fold
 from valetkey.authorization.model.event.actor import DoneBy, written
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.storage.register.consents import CONSENTS
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant

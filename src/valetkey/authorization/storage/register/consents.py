@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 

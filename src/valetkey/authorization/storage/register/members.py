@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant

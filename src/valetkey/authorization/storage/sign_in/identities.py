@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.identity import Identity
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Identity, Uid
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.storage.register.consents import CONSENTS
 from valetkey.authorization.storage.sign_in.sessions import SESSIONS

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from valetkey.authorization.model.liveness import Liveness
+from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.storage.grants import LIVENESS
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection

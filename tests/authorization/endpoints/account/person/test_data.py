@@ -5,7 +5,7 @@ import json
 from tests.authorization.endpoints.account.people import FIREFOX, grant_of, knows, signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
-from valetkey.authorization.model.account.identity import Identity
+from valetkey.authorization.model.account.user import Identity
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.scope import Scope
 

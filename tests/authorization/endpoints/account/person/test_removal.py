@@ -9,10 +9,9 @@ from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World,
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.actor import CLI
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.sign_in.account_removals import KEPT
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings

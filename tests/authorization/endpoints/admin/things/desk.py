@@ -2,7 +2,7 @@
 
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, Service
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 
 WORD = "a good long password"
 

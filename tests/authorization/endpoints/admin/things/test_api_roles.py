@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.visitor.browser import Answer
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 
 API = "https://calendar.example"
 

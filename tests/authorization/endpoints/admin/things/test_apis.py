@@ -8,7 +8,7 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 
 MCP = "https://mcp.example.com/mcp"
 DECLARED = {

@@ -10,7 +10,7 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.visitor.browser import Answer
 from tests.authorization.endpoints.world import ADA, USER_SCOPES, Service, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 
 TEXT = '{"type": "string", "maxLength": 40}'
 

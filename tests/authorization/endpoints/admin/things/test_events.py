@@ -11,8 +11,7 @@ from tests.authorization.endpoints.admin.things.desk import administrator, page
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.actions.admin.events import harmless
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.clients import ClientRegistered
 from valetkey.authorization.storage.transaction import Transaction
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.admin_api.programs import Caller
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 
 
 def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:

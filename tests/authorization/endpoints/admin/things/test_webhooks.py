@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.world import Service, run
-from valetkey.authorization.model.account.role import Role
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
 
 URL = "https://receiver.example/s3cret"

@@ -6,7 +6,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 
 MALLORY = replace(BOB, uid=Uid(1003), username="mallory", email="mallory@example.com")

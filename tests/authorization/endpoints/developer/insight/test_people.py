@@ -11,7 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.consent import Consent
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.site.developer.monitoring.people import SHOWN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days, hours

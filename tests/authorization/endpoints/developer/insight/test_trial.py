@@ -11,7 +11,7 @@ from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, 
 from valetkey.authorization.actions.developer.trial import CATCHER
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.membership import Membership, TeamRole
+from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.operations.api_records import ApiWanted
 from valetkey.authorization.operations.apis import APIS
 from valetkey.kernel.moment import minutes

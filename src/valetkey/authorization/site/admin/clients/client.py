@@ -10,9 +10,13 @@ from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client, ClientSecret
+from valetkey.authorization.model.register.client import (
+    RESOURCE_SERVER,
+    Client,
+    ClientSecret,
+    Membership,
+)
 from valetkey.authorization.model.register.fields import LISTS, Kind
-from valetkey.authorization.model.register.membership import Membership
 from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
 from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.client_state import DELETE

@@ -7,7 +7,7 @@ from typing import ClassVar
 from valetkey.authorization.actions.admin import keys
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.server.signing_key import SigningKeyRecord
+from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.operations.operation import Services, call_of
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.operations.server_records import RotationWanted

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.admin.brand import brand_of, change_brand
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.model.server.brand import BrandField
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
@@ -15,6 +14,7 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.explain import Explained, explain
+from valetkey.config.sections.brand import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.words import translatable
 

@@ -16,8 +16,7 @@ from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.role import Role
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.operations.operation import InvalidInput, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import UserState

@@ -1,1 +1,0 @@
-"""Records of the server itself: brand, keys and decisions."""
