@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.app.foundation import prepare
-from valetkey.authorization.endpoints.admin_api.routes import OPENAPI
+from valetkey.authorization.endpoints.admin_api.endpoint import OPENAPI
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlencode
 
 from valetkey.fetch.address import Address, Network, is_in, may_be_reached, read_address
-from valetkey.fetch.resolve import Lookups, Resolve, resolve_by_system
-from valetkey.fetch.slots import RequestSlots
+from valetkey.fetch.resolve import Lookups, RequestSlots, Resolve, resolve_by_system
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import import_lazily

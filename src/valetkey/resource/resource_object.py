@@ -1,12 +1,15 @@
 """ResourceObject: an object's shape, scopes, owner, place of storage and methods."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
-from typing import cast
+from typing import cast, get_type_hints
 
+import msgspec
+
+from valetkey.kernel.shapes.inline import inlined
 from valetkey.kernel.shapes.json_schema import JsonSchema
 from valetkey.kernel.shapes.shape import (
     Document,
@@ -16,9 +19,74 @@ from valetkey.kernel.shapes.shape import (
     pointer,
     unknown,
 )
-from valetkey.resource.shapes.dataclass_shape import DataclassShape
 from valetkey.resource.shapes.scalar import Scalar, scalar_of
 from valetkey.resource.storage.lists import Orders
+
+_EXACT = 2**53
+
+
+class DataclassShape:
+    """The fields of a dataclass; an omitted field gets its default."""
+
+    def __init__(self, record: type) -> None:
+        """Take the fields of `record`, a dataclass. Raises NameError for an unknown type."""
+        self._record = record
+        self._types: dict[str, object] = get_type_hints(record, include_extras=True)
+        self.names = tuple(self._types)
+        self.defaults: Document = dict(_defaults(record))
+        self.required = frozenset(
+            field.name
+            for field in fields(record)
+            if field.default is MISSING and field.default_factory is MISSING
+        )
+
+    @property
+    def schema(self) -> Document:
+        """Return the class as a JSON Schema."""
+        return {**inlined(msgspec.json.schema(self._record)), "additionalProperties": False}
+
+    def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+        """Validate each field; return the errors, and the values converted for the class."""
+        errors: list[FieldError] = []
+        values: dict[str, object] = {}
+        for name, value in given.items():
+            if name not in self._types:
+                errors.append(unknown(name))
+                continue
+            try:
+                values[name] = msgspec.convert(_whole(value), type=cast("type", self._types[name]))
+            except msgspec.ValidationError as error:
+                errors.append(_error(name, str(error)))
+        return errors, values
+
+
+def _defaults(record: type) -> Iterator[tuple[str, object]]:
+    """Return the defaults of the class as JSON values."""
+    for each in fields(record):
+        value = each.default
+        if each.default_factory is not MISSING:
+            value = each.default_factory()
+        if value is not MISSING and value is not msgspec.UNSET:
+            yield each.name, cast("object", msgspec.to_builtins(value))
+
+
+def _whole(value: object) -> object:
+    """Return `value` with 1 for each 1.0, which JSON treats as one number."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in cast("dict[str, object]", value).items()}
+    return value
+
+
+def _error(name: str, message: str) -> FieldError:
+    """Convert msgspec's message (`Expected `str`, got `int` - at `$[0].a``) and its path."""
+    said, _, place = message.partition(" - at `$")
+    inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
+    detail = said.replace("`", "")
+    return FieldError(pointer(name) + inside, detail[:1].lower() + detail[1:])
 
 
 class OwnedBy(StrEnum):

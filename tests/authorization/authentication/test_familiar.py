@@ -7,7 +7,7 @@ import pytest
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import World, run
-from valetkey.authorization.authentication.familiar_browser import FamiliarBrowser
+from valetkey.authorization.authentication.browsers import FamiliarBrowser
 from valetkey.authorization.model.account.user import Uid
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.runtime import SYSTEM

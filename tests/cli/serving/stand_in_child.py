@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from valetkey.cli.serving.fork_server import await_fork
+from valetkey.cli.serving.worker import await_fork
 
 behaviour, log, listening, control = sys.argv[1:]
 

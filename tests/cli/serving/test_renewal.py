@@ -15,7 +15,7 @@ from tests.deploy.nginx import free_port
 from tests.reliability.credentials import Authority
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.support.wait import CEILING, wait_until
-from valetkey.cli.serving.renewal import is_due
+from valetkey.cli.serving.acme import is_due
 from valetkey.config.load import load
 from valetkey.fetch.certificate import is_renewal_due, self_signed
 from valetkey.kernel.moment import Instant

@@ -12,8 +12,7 @@ from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings, Source
 from valetkey.resource.documentation.actions import actions
 from valetkey.resource.documentation.openapi import ApiIdentity
-from valetkey.resource.documentation.page import page
-from valetkey.resource.documentation.programs import programs
+from valetkey.resource.documentation.page import page, programs
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.resource_object import ResourceObject
 

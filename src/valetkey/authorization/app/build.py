@@ -44,7 +44,7 @@ from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.endpoints.admin_api.routes import routes as admin_api_routes
+from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
 from valetkey.authorization.model.event.actor import SYSTEM

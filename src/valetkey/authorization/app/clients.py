@@ -20,17 +20,22 @@ from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, Metad
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
-from valetkey.authorization.endpoints.openid.bearer import BearerRefusal
 from valetkey.authorization.endpoints.openid.check_session import (
     CHECK_SESSION,
     CheckSessionEndpoint,
     StartEndpoint,
     check_session_frame,
 )
-from valetkey.authorization.endpoints.openid.userinfo import ANY_ORIGIN, UserInfoEndpoint
-from valetkey.authorization.endpoints.registration.answer import RegistrationAnswers
-from valetkey.authorization.endpoints.registration.manage import ManageEndpoint
-from valetkey.authorization.endpoints.registration.register import RegisterEndpoint
+from valetkey.authorization.endpoints.openid.userinfo import (
+    ANY_ORIGIN,
+    BearerRefusal,
+    UserInfoEndpoint,
+)
+from valetkey.authorization.endpoints.registration.register import (
+    ManageEndpoint,
+    RegisterEndpoint,
+    RegistrationAnswers,
+)
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
 from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication import backchannel_logout
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.actor import SYSTEM, by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
@@ -17,14 +16,14 @@ from valetkey.authorization.model.event.sessions import (
     SessionStarted,
 )
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.session import Delivery, DeliveryKind, Session
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.sign_in.presences import SessionAndUser
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
-from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.moment import Instant, days, later, minutes
 from valetkey.kernel.secret import (
     FingerprintKey,
     Prefix,
@@ -33,6 +32,33 @@ from valetkey.kernel.secret import (
     fresh_secret,
     well_formed,
 )
+
+_KEPT = days(1)
+"""How long delivery to an unresponsive app is retried."""
+
+
+def _queue_logout_tokens(tx: Transaction, session: Session, now: Instant) -> None:
+    """Queue a logout token for each app that the session signed in to.
+
+    Only the transaction that ended the session may call this.
+    """
+    for client_id in tx.participants.of(session.id):
+        client = tx.clients.find(client_id)
+        if client is None or client.disabled_at or not client.openid.backchannel_logout_uri:
+            continue
+        delivery = Delivery(
+            id=fresh_id("lt", tx.random),
+            kind=DeliveryKind.LOGOUT,
+            client_id=client_id,
+            session_id=session.id,
+            uid=session.uid,
+            attempts=0,
+            due_at=now,
+            created_at=now,
+            expires_at=later(now, _KEPT),
+        )
+        tx.deliveries.add(delivery)
+
 
 PURPOSE = "session"
 """The purpose under which session cookies are fingerprinted."""
@@ -318,7 +344,7 @@ def close_session(tx: Transaction, session: Session, now: Instant, because: str)
     if not tx.sessions.end(session.id, now):
         return False
     tx.events.add(SessionEnded(session.uid, session.id, because), now)
-    backchannel_logout.enqueue(tx, session, now)
+    _queue_logout_tokens(tx, session, now)
     return True
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from valetkey.authorization.actions.admin.latency import key_of
-from valetkey.authorization.background.outcome import written_or
+from valetkey.authorization.background.upkeep import written_or
 from valetkey.authorization.storage.administration.answer_times import Key
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant

@@ -1,7 +1,7 @@
 """Background work: write queued refusals, delete expired rows, rotate signing keys."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,6 @@ from valetkey.authorization.actions.developer.usage import (
     sweep_people,
 )
 from valetkey.authorization.actions.endings import work_off
-from valetkey.authorization.background.outcome import written_or
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -21,6 +20,30 @@ from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.runtime import Runtime
+
+
+async def written_or(
+    give_back: Callable[[], None], write: Coroutine[object, object, object]
+) -> None:
+    """Await `write`; if it fails, call `give_back` and raise its exception.
+
+    A cancelled caller still waits for the outcome: a write in progress may be committed, and its
+    data must not be written again.
+    """
+    task = asyncio.ensure_future(write)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if task.cancelled() or task.exception() is not None:
+            give_back()
+        raise
+    try:
+        task.result()
+    except BaseException:
+        give_back()
+        raise
+
 
 BATCH = 50
 """Rows deleted in one transaction, which blocks other SQLite writers for a millisecond or two.

@@ -1,6 +1,7 @@
 """`valetkey database`: migrate, check, back up and copy the databases of both servers."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,18 +10,30 @@ import click
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
 from valetkey.cli.register import copying, migration_plan, restoring
-from valetkey.cli.register.anew import forget_missing_databases
 from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.moments import stamp
 from valetkey.cli.register.store import SCHEMAS, Opened, is_begun, open_database, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
-from valetkey.config.installation import open_known, require_file
+from valetkey.config.installation import forget_missing, open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.identity import is_missing
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
+
+
+def forget_missing_databases(settings: Settings, names: Sequence[str]) -> None:
+    """Forget the missing databases of the servers of these names.
+
+    Raises Mistake where none is missing: left in a unit file, the option would undo what it is for.
+    """
+    asked = [(name, server) for name, server in servers(settings) if name in names]
+    forgotten = [name for name, each in asked if asyncio.run(forget_missing(settings, each))]
+    if not forgotten:
+        raise Mistake("no known database is missing; leave --new out")
+    for name in forgotten:
+        say.note(f"{name}: begins with an empty database")
 
 
 @click.group()

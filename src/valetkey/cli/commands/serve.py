@@ -26,7 +26,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
 from valetkey.web.connection.bind import bind, bind_named, listen
 
-_ANEW = "valetkey.cli.register.anew"
+_ANEW = "valetkey.cli.commands.database"
 _LEDGER = "ledger"
 _NOT_FOR_RESOURCE = ("VALETKEY__AUTHORIZATION__KEYRING_TEXT", "VALETKEY__AUTHORIZATION__DATABASE")
 

@@ -54,7 +54,7 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
         import_module("valetkey.cli.serving.trace_export").require(settings)
     for name, server in servers(settings):
         if name in names and (files := certificate_files(settings, server)):
-            import_module("valetkey.cli.serving.renewal").prepare(settings, server)
+            import_module("valetkey.cli.serving.acme").prepare(settings, server)
             import_module("valetkey.web.listen").tls_context(*files)
     changed = changed_since(before, settings, _SHARED)
     if changed:

@@ -21,11 +21,10 @@ from typing import TypeVar
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.cli.serving import scrape, trace_export
-from valetkey.cli.serving.fork_server import await_fork
+from valetkey.cli.serving.acme import challenge_file
+from valetkey.cli.serving.acme import prepare as prepare_certificate
+from valetkey.cli.serving.acme import renew as renew_certificate
 from valetkey.cli.serving.plan import METRICS, Scraping
-from valetkey.cli.serving.renewal import challenge_file
-from valetkey.cli.serving.renewal import prepare as prepare_certificate
-from valetkey.cli.serving.renewal import renew as renew_certificate
 from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
 from valetkey.config.environment import environment
 from valetkey.config.load import load
@@ -38,6 +37,35 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
 from valetkey.web.router import App
+
+ORDER = b"f"
+"""The message that requests a fork; the worker's end of its channel is sent with it."""
+
+
+def await_fork(control: int) -> int | None:
+    """Fork for each order on channel `control`; return in each fork with its own channel.
+
+    Return None when the supervisor closes its end of the channel. The worker is forked twice, so
+    that it is orphaned and adopted by the supervisor, which collects it (see `Plan.take_over`).
+    """
+    orders = socket.socket(fileno=control)
+    # Modules loaded by now stay and are shared: the garbage collector need not examine them.
+    gc.collect()
+    gc.freeze()
+    while True:
+        order, channels, _, _ = socket.recv_fds(orders, 1, 1)
+        if not order:
+            return None
+        between = os.fork()
+        if between == 0:
+            if os.fork():
+                os._exit(0)
+            orders.close()
+            return channels[0]
+        for channel in channels:
+            os.close(channel)
+        os.waitpid(between, 0)
+
 
 NAME = "valetkey-worker"
 """The process name of a worker."""

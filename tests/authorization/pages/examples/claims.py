@@ -6,6 +6,7 @@ from dataclasses import replace
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.claims import REMOVE_CLAIM, ClaimWanted
+from valetkey.authorization.site.admin.claims.declarations import ListPage, ListRow
 from valetkey.authorization.site.admin.claims.kinds import (
     CLAIMS,
     KINDS,
@@ -15,7 +16,6 @@ from valetkey.authorization.site.admin.claims.kinds import (
 from valetkey.authorization.site.admin.claims.preview import PreviewPage, TokenPreview
 from valetkey.authorization.site.admin.confirm import ConfirmPage
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
-from valetkey.authorization.site.admin.listing import ListPage, ListRow
 from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, ScimTokenPage
 from valetkey.authorization.site.admin.users.users import PersonLine
 from valetkey.kernel.moment import Instant

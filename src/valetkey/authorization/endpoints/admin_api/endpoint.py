@@ -1,23 +1,158 @@
 """The endpoint of one operation: authenticate the token, read the input, run it, answer."""
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
+
+import msgspec
 
 from valetkey.authorization.actions.admin.api_tokens import authenticate
-from valetkey.authorization.endpoints.admin_api.problem import NO_TOKEN, Problems
-from valetkey.authorization.endpoints.admin_api.reading import read_body, read_parameters
+from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.operations.operation import (
     CHANCE,
     PREFIX,
     Call,
     InvalidInput,
     Operation,
+    Parameter,
     Result,
     Services,
     link,
 )
+from valetkey.authorization.operations.records import fault_of
+from valetkey.authorization.operations.table import OPERATIONS
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.site.admin.server.api import explained
+from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
+from valetkey.web.form import read_query
+from valetkey.web.json_body import read_json
+from valetkey.web.router import Body, Route
+
+_TYPE = ("content-type", "application/problem+json")
+_UNAUTHORIZED = 401
+
+NO_TOKEN = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "this needs a token of the admin API that works, sent as Authorization: Bearer",
+    "admin_api.token",
+    "a valid token of a user with a role",
+    "none, or another",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """Answers every refusal of this API."""
+
+    issuer: str
+    decisions: DecisionQueue
+
+    def at(self, path: str) -> Refuse:
+        """Return the error handler of this path's route."""
+
+        def refuse(request: Request, refusal: Refusal) -> Response:
+            return self.answer(request, refusal, path)
+
+        return refuse
+
+    def answer(
+        self, request: Request, refusal: Refusal, path: str, faults: Sequence[MetadataError] = ()
+    ) -> Response:
+        """The problem; its reason is kept behind the reference."""
+        reference = self.decisions.put(refusal, endpoint=path, at=request.at)
+        status = refusal.code.status
+        problem: dict[str, object] = {
+            "type": f"{self.issuer}/errors/{refusal.code.value}",
+            "title": refusal.code.heading,
+            "status": status,
+            "detail": refusal.description,
+            "code": refusal.code.value,
+            "reference": reference,
+        }
+        if faults:
+            problem["errors"] = [
+                {"pointer": f"/{fault.field}", "detail": fault.detail} for fault in faults
+            ]
+        headers: list[tuple[str, str]] = [_TYPE, _NO_STORE]
+        if status == _UNAUTHORIZED:
+            headers.append(("www-authenticate", 'Bearer realm="admin API", error="invalid_token"'))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        return Response(status, msgspec.json.encode(problem), tuple(headers))
+
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
+
+
+def read_body(operation: Operation, request: Request) -> object:
+    """The body as the operation takes it; Refused for what does not fit."""
+    if operation.takes is None:
+        if request.body:
+            raise Refused(
+                Refusal(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
+            )
+        return None
+    try:
+        return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidInput([fault_of(error)]) from None
+
+
+def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
+    """The query as the operation takes it; Refused for what does not fit."""
+    known = {each.name: each for each in operation.query}
+    form = read_query(request.query)
+    faults = [
+        MetadataError("query", "a parameter is unknown") for n in form.names if n not in known
+    ][:1]
+    said: dict[str, str] = {}
+    for name, parameter in known.items():
+        value = form.get(name)
+        if value is None:
+            continue
+        if detail := _wrong(parameter, value):
+            faults.append(MetadataError(name, detail))
+        said[name] = value
+    if faults:
+        raise InvalidInput(faults)
+    return said
+
+
+def _wrong(parameter: Parameter, value: str) -> str:
+    schema = parameter.schema
+    kind = schema.get("type")
+    if kind == "integer":
+        low, high = cast("int", schema["minimum"]), cast("int", schema["maximum"])
+        if _NUMBER.fullmatch(value) is None or not low <= int(value) <= high:
+            return f"a whole number from {low} to {high}"
+    elif kind == "boolean":
+        if value not in {"true", "false"}:
+            return "true or false"
+    elif "enum" in schema:
+        known = cast("list[str]", schema["enum"])
+        if value not in known:
+            return f"one of: {', '.join(known)}"
+    else:
+        return _wrong_text(parameter, value)
+    return ""
+
+
+def _wrong_text(parameter: Parameter, value: str) -> str:
+    schema = parameter.schema
+    longest = cast("int", schema.get("maxLength", 200))
+    least = cast("int", schema.get("minLength", 0))
+    if not least <= len(value) <= longest:
+        return f"{least} to {longest} characters"
+    pattern = cast("str | None", schema.get("pattern"))
+    if pattern is not None and re.fullmatch(pattern.removeprefix("^"), value) is None:
+        return "as its description says"
+    return ""
+
 
 _BEARER = "bearer "
 _NOTED_EVERY = 60
@@ -104,3 +239,43 @@ class OperationEndpoint:
 def _bearer(request: Request) -> str:
     sent = request.headers.get("authorization") or ""
     return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
+
+
+OPENAPI = f"{PREFIX}/openapi.json"
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+_CACHED = (("cache-control", "public, max-age=300"),)
+
+
+def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
+    """Return the routes. Other paths below the prefix are not found."""
+    issuer = services.settings.authorization.url
+    problems = Problems(issuer, decisions)
+    described = json_response(document(issuer, services.settings.brand.name), headers=_CACHED)
+
+    async def openapi(_: Request) -> Response:
+        return described
+
+    async def people(request: Request) -> Response:
+        return renderer.page(request, explained(issuer))
+
+    async def nothing(_: Request) -> Response:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "http.path"))
+
+    paths: dict[str, list[Operation]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, []).append(operation)
+    return (
+        Route(OPENAPI, {"GET": openapi, "HEAD": openapi}, problems.at(OPENAPI)),
+        Route(f"{PREFIX}/", {"GET": people, "HEAD": people}, problems.at(f"{PREFIX}/")),
+        *(_route(path, listed, services, problems) for path, listed in paths.items()),
+        Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
+    )
+
+
+def _route(
+    path: str, operations: Sequence[Operation], services: Services, problems: Problems
+) -> Route:
+    methods: dict[str, Endpoint] = {
+        each.method: OperationEndpoint(services, problems, each) for each in operations
+    }
+    return Route(f"{PREFIX}{path}", methods, problems.at(f"{PREFIX}{path}"), Body.JSON)

@@ -1,17 +1,111 @@
 """GET and POST /oauth/userinfo: claims about the user of a token (Core section 5.3)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.endpoints.openid.bearer import read_token
+from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.id_token import Signs
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request, Response, json_response
+from valetkey.web.form import read_form, read_query
+
+_PARAMETER = "access_token"
+_SCHEME = re.compile(r"(?i:bearer)(?![^ \t,])", re.ASCII)
+_BEARER = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
+_LONGEST = 16_384
+
+NO_TOKEN = Refusal(
+    ErrorCode.INVALID_TOKEN,
+    "this needs an access token in the Authorization header: Bearer, a space, the token",
+    "bearer.missing",
+)
+"""There was no token: the challenge names no error then (RFC 6750 section 3.1)."""
+
+_TOLD = frozenset(
+    {ErrorCode.INVALID_TOKEN, ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.INVALID_REQUEST}
+)
+
+
+def read_token(request: Request) -> str:
+    """Return the token from the Authorization header or a POSTed form.
+
+    Raises Refused: `NO_TOKEN` if there is none, `invalid_token` if it is malformed, and
+    `invalid_request` if it was sent in both places or in the address, which is written to logs.
+    """
+    if _PARAMETER in read_query(request.hidden_query or request.query, opaque=(_PARAMETER,)):
+        _refuse(
+            ErrorCode.INVALID_REQUEST,
+            "an access token in the address is not taken; send it in the Authorization header",
+            "query",
+        )
+    field = request.headers.get("authorization")
+    # Only methods that define a body may carry it there (RFC 6750 section 2.2).
+    body = request.body if request.method == "POST" else b""
+    posted = read_form(body, opaque=(_PARAMETER,)).get(_PARAMETER)
+    in_header = field is not None and _SCHEME.match(field) is not None
+    if in_header and posted is not None:
+        _refuse(
+            ErrorCode.INVALID_REQUEST,
+            "the access token came in the Authorization header and in the body; send it once",
+            "twice",
+        )
+    if posted is not None:
+        match = _TOKEN.fullmatch(posted)
+        token = match[0] if match else ""
+    elif field is not None and in_header:
+        match = _BEARER.fullmatch(field)
+        token = match[1] if match else ""
+    else:
+        raise Refused(NO_TOKEN)
+    if not token or len(token) > _LONGEST:
+        _refuse(ErrorCode.INVALID_TOKEN, "this is not the form of an access token", "malformed")
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class BearerRefusal:
+    """A refusal as JSON with a WWW-Authenticate challenge (RFC 6750 section 3).
+
+    `scope` is what would suffice; `headers` are added to every response, without duplicates.
+    """
+
+    refuse: ClientRefusal
+    scope: str
+    headers: Pairs = ()
+
+    def __call__(self, request: Request, refusal: Refusal) -> Response:
+        """Return the response; the reason is kept in a decision record."""
+        response = self.refuse(request, refusal)
+        parts = [f'realm="{self.refuse.issuer}"']
+        if refusal != NO_TOKEN:
+            parts.append(f'error="{refusal.code}"')
+            parts.append(f'error_description="{_quoted(refusal.description)}"')
+        if refusal.code is ErrorCode.INSUFFICIENT_SCOPE:
+            parts.append(f'scope="{self.scope}"')
+        said = {"www-authenticate", *(name for name, _ in self.headers)}
+        kept = [pair for pair in response.headers if pair[0] not in said]
+        if refusal.code in _TOLD:
+            kept.append(("www-authenticate", "Bearer " + ", ".join(parts)))
+        return Response(response.status, response.body, (*kept, *self.headers))
+
+
+def _quoted(text: str) -> str:
+    """Remove characters that could end the quoted string or the header line."""
+    return "".join(char for char in text if " " <= char <= "~" and char not in '"\\')
+
+
+def _refuse(code: ErrorCode, description: str, check: str) -> NoReturn:
+    raise Refused(Refusal(code, description, f"bearer.{check}", "one access token", "other"))
+
 
 ANY_ORIGIN: Pairs = (
     ("access-control-allow-origin", "*"),

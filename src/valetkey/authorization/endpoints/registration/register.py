@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import (
     FreshRegistration,
     Registered,
@@ -11,13 +13,14 @@ from valetkey.authorization.actions.registrations import (
     refuse_token,
 )
 from valetkey.authorization.actions.sectors import Sectors
-from valetkey.authorization.endpoints.registration.answer import (
-    RegistrationAnswers,
-    bearer,
-    read_members,
+from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
+from valetkey.authorization.model.event.actor import ANONYMOUS, by_client
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.self_registration import (
+    members,
+    refuse_registration,
 )
-from valetkey.authorization.model.event.actor import ANONYMOUS
-from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import RegistrationMode
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -29,8 +32,61 @@ from valetkey.kernel.secret import (
     well_formed,
 )
 from valetkey.web.client_address import neighbourhood
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.json_body import read_json
 from valetkey.web.rate_limit import Buckets
+
+_BEARER = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationAnswers:
+    """Registration responses and refusals; never cached."""
+
+    issuer: str
+    refusal: ClientRefusal
+
+    def told(self, registered: Registered, token: str, status: int) -> Response:
+        """Return the stored record with all defaults, and secrets for its owner."""
+        client = registered.client
+        record: dict[str, object] = {
+            "client_id": client.id,
+            "client_id_issued_at": client.created_at,
+            **dict(members(metadata_of(client))),
+            "registration_client_uri": f"{self.issuer}/oauth/register/{client.id}",
+            "registration_access_token": token,
+        }
+        if registered.secret is not None:
+            record["client_secret"] = registered.secret.reveal()
+        if client.has_secret:
+            record["client_secret_expires_at"] = 0
+        headers = (("cache-control", "no-store"), ("pragma", "no-cache"), *ANY_ORIGIN)
+        return json_response(record, status, headers)
+
+    def gone(self) -> Response:
+        """Return the response to a deletion."""
+        return Response(204, b"", (("cache-control", "no-store"), *ANY_ORIGIN))
+
+    def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
+        """Return the refusal."""
+        return self.refusal(request, refusal, client_id)
+
+
+def bearer(request: Request) -> str:
+    """Return the token of the Authorization header, "" for none (RFC 6750 section 2.1)."""
+    sent = request.headers.get("authorization") or ""
+    return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
+
+
+def read_members(request: Request) -> dict[str, object]:
+    """Return the members of the body; Refused unless it is a JSON object."""
+    try:
+        value = read_json(request.body)
+    except Refused as refused:
+        refuse_registration([MetadataError("the request", refused.refusal.description)])
+    if not isinstance(value, dict):
+        refuse_registration([MetadataError("the request", "the body must be a JSON object")])
+    return cast("dict[str, object]", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +162,81 @@ def draw(random: Callable[[int], bytes]) -> FreshRegistration:
         fresh_secret(Prefix.CLIENT_SECRET, random),
         fresh_secret(Prefix.REGISTRATION, random),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ManageEndpoint:
+    """For the holder of this client's registration access token."""
+
+    store: Store
+    registrar: SelfRegistrar
+    sectors: Sectors
+    tries: Buckets
+    answers: RegistrationAnswers
+    random: Callable[[int], bytes]
+
+    async def read(self, request: Request) -> Response:
+        """GET: return the registration."""
+        try:
+            token = _token(request)
+            client = await self._find(request, token)
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+        return self.answers.told(Registered(client, None), token, 200)
+
+    async def replace(self, request: Request) -> Response:
+        """PUT: replace the registration."""
+        try:
+            return await self._replace(request, _token(request))
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+
+    async def remove(self, request: Request) -> Response:
+        """DELETE: 204; everything the client was issued ends."""
+        client_id = request.arguments["client_id"]
+        try:
+            token = _token(request)
+
+            def remove_client(tx: Transaction) -> None:
+                client = self.registrar.prove(tx, client_id, token, to_change=True)
+                self.registrar.remove(tx, client, request.at)
+
+            await self.store.write(remove_client, done_by=by_client(client_id))
+        except Refused as refused:
+            return self.answers.refuse(request, refused.refusal)
+        return self.answers.gone()
+
+    async def _replace(self, request: Request, token: str) -> Response:
+        client_id, now = request.arguments["client_id"], request.at
+        client = await self._find(request, token)
+        members = read_members(request)
+        said = await self.store.read(lambda tx: self.registrar.without_apis(tx, members))
+        # Fetched before the transaction, which must not wait for other servers.
+        metadata = self.registrar.read(said, client)
+        if metadata.openid.sector_identifier_uri:
+            # It makes this server fetch from another, so it counts against the limit of
+            # registrations.
+            count_attempt_to_register(self.tries, request)
+        if faults := await self.sectors.faults(metadata):
+            refuse_registration(faults)
+        fresh = draw(self.random)
+
+        def change_client(tx: Transaction) -> Registered:
+            current = self.registrar.prove(tx, client_id, token, to_change=True)
+            return self.registrar.change(tx, current, said, fresh, now)
+
+        registered = await self.store.write(change_client, done_by=by_client(client_id))
+        return self.answers.told(registered, token, 200)
+
+    async def _find(self, request: Request, token: str) -> Client:
+        client_id = request.arguments["client_id"]
+        return await self.store.read(
+            lambda tx: self.registrar.prove(tx, client_id, token, to_change=False)
+        )
+
+
+def _token(request: Request) -> str:
+    token = bearer(request)
+    if not well_formed(Prefix.REGISTRATION, token):
+        refuse_token("registration.token", "the token of this registration")
+    return token

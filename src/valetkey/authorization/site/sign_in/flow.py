@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+from valetkey.authorization.authentication.browsers import LIFETIME as FAMILIAR
 from valetkey.authorization.authentication.factors.device import (
     FreshDevice,
     Recognised,
@@ -11,7 +12,6 @@ from valetkey.authorization.authentication.factors.device import (
 )
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
-from valetkey.authorization.authentication.familiar_browser import LIFETIME as FAMILIAR
 from valetkey.authorization.authentication.session import NewSession, sign_in
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.pending import (
