@@ -13,6 +13,7 @@ from types import MappingProxyType
 from tests.deploy.nginx import free_port
 from tests.reliability.acme import certificates
 from tests.reliability.changes import no_failure, replaced, wait_for_more
+from tests.reliability.clock_jumps import clock_jumps
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.failover import failover
@@ -206,6 +207,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         sync_before_answer: (0, 10_000),
         webhook_delivery: (2, 200),
         failover: (1, 20),
+        clock_jumps: (1, 20),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )

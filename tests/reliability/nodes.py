@@ -48,6 +48,8 @@ class Node:
         self.process: subprocess.Popen[str] | None = None
         self.source: Path | None = None
         """The folder of another version's source; None for this one's."""
+        self.environment: Mapping[str, str] = {}
+        """Variables beside those of a clean environment."""
         self._listening = listening
 
     def start(self) -> None:
@@ -87,7 +89,8 @@ class Node:
 
     def _environment(self) -> Mapping[str, str]:
         source = {"PYTHONPATH": str(self.source)} if self.source else {}
-        return {**clean_environment(), **source, "VALETKEY__SERVING__DRAIN": str(DRAIN)}
+        drain = {"VALETKEY__SERVING__DRAIN": str(DRAIN)}
+        return {**clean_environment(), **source, **drain, **self.environment}
 
     def stop(self) -> None:
         """Stop it as a service manager does, and wait until it has ended."""

@@ -1,0 +1,145 @@
+"""E21: the clock of a node jumps by an hour and by a day, forward and back, under its sessions."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+
+from tests.deploy.nginx import free_port
+from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
+from tests.reliability.outcome import Outcome
+from tests.reliability.shifted import ShiftedClock
+from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, Serving
+from tests.support.wait import CEILING, wait_until
+from valetkey.testing.person import Person
+
+_HOUR = 3_600
+_DAY = 24 * _HOUR
+_JUMPS = (_HOUR, _DAY)
+_CODE_LIFE = 60
+_ACCESS_LIFE = _HOUR
+_TOLERANCE = 60
+_WINDOW = 900
+_AUTHORIZE = (
+    f"/oauth/authorize?response_type=code&client_id=printer&redirect_uri={CALLBACK}"
+    f"&scope=notes:read&code_challenge={CHALLENGE}&code_challenge_method=S256"
+)
+
+
+@dataclass
+class _Visit:
+    """One user with a session, a grant and codes, while the clock jumps."""
+
+    site: Serving
+    clock: ShiftedClock
+    wrong: Counter[str] = field(default_factory=Counter[str])
+    checks: int = 0
+
+    def expect(self, found: object, wanted: object, what: str) -> None:
+        """Count what is not as it has to be."""
+        self.checks += 1
+        self.wrong[what] += found != wanted
+
+    def sign_in(self) -> None:
+        """Sign in with a browser of its own, and get a grant."""
+        self.person = Person(self.site.auth)
+        page = self.person.open(f"{self.site.auth}{_AUTHORIZE}")
+        page = self.person.sign_in(page, "ada", PASSWORD)
+        page = page if page.location else self.person.allow(page)
+        self.first = page.told["code"]
+        self.tokens = self.site.redeem(self.first).json()
+
+    def code(self) -> str:
+        """A code for the session; "" if it has ended."""
+        return self.person.open(f"{self.site.auth}{_AUTHORIZE}").told.get("code", "")
+
+    def refresh(self, what: str) -> None:
+        """The grant is refreshed, and its token lives as long as ever."""
+        answer = self.site.refresh(self.tokens["refresh_token"], "printer")
+        self.expect(answer.status_code, 200, f"refresh {what}")
+        if answer.status_code == requests.codes.ok:
+            self.tokens = answer.json()
+            self.expect(self.tokens["expires_in"], _ACCESS_LIFE, f"expires_in {what}")
+
+    def is_active(self, token: str) -> bool:
+        """What introspection says."""
+        url, credential = f"{self.site.auth}/oauth/introspect", ("printer", SECRET)
+        answer = requests.post(url, {"token": token}, auth=credential, timeout=CEILING)
+        active: bool = answer.json()["active"]
+        return active
+
+    def status(self, code: str) -> int:
+        """What redeeming a code is answered with."""
+        return self.site.redeem(code).status_code
+
+    def is_ready(self) -> bool:
+        """Whether the server says that it can serve."""
+        return requests.get(f"{self.site.auth}/health/ready", timeout=CEILING).ok
+
+    def attack(self) -> None:
+        """Guess until attempts are delayed."""
+        guess = Person(self.site.auth)
+        page = guess.open(f"{self.site.auth}/oauth/sign-in")
+        wait_until(lambda: guess.sign_in(page, "ada", "wrong").status == 429)
+
+
+def _forward_and_back(visit: _Visit, jump: int) -> None:
+    """Everything that has a life is begun before, between and after two jumps."""
+    clock = visit.clock
+    base = clock.ahead
+    visit.sign_in()
+    before, access = visit.code(), visit.tokens["access_token"]
+    clock.ahead = base + jump
+    visit.expect(visit.is_ready(), True, "ready after a jump forward")
+    visit.expect(visit.status(before), 400, "code older than its life")
+    visit.expect(visit.is_active(access), False, "access token older than its life")
+    if jump < 8 * _HOUR:
+        visit.expect(bool(visit.code()), True, "session after a jump forward")
+    else:
+        visit.sign_in()
+    visit.refresh("after a jump forward")
+    spent, kept, access = visit.code(), visit.code(), visit.tokens["access_token"]
+    visit.expect(visit.status(spent), 200, "code after a jump forward")
+    visit.attack()
+    clock.ahead = base
+    visit.expect(visit.is_ready(), True, "ready after a jump back")
+    visit.expect(visit.is_active(access), False, "access token issued in the future")
+    visit.expect(bool(visit.code()), True, "session after a jump back")
+    visit.refresh("after a jump back")
+    visit.expect(visit.status(spent), 400, "spent code after a jump back")
+    clock.ahead = base + _CODE_LIFE + _TOLERANCE + 1
+    visit.expect(visit.status(kept), 400, "life of a code extended by the jump")
+    clock.ahead = base + jump + _ACCESS_LIFE + _TOLERANCE + 1
+    visit.expect(visit.status(kept), 400, "code older than its life after a jump back")
+    visit.expect(visit.is_active(access), False, "life of an access token extended by the jump")
+    visit.expect(visit.status(visit.first), 400, "first code after a jump back")
+    visit.sign_in()
+    visit.refresh("at last")
+
+
+def clock_jumps(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """Jump by an hour and by a day and back again, `times` each."""
+    address = f"127.0.0.1:{free_port()}"
+    node, clock = Node(folder / "node"), ShiftedClock(folder / "clock")
+    node.environment = clock.environment
+    configure(node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db")
+    register(node.here)
+    with stopped_in_the_end(node):
+        node.start()
+        assert node.process is not None
+        site = Serving(f"http://{address}", "", node.process)
+        visit = _Visit(site, clock)
+        for _ in range(times):
+            for jump in _JUMPS:
+                _forward_and_back(visit, jump)
+                clock.ahead += _WINDOW
+        told = (node.here / "log").read_text().count('"clock.stepped"')
+    wrong = {what: count for what, count in visit.wrong.items() if count}
+    counts = (
+        f"{times * len(_JUMPS)} jumps by an hour or a day and back; {visit.checks} checks, "
+        f"{sum(wrong.values())} failed {wrong or ''}"
+    )
+    promise = "nobody is signed out or locked out, nothing works twice or longer than 60 s more"
+    return Outcome("E21 clock jumps", promise, counts.rstrip(), not wrong and told > 0)
