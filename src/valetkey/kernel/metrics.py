@@ -280,6 +280,7 @@ WEBHOOK_FAILING = Gauge(
     "webhook",
     shared=True,
 )
+MAILS = Counter("mail_attempts", "Attempts to send an email: delivered, failed.", "outcome")
 OUTBOX_AGE = Gauge(
     "outbox_oldest_seconds",
     "How long the oldest message has been waiting; 0 if there is none.",
@@ -336,6 +337,11 @@ LOOP_LAG = Histogram(
     "event_loop_lag_seconds",
     "How late the event loop was, looked at twice a second.",
     bounds=_FAST,
+)
+CLOCK_STEPS = Counter(
+    "clock_steps",
+    "Steps of the machine's clock by two seconds or more, by direction: forward, back.",
+    "direction",
 )
 MEMORY = Gauge("process_resident_memory_bytes", "Resident memory of one process.")
 CPU = Counter("process_cpu_seconds", "CPU time of one process.")

@@ -10,6 +10,7 @@ import pytest
 from tests.support.wait import until
 from valetkey.cli.serving import vitals
 from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import log
@@ -43,6 +44,9 @@ def test_clock_step_and_few_descriptors_are_logged(told: io.StringIO) -> None:
     assert (low["level"], low["open"]) == ("error", 1_000_000_000)
     assert step["level"] == "warning"
     assert abs(step["seconds"] + 3_600) <= 1
+    counted = {labels: value for labels, (value,) in metrics.CLOCK_STEPS.samples()}
+    assert counted[("back",)] == 1
+    assert ("forward",) in counted
 
 
 def test_open_descriptors_are_counted() -> None:

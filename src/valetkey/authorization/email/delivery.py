@@ -12,6 +12,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, Email, QueuedEmail
 from valetkey.authorization.model.event.people import MailDispatched, MailGivenUp
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
 from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
@@ -43,6 +44,9 @@ class MailDelivery:
 
     async def deliver(self) -> None:
         """Send due emails, in any number of processes, checking every second."""
+        # From the start, so that the first attempt is an increase.
+        for outcome in ("delivered", "failed"):
+            metrics.MAILS.add(outcome, amount=0)
         while True:
             while await self.deliver_some():
                 pass
@@ -73,12 +77,18 @@ class MailDelivery:
         try:
             await self._send(mail, email)
         except NotDelivered as failure:
-            log.info("mail.unsent", kind=mail.kind, attempts=mail.attempts, reason=failure.reason)
+            metrics.MAILS.add("failed")
+            reason = failure.reason
+            if failure.of_server:
+                log.throttled("warning", "mail.unsent", reason, attempts=mail.attempts)
+            else:
+                log.info("mail.unsent", kind=mail.kind, attempts=mail.attempts, reason=reason)
             if failure.for_good:
                 await self._give_up(mail, failure.reason)
             else:
                 await self._again(mail, failure.reason)
         else:
+            metrics.MAILS.add("delivered")
             now = self.runtime.now()
             await self.store.write(lambda tx: _sent(tx, mail, now))
 

@@ -31,14 +31,15 @@ _PERMANENT = range(500, 600)
 class NotDelivered(Exception):
     """The mail server did not accept the email; `reason` is a word for the log.
 
-    `for_good` says that a retry is useless.
+    `for_good` says that a retry is useless, `of_server` that no email can be sent now.
     """
 
-    def __init__(self, reason: str, *, for_good: bool = False) -> None:
+    def __init__(self, reason: str, *, for_good: bool = False, of_server: bool = False) -> None:
         """Keep the reason."""
         super().__init__(reason)
         self.reason = reason
         self.for_good = for_good
+        self.of_server = of_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class MailServer:
                 f"message {error.code}", for_good=error.code in _PERMANENT
             ) from error
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
-            raise NotDelivered(why(error)) from error
+            raise NotDelivered(why(error), of_server=True) from error
 
     async def check(self) -> None:
         """Connect, sign in and disconnect, without sending. Raises NotDelivered."""
@@ -92,7 +93,7 @@ class MailServer:
             async with asyncio.timeout(_WHOLE):
                 await _leave(await self._connect())
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
-            raise NotDelivered(why(error)) from error
+            raise NotDelivered(why(error), of_server=True) from error
 
     async def _connect(self) -> "aiosmtplib.SMTP":
         mail = self.settings.mail

@@ -27,6 +27,9 @@ class ProcessMonitor:
     async def watch(self) -> None:
         """Look twice a second until cancelled."""
         clock = asyncio.get_running_loop().time
+        # From the start, so that the first step is an increase.
+        for direction in ("forward", "back"):
+            metrics.CLOCK_STEPS.add(direction, amount=0)
         looks, apart = 0, self.now() - clock()
         while True:
             due = clock() + _LOOK_EVERY
@@ -35,6 +38,7 @@ class ProcessMonitor:
             step = self.now() - clock() - apart
             if abs(step) >= _STEP:
                 apart += step
+                metrics.CLOCK_STEPS.add("forward" if step > 0 else "back")
                 log.warning("clock.stepped", seconds=round(step))
             if looks % _COUNT_EVERY == 0:
                 self._count()
