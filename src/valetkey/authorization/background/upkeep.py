@@ -84,6 +84,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.access_tokens.sweep(now, BATCH),
     lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
     lambda tx, now: tx.scope_uses.sweep(now, BATCH),
+    lambda tx, now: tx.scope_uses.sweep_watched(now, BATCH),
     lambda tx, now: tx.sessions.sweep(now, BATCH),
     lambda tx, now: tx.devices.sweep(now, BATCH),
     lambda tx, now: tx.administrations.sweep(now, BATCH),

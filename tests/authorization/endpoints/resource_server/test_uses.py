@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Answer, Service, basic, run
+from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.register.scope_uses import FORGOTTEN_AFTER
 from valetkey.kernel.moment import Instant, days, hours
@@ -73,6 +74,14 @@ def test_a_scope_is_watched_since_the_first_report_without_a_gap(
         assert (await _report(it, {"watches": ["read"]})).status == 204
         watched = await it.read(lambda tx: tx.scope_uses.watched(it.clock.now))
         assert watched == {"read": it.clock.now}
+        # One is watched again, the other is deleted.
+        await sweep_all(it.foundation.store, it.clock.now, SWEEPS)
+        rows = await it.read(lambda tx: tx.db.rows("SELECT scope FROM watched_scopes"))
+        assert [row[0] for row in rows] == ["read"]
+        await it.write(lambda tx: tx.scope_uses.watch(["a", "b"], it.clock.now))
+        gone = Instant(it.clock.now + FORGOTTEN_AFTER + 1)
+        batches = [await it.write(lambda tx: tx.scope_uses.sweep_watched(gone, 2)) for _ in "123"]
+        assert batches == [2, 1, 0]
 
     run(tmp_path, story, database_url)
 

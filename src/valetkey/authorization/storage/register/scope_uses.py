@@ -95,3 +95,13 @@ class ScopeUses:
             now=now,
             limit=limit,
         )
+
+    def sweep_watched(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` scopes that are no longer considered watched."""
+        return self.db.run(
+            "DELETE FROM watched_scopes WHERE heard_at < :gap AND scope IN"
+            " (SELECT scope FROM watched_scopes WHERE heard_at < :gap"
+            " ORDER BY heard_at LIMIT :limit)",
+            gap=now - FORGOTTEN_AFTER,
+            limit=limit,
+        )
