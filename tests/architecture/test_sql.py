@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from tests.architecture.tree import Source, sources, texts
+from valetkey.database.locks import Lock
 
 STATEMENT = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|PRAGMA|VACUUM|SAVEPOINT|RELEASE"
@@ -123,6 +124,17 @@ def test_the_schema_and_the_stores_speak_what_both_engines_understand() -> None:
         for path, text in statements()
         if (found := ONE_ENGINE_ONLY.search(re.sub(r"--.*", "", text)))
     ]
+
+
+def test_numbers_of_locks_are_in_one_list() -> None:
+    found = [
+        source.inside
+        for source in sources()
+        if not source.inside.startswith("testing/")
+        for text in literals(source.tree)
+        if re.match(r"SELECT -[0-9]+$|SELECT pg_\w*advisory_\w+\([0-9]+, -?[0-9]", text)
+    ]
+    assert found == ["database/locks.py"] * len(Lock)
 
 
 def test_sql_put_together_is_seen() -> None:

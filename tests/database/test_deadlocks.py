@@ -4,23 +4,25 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.support import lock_order
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection
+from valetkey.database.locks import Lock
 from valetkey.database.postgres import Postgres
 
 _WRONG_ORDER = """
 def work(db):
     db.share("SELECT :uid", uid=1001)
-    db.share("SELECT -1")
+    db.share(Lock.REGISTER)
 """
 
 
 def test_a_transaction_that_locks_a_user_before_the_register_fails_its_test(
     sqlite_url: str, tmp_path: Path
 ) -> None:
-    names: dict[str, Callable[[Connection], None]] = {}
+    names: dict[str, Any] = {"Lock": Lock}
     exec(compile(_WRONG_ORDER, "/valetkey/authorization/wrong.py", "exec"), names)
 
     async def story() -> None:

@@ -8,13 +8,14 @@ import re
 import traceback
 from typing import Any
 
+from valetkey.database.locks import Lock
 from valetkey.database.sqlite_connection import SQLiteConnection
 
 violations: list[str] = []
 """What was found since a test last emptied this list."""
 
 _REGISTER, _REVISION, _ENDINGS, _USERS, _ROWS = range(5)
-_NUMBERS = {-1: (_REGISTER, 0), -2: (_ENDINGS, 0)}
+_NUMBERS = {Lock.REGISTER: (_REGISTER, 0), Lock.ENDINGS: (_ENDINGS, 0)}
 _CHANGE = re.compile(r"(?:UPDATE|DELETE FROM) (\w+)")
 _EXCEPTION = ("authorization/authentication/session.py", "sign_in")
 """It ends the session that another user had in the same browser (decision 0015)."""
@@ -65,10 +66,11 @@ def _complain(text: str) -> None:
 
 
 def _number(sql: str, params: dict[str, object]) -> tuple[int, int]:
-    number = params.get("uid", 0) if ":" in sql else int(sql.removeprefix("SELECT "))
+    if isinstance(sql, Lock):
+        return _NUMBERS.get(sql, (_USERS, int(sql.removeprefix("SELECT "))))
     # A number that is looked up in a row is a user's, here an unknown one.
-    known = number if isinstance(number, int) else 0
-    return _NUMBERS.get(known, (_USERS, known))
+    number = params.get("uid", 0)
+    return _USERS, number if isinstance(number, int) else 0
 
 
 def _share(connection: Any, sql: str, /, **params: object) -> None:

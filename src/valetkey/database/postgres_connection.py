@@ -25,6 +25,7 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
+from valetkey.database.locks import Lock
 from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
@@ -58,9 +59,8 @@ _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
 # statement that reads what they protect, so that its snapshot is newer than the lock. Two-number
 # keys are a space of their own: other programs in this database use single numbers.
 _SHARE = "SELECT pg_advisory_xact_lock_shared(1448299630, (number % 2147483647)::int4) FROM ("
-_EXCLUDE = "SELECT pg_advisory_xact_lock(1448299630, (number % 2147483647)::int4) FROM ("
+EXCLUDE = "SELECT pg_advisory_xact_lock(1448299630, (number % 2147483647)::int4) FROM ("
 _HELD = ") AS held (number)"
-_REGISTER = "SELECT -1"
 
 # What a transaction took for granted is checked by the server in the same pipeline: a division by
 # zero fails the transaction before its COMMIT, so its answer need not be awaited.
@@ -169,7 +169,7 @@ def _statement(sql: str) -> _Statement:
 
 
 @lru_cache(maxsize=256)
-def _locking(sql: str, function: str) -> str:
+def locking(sql: str, function: str) -> str:
     """Return a statement that locks the numbers which `sql` returns."""
     return function + sql + _HELD
 
@@ -248,7 +248,7 @@ class PostgresConnection:
     def once(self, sql: str, /) -> Row | None:
         """See `Connection.once`."""
         if sql not in self._known:
-            self.share(_REGISTER)
+            self.share(Lock.REGISTER)
             self._known[sql] = self.row(sql)
         return self._known[sql]
 
@@ -257,7 +257,7 @@ class PostgresConnection:
         if self._sure or sql in self._known:
             row = self.once(sql)
             return (0 if row is None else row[0]) == number
-        self.share(_REGISTER)
+        self.share(Lock.REGISTER)
         self._send(_within(sql, _ASSUMED), {"assumed": number})
         self._known[sql] = (number,)
         self.guessed = True
@@ -278,12 +278,12 @@ class PostgresConnection:
     def share(self, sql: str, /, **params: object) -> None:
         """See `Connection.share`."""
         if not self._reading:
-            self._send(_locking(sql, _SHARE), params)
+            self._send(locking(sql, _SHARE), params)
 
     def exclude(self, sql: str, /, **params: object) -> None:
         """See `Connection.exclude`."""
         if not self._reading:
-            self._send(_locking(sql, _EXCLUDE), params)
+            self._send(locking(sql, EXCLUDE), params)
 
     def run(self, sql: str, /, **params: object) -> int:
         """See `Connection.run`."""

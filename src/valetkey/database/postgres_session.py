@@ -14,14 +14,17 @@ import psycopg
 from psycopg import errors
 
 from valetkey.database.engine import DatabaseUnavailable, Row, Timeouts
+from valetkey.database.locks import Lock
 from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
+    EXCLUDE,
     SETTINGS_OF_A_TRANSACTION,
     PostgresConnection,
     SingleStatement,
     in_our_words,
     limits_of_session,
+    locking,
     open_channel,
     run_work,
 )
@@ -80,7 +83,7 @@ _IMPATIENT = b"SET LOCAL lock_timeout = 100"
 _LOCK_AGAIN = b"SELECT set_config('lock_timeout', $1, true)"
 _ONE_AFTER_THE_OTHER = (
     b"SET LOCAL lock_timeout = 0",
-    b"SELECT pg_advisory_xact_lock(1448299630, -3)",
+    locking(Lock.RETRIES, EXCLUDE).encode(),
     _LOCK_AGAIN,
 )
 

@@ -2,10 +2,11 @@
 
 `revision` is increased by every change of clients, keys and brand. It is also the first lock of a
 transaction (docs/decisions/0015): the register, then users by uid, then rows. A transaction that
-issues something shares the number -1 with `revision`.
+issues something shares `Lock.REGISTER` with `revision`.
 """
 
 from valetkey.database.engine import Connection
+from valetkey.database.locks import Lock
 
 _NUMBER = "SELECT number FROM revision WHERE name = 'directory'"
 
@@ -27,7 +28,7 @@ def touch(db: Connection) -> None:
     Call it before any row is locked. Tokens are issued meanwhile.
     """
     # Shared: a transaction that holds all waits here, and then finds the row unlocked.
-    db.share("SELECT -1")
+    db.share(Lock.REGISTER)
     db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
 
 
@@ -48,4 +49,4 @@ def hold_all(db: Connection) -> None:
     For changes of what a client is judged by. Call it before `touch`: two transactions that first
     share the number and then lock it exclusively would deadlock.
     """
-    db.exclude("SELECT -1")
+    db.exclude(Lock.REGISTER)

@@ -13,6 +13,7 @@ from valetkey.authorization.model.event.chain import (
     next_block,
 )
 from valetkey.database.engine import Connection
+from valetkey.database.locks import Lock
 from valetkey.database.record import Record
 from valetkey.kernel.checkpoint import CheckpointKey
 from valetkey.kernel.moment import Instant
@@ -76,7 +77,7 @@ class AuditChain(Struct, frozen=True):
 
     def hold(self) -> None:
         """Exclude other processes from appending until the transaction ends."""
-        self.db.exclude("SELECT -3")
+        self.db.exclude(Lock.AUDIT_CHAIN)
 
     def page(self, after: int, limit: int) -> Sequence[Block]:
         """Return at most `limit` blocks behind this number, in order."""

@@ -9,6 +9,7 @@ from valetkey.authorization.model.account.user import Uid, fold
 from valetkey.authorization.storage.administration.groups import GROUPS
 from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection
+from valetkey.database.locks import Lock
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
@@ -30,11 +31,11 @@ class ScimCredentials:
 
     def hold(self) -> None:
         """Block endings of credentials until the transaction ends: for those that use one."""
-        self.db.share("SELECT -3")
+        self.db.share(Lock.SCIM)
 
     def hold_alone(self) -> None:
         """Wait for transactions that use a credential, and block new ones: for endings."""
-        self.db.exclude("SELECT -3")
+        self.db.exclude(Lock.SCIM)
 
     def issue(self, credential: ScimCredential, print_: Fingerprint) -> None:
         """Insert the credential."""

@@ -13,6 +13,7 @@ from valetkey.authorization.model.webhook import (
 )
 from valetkey.authorization.storage.outbox import WEBHOOK_MESSAGES
 from valetkey.database.engine import Connection
+from valetkey.database.locks import Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, later
 
@@ -47,7 +48,7 @@ class Webhooks:
 
     def hold_all(self) -> None:
         """Block other changes of webhooks until the transaction ends, before any other lock."""
-        self.db.exclude("SELECT -4")
+        self.db.exclude(Lock.WEBHOOKS)
 
     def add(self, webhook: Webhook, most: int) -> bool:
         """Create a webhook. False if its owner has `most` already. Call `hold_all` first."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.database.engine import Connection
+from valetkey.database.locks import Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
@@ -72,7 +73,7 @@ class Endings:
 
     def first(self) -> Ending | None:
         """Return the oldest unfinished ending; for one process at a time."""
-        self.db.exclude("SELECT -2")
+        self.db.exclude(Lock.ENDINGS)
         return _ENDINGS.find(
             self.db, "SELECT * FROM endings ORDER BY ended_at, kind, subject LIMIT 1"
         )
