@@ -34,7 +34,6 @@ from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.ledger import CallerCounters
 from valetkey.resource.requests.paging import Pages
-from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.lists import bring_up_to_date
@@ -50,6 +49,7 @@ from valetkey.sdk import (
     metadata_url,
 )
 from valetkey.sdk.fetch import Fetcher
+from valetkey.sdk.upstream.uses import Uses
 from valetkey.web import log
 from valetkey.web.elsewhere import ServerAddress
 from valetkey.web.exchange import Request, Response
@@ -112,7 +112,8 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
     # Separate connections: revocations arrive in time however slow records are.
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
-    uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, tuple(scopes_of(settings)))
+    watched = tuple(scopes_of(settings))
+    uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, lambda: watched)
     pages = Pages(page_key, runtime)
 
     def operations(kind: ResourceObject) -> Operations:

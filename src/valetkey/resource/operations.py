@@ -34,10 +34,10 @@ from valetkey.resource.requests.representation import (
     read_document,
     read_patch,
 )
-from valetkey.resource.requests.uses import Uses
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller, Protection, demand, read_bearer
+from valetkey.sdk.upstream.uses import Uses
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response
 from valetkey.web.router import Body, Route
 

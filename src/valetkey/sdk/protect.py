@@ -19,6 +19,7 @@ from valetkey.sdk.upstream.key_source import Keep as KeepKeys
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
 from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
+from valetkey.sdk.upstream.uses import Uses
 from valetkey.sdk.verify.bearer import LONGEST, read_bearer
 from valetkey.sdk.verify.verifier import Verifier
 
@@ -61,16 +62,19 @@ class Protection:
         tls: ssl.SSLContext | None = None,
         resource_metadata: str = "",
         door: HttpClient | None = None,
+        watches: Callable[[], Collection[str]] | None = None,
     ) -> None:
         """Protect the API that tokens call `audience`.
 
         Without `credential` only JWTs are accepted, and revocations are not followed. `remembered`
         is how long introspection responses are cached; `tls` is the trust for connections to the
         issuer; `resource_metadata` is the URL of the API's own metadata; `door` replaces the
-        network.
+        network. `watches` returns the scopes whose use `admit` reports to the issuer once a minute,
+        for the pages on which users see what apps use; needs a credential.
         """
         self.challenge = Challenge(realm or audience, resource_metadata)
-        self._fetch = Fetcher(tls) if door is None else door
+        network = Fetcher(tls)
+        self._fetch = network if door is None else door
         self._keys = KeySource(issuer.keys, self._fetch, known=memory.keys, keep=memory.keep_keys)
         self._revocations = (
             Revocations(
@@ -81,6 +85,11 @@ class Protection:
                 keep=memory.keep_revocations,
             )
             if credential is not None and issuer.revocations
+            else None
+        )
+        self._uses = (
+            Uses(issuer.uses, network, credential, watches)
+            if credential and issuer.uses and watches and door is None
             else None
         )
         introspection = (
@@ -114,6 +123,8 @@ class Protection:
         caller = await self.caller(read_bearer(authorization), now)
         if needs:
             demand(caller, *needs)
+        if self._uses is not None:
+            self._uses.note(caller, needs or ("",), now)
         return caller
 
     def recall(self, authorization: Sequence[str], now: Instant) -> Caller | None:
@@ -141,11 +152,17 @@ class Protection:
         return verdict
 
     async def follow(self, now: Callable[[], Instant]) -> None:
-        """Keep keys and revocations fresh, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keys.follow(now))
-            if self._revocations is not None:
-                tasks.create_task(self._revocations.follow(now))
+        """Keep keys and revocations fresh and report uses, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keys.follow(now))
+                if self._revocations is not None:
+                    tasks.create_task(self._revocations.follow(now))
+                if self._uses is not None:
+                    tasks.create_task(self._uses.run(now))
+        finally:
+            if self._uses is not None:
+                await self._uses.close(now())
 
     async def refresh(self, now: Instant) -> bool:
         """Fetch keys and revocations once; return whether the issuer answered."""

@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import seconds
-from valetkey.resource.requests import uses
+from valetkey.sdk.upstream import uses
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

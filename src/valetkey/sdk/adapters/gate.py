@@ -49,12 +49,15 @@ class Gate:
         memory: Memory = NO_MEMORY,
         tls: ssl.SSLContext | None = None,
         runtime: Runtime = SYSTEM,
+        reports_uses: bool = True,
     ) -> None:
         """Admit callers with a token of `issuer` for `audience`.
 
         A string is the URL of a Valetkey authorization server. `credential`, `memory` and `tls` are
         as for `Protection`; `name` and `documentation` describe the API in its metadata, where
-        `scopes` precede those that its routes need.
+        `scopes` precede those that its routes need. With a credential, the uses of these scopes are
+        reported to the issuer once a minute, so that users see which permissions apps use;
+        `reports_uses` turns that off.
         """
         self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
         self.audience = audience
@@ -62,6 +65,7 @@ class Gate:
         self.memory = memory
         self.tls = tls
         self.runtime = runtime
+        self.reports_uses = reports_uses
         self.metadata_path = metadata_path(audience)
         self._name = name
         self._documentation = documentation
@@ -86,6 +90,10 @@ class Gate:
     def needs(self, names: Collection[str]) -> None:
         """Record that a route needs one of these scopes, for the metadata."""
         self._scopes.update(dict.fromkeys(names))
+
+    def watches(self) -> Collection[str]:
+        """Return the scopes whose use is reported; "" alone for an API without scopes."""
+        return tuple(self._scopes) or ("",)
 
     def protection(self) -> Protection:
         """Return a new protection, which belongs to one event loop."""
@@ -124,4 +132,5 @@ def _protection(gate: Gate) -> Protection:
         memory=gate.memory,
         tls=gate.tls,
         resource_metadata=metadata_url(gate.audience),
+        watches=gate.watches if gate.reports_uses else None,
     )

@@ -20,6 +20,7 @@ class Issuer:
     keys: str
     introspection: str = ""
     revocations: str = ""
+    uses: str = ""
     authorization: str = ""
     token: str = ""
     device: str = ""
@@ -37,6 +38,7 @@ class Issuer:
             keys=f"{url}/oauth/jwks",
             introspection=f"{url}/oauth/introspect",
             revocations=f"{url}/oauth/revocations",
+            uses=f"{url}/oauth/uses",
             authorization=f"{url}/oauth/authorize",
             token=f"{url}/oauth/token",
             device=f"{url}/oauth/device-authorization",

@@ -7,15 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.resource.api import Api, api
-from tests.sdk.issuer import SECRET, Clock, Issuer
+from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from tests.support.wait import until
 from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.requests.uses import MOST, Uses
-from valetkey.sdk import Caller, Credential
+from valetkey.sdk import Caller, Credential, Gate
+from valetkey.sdk.adapters.running import Running
 from valetkey.sdk.fetch import Fetcher
+from valetkey.sdk.upstream.uses import MOST, Uses
 
 NOW = Instant(1_800_000_000)
 CALLER = Caller("1001", "web1", Scope.of("notes:read", "read"), "at_1", "gr_1", NOW, NOW)
@@ -64,7 +69,7 @@ def test_the_most_special_scope_that_one_has_counts_and_clients_themselves_do_no
 ) -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
-            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, ("notes:read",))
+            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ("notes:read",))
             uses.note(CALLER, ("notes:read", "read"), NOW)
             uses.note(replace(CALLER, grant_id="gr_2"), ("notes:write", "read"), NOW)
             uses.note(replace(CALLER, grant_id=None), ("notes:read",), NOW)
@@ -82,7 +87,7 @@ def test_the_most_special_scope_that_one_has_counts_and_clients_themselves_do_no
 def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_path: Path) -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
-            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, ())
+            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ())
             for number in range(MOST + 10):
                 uses.note(replace(CALLER, grant_id=f"gr_{number}"), ("read",), NOW)
             issuer.broken = True
@@ -104,7 +109,7 @@ def test_what_was_being_told_when_the_server_stopped_is_told_by_its_last_report(
 ) -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
-            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, ())
+            uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ())
             uses.note(CALLER, ("read",), NOW)
             reporting = asyncio.create_task(uses.report(NOW))
             await asyncio.sleep(0)
@@ -113,5 +118,48 @@ def test_what_was_being_told_when_the_server_stopped_is_told_by_its_last_report(
             assert reporting.cancelled()
             await uses.close(NOW)
             assert set(_told(issuer)) == {("gr_1", "read", NOW)}
+
+    asyncio.run(story())
+
+
+def _gate(issuer: Issuer, *, reports_uses: bool = True) -> Gate:
+    return Gate(
+        issuer.url,
+        audience=API,
+        credential=CREDENTIAL,
+        runtime=Runtime(issuer.clock.now, SYSTEM.random),
+        reports_uses=reports_uses,
+    )
+
+
+def test_a_gate_reports_the_scopes_of_its_routes_unless_told_otherwise() -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer:
+            for reports in (True, False):
+                gate = _gate(issuer, reports_uses=reports)
+                gate.needs(("notes:read", "notes:write"))
+                running = Running(gate)
+                token = issuer.token("notes:read")
+                await running.admit([f"Bearer {token}"], "notes:write", "notes:read")
+                with pytest.raises(Refused):
+                    await running.admit([f"Bearer {token}"], "notes:write")
+                await running.close()
+                if reports:
+                    assert issuer.uses[-1]["watches"] == ["notes:read", "notes:write"]
+                    assert [scope for _, scope, _ in _told(issuer)] == ["notes:read"]
+                    issuer.uses.clear()
+            assert issuer.uses == []
+
+    asyncio.run(story())
+
+
+def test_uses_of_an_api_without_scopes_are_reported_too() -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer:
+            running = Running(_gate(issuer))
+            await running.admit([f"Bearer {issuer.token('notes:read')}"])
+            await running.close()
+            assert issuer.uses[-1]["watches"] == [""]
+            assert [scope for _, scope, _ in _told(issuer)] == [""]
 
     asyncio.run(story())

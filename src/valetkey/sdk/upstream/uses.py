@@ -6,14 +6,14 @@ nothing and writes nothing; a process that dies loses what it had not reported y
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from http import HTTPStatus
 
 import msgspec
 
 from valetkey.kernel.moment import Instant, hours
-from valetkey.sdk import Caller, Credential
-from valetkey.sdk.fetch import Fetcher, Unreachable
+from valetkey.sdk.caller import Caller
+from valetkey.sdk.fetch import Credential, Fetcher, Unreachable
 
 EVERY = 60.0
 """Seconds between two reports."""
@@ -30,24 +30,28 @@ class Uses:
     """The scope uses of one process. Each pair of grant and scope is reported once a minute."""
 
     def __init__(
-        self, url: str, fetch: Fetcher, credential: Credential, watches: Sequence[str]
+        self,
+        url: str,
+        fetch: Fetcher,
+        credential: Credential,
+        watches: Callable[[], Collection[str]],
     ) -> None:
-        """Report to `url`. `watches` names every scope whose use is counted here."""
+        """Report to `url`. `watches` returns every scope whose use is counted here."""
         self._url = url
         self._fetch = fetch
         self._credential = credential
-        self._watches = tuple(watches)
+        self._watches = watches
         self._seen: dict[tuple[str, str], Instant] = {}
         self._heard_at = Instant(0)
 
     def note(self, caller: Caller, needed: Sequence[str], now: Instant) -> None:
-        """Count a use of the scopes in `needed`, of which any one suffices."""
+        """Count a use of the scopes in `needed`, of which any one suffices; "" is no scope."""
         grant = caller.grant_id
         if grant is None:
             return
         granted = caller.scope.names
         for name in needed:
-            if name in granted:
+            if not name or name in granted:
                 seen, key = self._seen, (grant, name)
                 if len(seen) < MOST or key in seen:
                     seen[key] = now
@@ -90,7 +94,7 @@ class Uses:
 
     async def _tell(self, pairs: Sequence[tuple[tuple[str, str], Instant]]) -> bool:
         uses = [{"grant_id": grant, "scope": name, "at": at} for (grant, name), at in pairs]
-        body = msgspec.json.encode({"watches": self._watches, "uses": uses})
+        body = msgspec.json.encode({"watches": list(self._watches()), "uses": uses})
         try:
             answer = await self._fetch.post_json(self._url, body, self._credential)
         except Unreachable:
