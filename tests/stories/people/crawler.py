@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlencode, urljoin, urlsplit
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from valetkey.web.router import Route
 
-MOST = 1_500
+MOST = 2_000
 """Requests of one crawl, at most: the site is bounded, and the test says so if it is not."""
 
 _LEAKS = re.compile(r"[<>{}'\"\\^`|\s]|%3C|%7B|\bNone\b|\bMacro\b|\bUndefined\b", re.IGNORECASE)

@@ -70,6 +70,8 @@ BY_PROGRAMS = {
     ("/oauth/start", "GET"): "another site links to it",
     ("/account", "GET"): "people type it",
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
+    ("/pictures/{name}", "GET"): "the profile of a user who uploaded a picture: test_picture",
+    ("/account/profile/picture/remove", "POST"): "the same profile: test_picture",
     ("/device/{user_code}/qr.svg", "GET"): "a device shows it",
     ("/docs/", "GET"): "footers link to it where the site is built: test_site",
     ("/docs/{+file}", "GET"): "pages of the documentation link to it: test_site",

@@ -84,6 +84,17 @@ _SEVERAL_LINES = ("formatted", "street_address")
 _Rule = tuple[Callable[[str], bool], str]
 _TEXT: _Rule = (_is_plain, _PLAIN)
 _URL: _Rule = (is_link, "an https address")
+PICTURES = "/pictures"
+"""Below this path of the issuer are the pictures that users uploaded."""
+
+# A server on loopback may do without https; its own pictures are there.
+_OWN_PICTURE = re.compile(
+    rf"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{{1,5}})?{PICTURES}/[A-Za-z0-9_-]{{22}}"
+)
+_PICTURE: _Rule = (
+    lambda text: is_link(text) or _OWN_PICTURE.fullmatch(text) is not None,
+    "an https address",
+)
 
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     {
@@ -92,7 +103,7 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         "middle_name": _TEXT,
         "nickname": _TEXT,
         "profile": _URL,
-        "picture": _URL,
+        "picture": _PICTURE,
         "website": _URL,
         "gender": _TEXT,
         "birthdate": (_is_birthdate, "YYYY-MM-DD, YYYY, or 0000-MM-DD without the year"),

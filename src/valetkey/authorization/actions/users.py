@@ -138,6 +138,8 @@ class Accounts:
             return (
                 MetadataError("username", "another one: this username or email address is taken"),
             )
+        if "picture" in changed:
+            tx.pictures.forget(user.uid)
         tx.events.add(UserChanged(user.uid, changed), now)
         if self.notices is not None and (wanted.email != user.email or verified is None):
             self.notices.email_changed(tx, user, wanted, now)

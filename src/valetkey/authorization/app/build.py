@@ -49,6 +49,7 @@ from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
 from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import checkpoint_key
+from valetkey.authorization.site.account.picture import UPLOADS_WAITING
 from valetkey.authorization.site.errors.refuse import (
     RefuseUnknownPath,
     RefuseWithPage,
@@ -79,7 +80,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue, "passwords")
     # A thread of its own, so that no sign-in waits for an image.
-    images = Offload(1, LOGOS_AT_ONCE, "logos")
+    images = Offload(1, LOGOS_AT_ONCE + UPLOADS_WAITING, "images")
     uses = SecretUses()
     documents = make_documents(foundation, directory)
     apis = make_apis(foundation, directory)
@@ -145,7 +146,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     userinfo = userinfo_route(foundation, directory, claims, reader, minter, refuse)
     site = PageDependencies(
-        foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page
+        foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page, images
     )
     routes = (
         *browser_routes(server, minter, refuse_with_page),

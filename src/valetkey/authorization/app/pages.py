@@ -32,6 +32,7 @@ from valetkey.authorization.site.account.apps.apps import Apps as ConnectedApps
 from valetkey.authorization.site.account.data import Data
 from valetkey.authorization.site.account.email_address.email_address import Email, EmailLink
 from valetkey.authorization.site.account.overview import Overview as AccountOverview
+from valetkey.authorization.site.account.picture import ProfilePicture
 from valetkey.authorization.site.account.profile import Profile
 from valetkey.authorization.site.account.removal import RemoveAccount
 from valetkey.authorization.site.account.security.authenticator import AuthenticatorApp
@@ -68,7 +69,14 @@ from valetkey.authorization.site.admin.users.roles import RoleHolders
 from valetkey.authorization.site.admin.users.user import UserPages
 from valetkey.authorization.site.admin.users.users import Users
 from valetkey.authorization.site.app_form.registration import NewIds
-from valetkey.authorization.site.assets import ASSETS, LOGOS, AssetEndpoint, LogoEndpoint
+from valetkey.authorization.site.assets import (
+    ASSETS,
+    LOGOS,
+    UPLOADED,
+    AssetEndpoint,
+    LogoEndpoint,
+    PictureEndpoint,
+)
 from valetkey.authorization.site.consent.consent import ConsentPages
 from valetkey.authorization.site.developer.apps import Apps
 from valetkey.authorization.site.developer.delete import DeleteApp
@@ -111,6 +119,7 @@ from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.config.sections.accounts import SignUp as SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
+from valetkey.web.offload import Offload
 from valetkey.web.router import Body, Route
 
 
@@ -125,6 +134,7 @@ class PageDependencies:
     portal: Portal
     providers: Providers
     refuse: Refuse
+    images: Offload
 
     @property
     def renderer(self) -> Renderer:
@@ -195,6 +205,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
     pages = PageServer(server, site.renderer, refuse)
     language = LanguageEndpoint(server.brands, server.issuer).post
     asset, logo = AssetEndpoint(server.brands, server.store).get, LogoEndpoint(server.store).get
+    picture = PictureEndpoint(server.store).get
     return (
         *pages.routes(visitor_pages(site)),
         *pages.routes(account_pages(site)),
@@ -204,6 +215,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
         # The page that says that the host is wrong has to look like a page.
         Route(ASSETS, {"GET": asset, "HEAD": asset}, refuse, any_host=True),
         Route(LOGOS, {"GET": logo, "HEAD": logo}, refuse),
+        Route(UPLOADED, {"GET": picture, "HEAD": picture}, refuse),
         *documentation_routes(site),
         *site.device.routes(refuse),
     )
@@ -257,9 +269,11 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
     change = site.password_change
     federated = bool(site.providers.all)
+    profile = Profile(store, server, server.brands)
     return (
         *Home(settings.accounts.sign_up, AccountOverview(store, server.sessions)).pages(),
-        *Profile(store, server, server.brands).pages(),
+        *profile.pages(),
+        *ProfilePicture(profile, site.images).pages(),
         *ConnectedApps(store, server.directory, scopes).pages(),
         *App(store, scopes).pages(),
         *Sessions(store, server.sessions, site.sign_out).pages(),

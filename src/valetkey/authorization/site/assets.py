@@ -1,8 +1,9 @@
-"""GET /assets/… and /logos/…: what pages refer to, under addresses whose content never changes."""
+"""GET /assets/…, /logos/… and /pictures/…: files, under addresses whose content never changes."""
 
 import re
 from dataclasses import dataclass
 
+from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, assets
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.storage.transaction import Store
@@ -12,13 +13,23 @@ from valetkey.web.exchange import Request, Response
 
 ASSETS = "/assets/{file}"
 LOGOS = "/logos/{name}"
+UPLOADED = f"{PICTURES}/{{name}}"
 
+_SANDBOX = "default-src 'none'; sandbox"
 _NAME = re.compile(r"[A-Za-z0-9_-]{22}")
 _IMAGE = (
     ("content-type", MEDIA_TYPE),
     ("cache-control", CACHE_CONTROL),
     # It is an image and nothing else, also where a browser opens it by itself.
-    ("content-security-policy", "default-src 'none'; sandbox"),
+    ("content-security-policy", _SANDBOX),
+)
+_PICTURE = (
+    ("content-type", MEDIA_TYPE),
+    # Not for a year: a picture that was removed should soon be gone.
+    ("cache-control", "public, max-age=3600"),
+    ("content-security-policy", _SANDBOX),
+    # Apps show it on their pages.
+    ("cross-origin-resource-policy", "cross-origin"),
 )
 
 
@@ -59,6 +70,25 @@ class LogoEndpoint:
         if image is None:
             raise Refused(Refusal(ErrorCode.NOT_FOUND, "this logo does not exist", "logos.name"))
         return Response(200, image, _IMAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureEndpoint:
+    """Pictures that users uploaded; every one has a name that cannot be guessed."""
+
+    store: Store
+
+    async def get(self, request: Request) -> Response:
+        """The picture of that name."""
+        name = request.arguments["name"]
+        image = None
+        if _NAME.fullmatch(name):
+            image = await self.store.read(lambda tx: tx.pictures.image(name))
+        if image is None:
+            raise Refused(
+                Refusal(ErrorCode.NOT_FOUND, "this picture does not exist", "pictures.name")
+            )
+        return Response(200, image, _PICTURE)
 
 
 def _current(book: CurrentBrand, path: str) -> Asset | None:

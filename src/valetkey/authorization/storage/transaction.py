@@ -31,6 +31,7 @@ from valetkey.authorization.storage.administration.webhooks import WantedEvents,
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
+from valetkey.authorization.storage.pictures import Pictures
 from valetkey.authorization.storage.records import Events, count
 from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
@@ -134,6 +135,11 @@ class Transaction(Struct, frozen=True):
     def users(self) -> Users:
         """Users and their passwords."""
         return Users(self.db)
+
+    @property
+    def pictures(self) -> Pictures:
+        """Pictures that users uploaded."""
+        return Pictures(self.db)
 
     @property
     def answer_times(self) -> AnswerTimes:

@@ -59,6 +59,7 @@ DOORS: Mapping[str, Door] = {
     "/account": Door(Need.ANYBODY, shown=False),
     "/assets/{file}": Door(Need.ANYBODY, at="/assets/x", shown=False),
     "/logos/{name}": Door(Need.ANYBODY, at="/logos/x", shown=False),
+    "/pictures/{name}": Door(Need.ANYBODY, at="/pictures/x", shown=False),
     "/docs/": Door(Need.ANYBODY, shown=False),
     "/docs/{+file}": Door(Need.ANYBODY, at="/docs/x", shown=False),
     "/errors/": _ANY,

@@ -34,7 +34,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
-from valetkey.web.router import Route
+from valetkey.web.router import Body, Route
 
 WORD = "a good long password"
 PEOPLE = {
@@ -89,6 +89,11 @@ def to_sign_in(answer: Answer) -> bool:
     return answer.status == 303 and answer.location.startswith("/oauth/sign-in")
 
 
+BOUNDARY = "x"
+EMPTY = b"--x--\r\n"
+WRONG_TOKEN = b'--x\r\nContent-Disposition: form-data; name="csrf"\r\n\r\nx\r\n' + EMPTY
+
+
 def refused(answer: Answer) -> bool:
     """Not there, not theirs, or nobody is signed in."""
     return answer.status in {403, 404} or to_sign_in(answer)
@@ -126,9 +131,16 @@ def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_pat
                 assert is_shown or not door.shown or door.need is Need.DEVELOPER, path
                 seen += is_shown
             if "POST" in route.methods:
-                assert refused(await stranger.post(path, {})), path
-                assert (await bob.post(path, {})).status in {403, 404}, path
-                assert (await bob.post(path, {"csrf": "x"})).status in {403, 404}, path
+                if route.body is Body.UPLOAD:
+                    headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
+                    bodies = EMPTY, WRONG_TOKEN
+                    answers = [await bob.send("POST", path, each, headers) for each in bodies]
+                    first = await stranger.send("POST", path, EMPTY, headers)
+                else:
+                    answers = [await bob.post(path, each) for each in ({}, {"csrf": "x"})]
+                    first = await stranger.post(path, {})
+                assert refused(first), path
+                assert {each.status for each in answers} <= {403, 404}, path
         assert seen >= 10
 
     run(tmp_path, story)

@@ -129,7 +129,7 @@ class Browser:
         assert isinstance(status, int)
         if cookies:
             self._keep([value for key, value in got if key == "set-cookie"])
-        return Answer(status, got, content.decode())
+        return Answer(status, got, content.decode(errors="surrogateescape"))
 
     def _keep(self, lines: list[str]) -> None:
         for line in lines:

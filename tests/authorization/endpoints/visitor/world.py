@@ -253,7 +253,9 @@ async def world(
     )
     # Tokens are not given in this world.
     elsewhere = Route("/oauth/token", {}, refuse)
-    site = PageDependencies(foundation, server, password, deed, doorkeeper, Providers(()), refuse)
+    site = PageDependencies(
+        foundation, server, password, deed, doorkeeper, Providers(()), refuse, offload
+    )
     app = App(
         (*browser_routes(server, minter, refuse), *page_routes(site, elsewhere, elsewhere)),
         runtime=runtime,

@@ -10,7 +10,12 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
 from valetkey.authorization.site.account.data import DataPage
 from valetkey.authorization.site.account.overview import OverviewPage, OwnApp, Recommendation
-from valetkey.authorization.site.account.profile import ProfilePage, zone_menu
+from valetkey.authorization.site.account.profile import (
+    PictureFault,
+    PictureForms,
+    ProfilePage,
+    zone_menu,
+)
 from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, RemovalPlannedPage
 
 _HOSTILE = '"><script>alert(1)</script>'
@@ -93,6 +98,10 @@ def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
         "profile": page,
         "profile_empty": replace(page, typed=empty, email_verified=False),
         "profile_saved": replace(page, saved=True),
+        "profile_with_picture": replace(page, picture=PictureForms(f"/pictures/{'A' * 22}")),
+        "profile_without_file": replace(page, picture=PictureForms(fault=PictureFault.MISSING)),
+        "profile_large_picture": replace(page, picture=PictureForms(fault=PictureFault.LARGE)),
+        "profile_no_picture": replace(page, picture=PictureForms(fault=PictureFault.UNUSABLE)),
         "profile_taken": replace(page, faults={"username": ProfileFault.TAKEN}),
         "profile_wrong": replace(page, faults=every),
         "profile_overtaken": replace(

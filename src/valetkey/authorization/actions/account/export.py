@@ -1,5 +1,6 @@
 """Export of all data that this server has about a user, without secrets or data of other users."""
 
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.fetch.image import MEDIA_TYPE
 from valetkey.kernel.moment import Instant
 
 MOST_GRANTS = 10_000
@@ -58,6 +60,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
             ),
         },
         "profile": _profile(user),
+        "picture": _picture(tx, user),
         "credentials": list(_credentials(tx, user)),
         "accounts_elsewhere": [
             {
@@ -132,6 +135,13 @@ def _profile(user: User) -> Said:
         "created_at": _moment(user.created_at),
         "changed_at": _moment(user.changed_at),
     }
+
+
+def _picture(tx: Transaction, user: User) -> Said | None:
+    image = tx.pictures.image(tx.pictures.name_of(user.uid))
+    if image is None:
+        return None
+    return {"media_type": MEDIA_TYPE, "base64": b64encode(image).decode("ascii")}
 
 
 def _credentials(tx: Transaction, user: User) -> Iterable[Said]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from typing import ClassVar
 from zoneinfo import available_timezones
@@ -19,6 +20,7 @@ from valetkey.authorization.actions.account.profile import (
     tidied,
 )
 from valetkey.authorization.actions.attributes import shown_attributes
+from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import SIGN_IN
@@ -40,6 +42,8 @@ from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 
 PROFILE = "/account/profile"
+PICTURE = f"{PROFILE}/picture"
+REMOVE_PICTURE = f"{PICTURE}/remove"
 
 _REGIONS = frozenset(
     {
@@ -60,6 +64,25 @@ _LINES = ("street_address",)
 _RECENT = minutes(5)
 _BAD_REQUEST = 400
 _CONFLICT = 409
+
+
+class PictureFault(StrEnum):
+    """The reason why an uploaded picture is rejected."""
+
+    MISSING = "missing"  # no file was chosen
+    LARGE = "large"  # too many bytes or pixels
+    UNUSABLE = "unusable"  # not a picture, or not of a type that is accepted
+
+
+@dataclass(frozen=True, slots=True)
+class PictureForms:
+    """The uploaded picture, and the addresses of the forms that replace and remove it."""
+
+    #: Its address; "" for none.
+    url: str = ""
+    fault: PictureFault | None = None
+    upload: str = PICTURE
+    remove: str = REMOVE_PICTURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +113,7 @@ class ProfilePage:
     #: The declared attributes that the user may edit, by the field's name, and the others.
     editable: tuple[tuple[str, str], ...] = ()
     attributes: tuple[tuple[str, str], ...] = ()
+    picture: PictureForms = PictureForms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +131,13 @@ class Profile:
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the form. "Saved" is shown only shortly after a change."""
-        user = request.user
-        recent = user.changed_at + _RECENT > request.now
+        recent = request.user.changed_at + _RECENT > request.now
         saved = request.query.get("saved") is not None and recent
-        declared = await self._declared()
-        typed = profile_of(user) | attributes_typed(user, declared)
-        return self._form(request, user, declared, typed, saved=saved)
+        return await self._stored(request, saved=saved)
+
+    async def refuse_picture(self, request: SignedInRequest, fault: PictureFault) -> Outcome:
+        """Show the form with the reason why the uploaded picture was not stored."""
+        return await self._stored(request, fault)
 
     async def save(self, request: SignedInRequest) -> Outcome:
         """Save the profile, or show each fault beside its field with the submitted values."""
@@ -133,7 +158,20 @@ class Profile:
             return SeeOther(f"{PROFILE}?saved=1")
         if changed.user is None:
             return SeeOther(SIGN_IN)
-        return self._form(request, changed.user, declared, typed, changed)
+        picture = await self._picture(changed.user)
+        return self._form(request, changed.user, declared, typed, picture, changed)
+
+    async def _stored(
+        self, request: SignedInRequest, fault: PictureFault | None = None, *, saved: bool = False
+    ) -> Show:
+        user, declared = request.user, await self._declared()
+        typed = profile_of(user) | attributes_typed(user, declared)
+        picture = await self._picture(user, fault)
+        return self._form(request, user, declared, typed, picture, saved=saved)
+
+    async def _picture(self, user: User, fault: PictureFault | None = None) -> PictureForms:
+        name = await self.store.read(lambda tx: tx.pictures.name_of(user.uid))
+        return PictureForms(f"{PICTURES}/{name}" if name else "", fault)
 
     async def _declared(self) -> Sequence[Attribute]:
         return await self.store.read(lambda tx: tx.declarations.attributes())
@@ -144,6 +182,7 @@ class Profile:
         user: User,
         declared: Sequence[Attribute],
         typed: Typed,
+        picture: PictureForms,
         wrong: ProfileRejected | None = None,
         *,
         saved: bool = False,
@@ -168,8 +207,10 @@ class Profile:
             stored=stored,
             editable=_editable(declared),
             attributes=shown_attributes(user, [each for each in declared if not each.editable]),
+            picture=picture,
         )
-        return Show(context, 200 if wrong is None else _CONFLICT if overtaken else _BAD_REQUEST)
+        is_good = wrong is None and picture.fault is None
+        return Show(context, 200 if is_good else _CONFLICT if overtaken else _BAD_REQUEST)
 
 
 def _languages(offered: Sequence[Language], chosen: str) -> tuple[tuple[str, str], ...]:

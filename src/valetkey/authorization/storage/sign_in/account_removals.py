@@ -88,6 +88,7 @@ class AccountRemovals:
         db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM scim_users WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM user_roles WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM user_pictures WHERE uid = :uid", uid=uid)
         # With a space in it: a name that no user can have or take.
         mark = f"removed {uid}"
         db.run(
