@@ -15,6 +15,7 @@ from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import Finding, told
+from valetkey.cli.doctoring.health import healths
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
@@ -85,7 +86,8 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
     with postgres.own_server() as primary:
         url = postgres.url(primary, "postgres")
         file = tmp_path / "valetkey.toml"
-        file.write_text(f'[authorization]\ndatabase = "{url}"\n')
+        file.write_text(f'[authorization]\ndatabase = "{url}"\n[database]\nanswer_timeout = "2s"\n')
+        assert valetkey("database", "migrate", here=tmp_path).code == 0
         settings = load(file, {})
         about = "authorization database's standby"
         with (
@@ -105,3 +107,6 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             assert gone.level is Level.BAD
             assert "third" in gone.found
             assert "synchronous_standby_names" in gone.next
+            health = asyncio.run(healths(settings))[0]
+            assert not health.ok
+            assert "It answers, but cannot be written to" in health.next

@@ -1,12 +1,25 @@
 """What `valetkey doctor` finds by requests through the public URL."""
 
+import asyncio
 import os
 import shutil
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from time import sleep
+
+import pytest
 
 from tests.cli.running import valetkey
 from tests.deploy.nginx import free_port, running
 from tests.reliability.nodes import Node, configure, stopped_in_the_end
+from valetkey.authorization.actions.inspection.check import Level
+from valetkey.cli.doctoring import reach
+from valetkey.cli.doctoring.finding import Finding
+from valetkey.config.settings import Settings
 
 _NGINX = """
 daemon off;
@@ -57,3 +70,46 @@ def test_proxy_that_logs_queries_and_forwards_another_host_is_found(tmp_path: Pa
     assert "proxy_set_header Host $host" in found["authorization proxy"]["next"]
     assert str(prefix / "access.log") in found["canary"]["found"]
     assert "run-behind-a-proxy" in found["canary"]["page"]
+
+
+class _Unavailable(BaseHTTPRequestHandler):
+    """Answers 503 to everything, or nothing for a while."""
+
+    silence = 0.0
+
+    def do_GET(self) -> None:
+        sleep(self.silence)
+        with suppress(OSError):
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    ("silence", "said"), [(0.0, "answers 503"), (1.0, "gives no answer within")]
+)
+def test_server_that_is_unavailable_is_not_told_to_have_another_name(
+    silence: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Unavailable, "silence", silence)
+    monkeypatch.setattr(reach, "_WITHIN", 0.3)
+
+    async def look(settings: Settings) -> list[Finding]:
+        return [each async for each in reach.reach(settings) if each.level is not Level.GOOD]
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Unavailable)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        given = Settings()
+        both = {
+            "authorization": replace(given.authorization, url=url),
+            "resource": replace(given.resource, url=url),
+        }
+        found = asyncio.run(look(replace(given, **both)))  # type: ignore[arg-type]
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert [each.about for each in found] == ["authorization server", "resource server"]
+    assert all(said in each.found for each in found)

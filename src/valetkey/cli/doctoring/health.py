@@ -17,6 +17,8 @@ from valetkey.database.probe import prove_writable
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 
+_WRITES_NOT = "It answers, but cannot be written to: see its log, standbys, locks and disk."
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -40,20 +42,22 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
         engine = open_database(settings, server)
     except (DatabaseUnavailable, Mistake) as reason:
         return Health(name, False, str(reason))
+    is_file = database_file(settings, server) is not None
+    advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
     try:
-        return await _look(engine, name, _file_size(settings, server))
+        is_empty = await is_missing(engine)
+        advice = "Is its disk full?" if is_file else _WRITES_NOT
+        return await _look(engine, name, _file_size(settings, server), is_empty=is_empty)
     except Mistake as mistake:
         return Health(name, False, str(mistake))
     except DatabaseUnavailable as reason:
-        is_file = database_file(settings, server) is not None
-        advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
         return Health(name, False, str(reason), advice)
     finally:
         await engine.close()
 
 
-async def _look(engine: Engine, name: str, size: str) -> Health:
-    if await is_missing(engine):
+async def _look(engine: Engine, name: str, size: str, *, is_empty: bool) -> Health:
+    if is_empty:
         return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
     known = await engine.scan(applied)
     missing = [each.name for each in find(SCHEMAS[name]) if each.number not in known]

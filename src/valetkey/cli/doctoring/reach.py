@@ -39,17 +39,12 @@ class Answer:
 async def reach(settings: Settings) -> AsyncIterator[Finding]:
     """Check both servers at their public URLs."""
     for name, server in servers(settings):
-        about = f"{name} server"
         context = trust(settings)
-        try:
-            answer = await asyncio.to_thread(ask, "GET", server.url, "/health/ready", context)
-        except ssl.SSLCertVerificationError as problem:
-            advice = "Renew it, at the proxy if that has it; servers notice new files."
-            yield bad(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
+        answer = await asyncio.to_thread(_ready, name, server, context)
+        if not isinstance(answer, Answer):
+            yield answer
             continue
-        except (OSError, http.client.HTTPException) as reason:
-            yield bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
-            continue
+        about = f"{name} server"
         if answer.status != http.client.OK:
             yield bad(about, f"{server.url} answers {answer.status}", "Look at its log.")
         else:
@@ -61,14 +56,33 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
             if (found := await asyncio.to_thread(look, name, server, context)) is not None:
                 yield found
         if name == "authorization":
-            yield await _issuer(settings, context)
+            found = await _issuer(settings, context)
+            if found is not None:
+                yield found
 
 
-async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
+def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer | Finding:
+    about = f"{name} server"
+    try:
+        return ask("GET", server.url, "/health/ready", context)
+    except ssl.SSLCertVerificationError as problem:
+        advice = "Renew it, at the proxy if that has it; servers notice new files."
+        return bad(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
+    except TimeoutError:
+        what = f"{server.url} gives no answer within {_WITHIN:.0f} seconds"
+        return bad(about, what, "Look at its log: it may have no open files left, or hang.")
+    except (OSError, http.client.HTTPException) as reason:
+        return bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
+
+
+async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding | None:
     url = settings.authorization.url
     path = "/.well-known/oauth-authorization-server"
     try:
         answer = await asyncio.to_thread(ask, "GET", url, path, context)
+        if answer.status == http.client.SERVICE_UNAVAILABLE:
+            # Reported as such: it says nothing about its name.
+            return None
         said = json.loads(answer.body).get("issuer")
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         said = None

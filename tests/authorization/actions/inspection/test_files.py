@@ -46,3 +46,5 @@ def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
 
     assert [level(50, 100), level(5, 100), level(0.5, 100)] == ["good", "mind", "bad"]
     assert level(20, 1_000) == "good"
+    shown = judged_disk("a", Path("/"), 5 << 20, 3 << 29).values
+    assert (shown["free"], shown["total"]) == ("5.0 MiB", "1.5 GiB")

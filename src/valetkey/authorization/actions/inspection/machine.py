@@ -21,6 +21,7 @@ from valetkey.kernel.words import translatable
 
 _LITTLE = 0.10  # of a disk
 _HARDLY_ANY = 0.02
+_MEBIBYTE = 1 << 20
 _GIBIBYTE = 1 << 30
 _ENOUGH = 10 * _GIBIBYTE  # with this much free a small share is no warning
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -29,7 +30,7 @@ DISK = Condition(
     "disk",
     Level.MIND,
     "%(server)s disk",
-    translatable("%(free)s GiB of %(total)s GiB are free at %(folder)s."),
+    translatable("%(free)s of %(total)s are free at %(folder)s."),
     translatable("Free some, or enlarge the disk: when it is full, sign-ins get 503."),
     page="how-to/operate/alerts/database-failing",
 )
@@ -83,8 +84,12 @@ def judged_disk(server: str, folder: Path, free: int, total: int) -> Finding:
         condition = DISK_FULL
     elif free < total * _LITTLE and free < _ENOUGH:
         condition = DISK
-    left, size = f"{free / _GIBIBYTE:.1f}", f"{total / _GIBIBYTE:.1f}"
-    return condition.found(server=server, free=left, total=size, folder=folder)
+    return condition.found(server=server, free=_amount(free), total=_amount(total), folder=folder)
+
+
+def _amount(count: int) -> str:
+    unit, name = (_GIBIBYTE, "GiB") if count >= _GIBIBYTE else (_MEBIBYTE, "MiB")
+    return f"{count / unit:.1f} {name}"
 
 
 def open_files(settings: Settings, _: Instant) -> Findings:
