@@ -333,6 +333,10 @@ SPANS_DROPPED = Counter(
 )
 JOB_FAILURES = Counter("job_failures", "Background jobs that failed and were run again.", "task")
 LOG_LINES = Counter("log_messages", "Messages of the log, by level, requests aside.", "level")
+CERTIFICATE = Gauge(
+    "certificate_expires_seconds",
+    "Time until the certificate that a worker serves expires; negative once it has.",
+)
 LOOP_LAG = Histogram(
     "event_loop_lag_seconds",
     "How late the event loop was, looked at twice a second.",

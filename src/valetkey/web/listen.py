@@ -60,11 +60,13 @@ async def serve(
     limits: Limits = _DEFAULTS,
     drain: float = 0.0,
     on_ready: Callable[[], None] | None = None,
+    on_certificate: Callable[[Path], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serve `app` on `sockets` until SIGINT, SIGTERM or `stop`, then finish requests and close.
 
-    `on_ready` is called once connections are accepted. After SIGTERM requests are still answered
+    `on_ready` is called once connections are accepted, `on_certificate` with the file of each
+    certificate once it is served. After SIGTERM requests are still answered
     for `drain` seconds, each response being the last on its connection; requests not finished 10
     seconds after that are cut off. The certificate is loaded again when its files change.
     While the file `tls_challenge` exists, an authority that validates the host name is shown the
@@ -82,7 +84,9 @@ async def serve(
     server = _Server(app, Gate(limits, app.proxies), tls, drain, on_ready, challenge)
     beside: list[asyncio.Task[None]] = []
     if tls is not None and tls_certificate is not None and tls_key is not None:
-        beside.append(asyncio.create_task(_renew(tls, tls_certificate, tls_key)))
+        told = on_certificate or _ignore
+        told(tls_certificate)
+        beside.append(asyncio.create_task(_renew(tls, tls_certificate, tls_key, told)))
     if stop is not None:
         beside.append(asyncio.create_task(_stop(server, stop)))
     try:
@@ -98,7 +102,13 @@ def run(main: Coroutine[object, object, None]) -> None:
         runner.run(main)
 
 
-async def _renew(tls: ssl.SSLContext, certificate: Path, key: Path) -> None:
+def _ignore(_: Path) -> None:
+    return
+
+
+async def _renew(
+    tls: ssl.SSLContext, certificate: Path, key: Path, told: Callable[[Path], None]
+) -> None:
     """Load a renewed certificate; an unusable one is logged and changes nothing."""
     files = (certificate, key)
     known = _looks(files)
@@ -116,6 +126,7 @@ async def _renew(tls: ssl.SSLContext, certificate: Path, key: Path) -> None:
             log.error("certificate.refused", file=str(certificate), reason=str(problem))
         else:
             log.info("certificate.renewed", file=str(certificate))
+            told(certificate)
 
 
 def _looks(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:

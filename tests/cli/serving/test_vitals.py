@@ -4,14 +4,17 @@ import asyncio
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.authorization.endpoints.world import NOON
 from tests.support.wait import until
 from valetkey.cli.serving import vitals
-from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
+from valetkey.cli.serving.vitals import CertificateMonitor, ProcessMonitor, open_descriptors
+from valetkey.fetch.certificate import self_signed
 from valetkey.kernel import metrics
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import log
 
@@ -51,3 +54,38 @@ def test_clock_step_and_few_descriptors_are_logged(told: io.StringIO) -> None:
 
 def test_open_descriptors_are_counted() -> None:
     assert 0 < open_descriptors() < 10_000
+
+
+def test_certificate_is_measured_and_its_end_is_logged(
+    told: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vitals, "_WARN_EVERY", 0.001)
+    file = tmp_path / "tls.pem"
+    file.write_text(self_signed("a.example", NOON, days=30))
+    at = NOON
+
+    async def story() -> None:
+        nonlocal at
+        monitor = CertificateMonitor(lambda: at)
+        monitor.served(file)
+        assert _certificate() == [days(30)]
+        task = asyncio.create_task(monitor.watch())
+        await asyncio.sleep(0.01)
+        assert told.getvalue() == ""
+        at = Instant(NOON + days(20))
+        await until(lambda: '"level":"warning"' in told.getvalue())
+        at = Instant(NOON + days(31))
+        await until(lambda: '"level":"error"' in told.getvalue())
+        task.cancel()
+
+    asyncio.run(story())
+    lines = [json.loads(line) for line in told.getvalue().splitlines()]
+    assert {(each["event"], each["hours_left"]) for each in lines} == {
+        ("certificate.expiring", 240),
+        ("certificate.expiring", -24),
+    }
+    assert _certificate() == [-days(1)]
+
+
+def _certificate() -> list[float]:
+    return [value for _, (value,) in metrics.CERTIFICATE.samples()]

@@ -1,19 +1,23 @@
-"""Watch a worker's process: its event loop, its clock and its file descriptors."""
+"""Watch a worker's process: its event loop, clock, file descriptors and certificate."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 
+from valetkey.fetch.certificate import expiry_of
 from valetkey.kernel import metrics
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, days
 from valetkey.web import log
 
 _LOOK_EVERY = 0.5
 _COUNT_EVERY = 20  # looks
 _STEP = 2  # seconds: the clock is read in whole seconds
 _FEW = 0.9  # of the descriptors
+_SOON = days(21)
+_NOW = days(2)
+_WARN_EVERY = 86_400.0
 
 
 @dataclass(slots=True)
@@ -49,6 +53,38 @@ class ProcessMonitor:
         if opened > _FEW * most:
             cause = "more than 90 % of the open-file limit are in use"
             log.throttled("error", "descriptors.low", cause, open=opened, limit=most)
+
+
+@dataclass(slots=True)
+class CertificateMonitor:
+    """Measures how long the served certificate is valid, and warns of its end once a day."""
+
+    now: Callable[[], Instant]
+    _until: Instant | None = field(default=None, init=False)
+
+    def served(self, file: Path) -> None:
+        """Take note of the certificate that is served from now on."""
+        try:
+            until = expiry_of(file.read_bytes())
+        except OSError:
+            until = None
+        if until is not None:
+            self._until = until
+            metrics.CERTIFICATE.ask(lambda: until - self.now())
+            self._warn()
+
+    async def watch(self) -> None:
+        """Warn once a day until cancelled."""
+        while True:
+            await asyncio.sleep(_WARN_EVERY)
+            self._warn()
+
+    def _warn(self) -> None:
+        left = _SOON if self._until is None else self._until - self.now()
+        if left < _NOW:
+            log.error("certificate.expiring", hours_left=left // 3_600)
+        elif left < _SOON:
+            log.warning("certificate.expiring", hours_left=left // 3_600)
 
 
 def open_descriptors() -> int:

@@ -25,7 +25,7 @@ from valetkey.cli.serving.acme import challenge_file
 from valetkey.cli.serving.acme import prepare as prepare_certificate
 from valetkey.cli.serving.acme import renew as renew_certificate
 from valetkey.cli.serving.plan import METRICS, Scraping
-from valetkey.cli.serving.vitals import ProcessMonitor, open_descriptors
+from valetkey.cli.serving.vitals import CertificateMonitor, ProcessMonitor, open_descriptors
 from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
@@ -207,6 +207,9 @@ async def _answer(
     files = certificate_files(settings, server)
     app = await _patiently(settings, lambda: build(settings))
     beside = [asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())]
+    certificate = CertificateMonitor(SYSTEM.now)
+    if files:
+        beside.append(asyncio.create_task(certificate.watch()))
     if renews and uses_acme(settings, server):
         beside.append(asyncio.create_task(renew_certificate(settings, server)))
     # Objects alive now stay: exclude them from collection. Requests leave hardly any cycles, so
@@ -222,6 +225,7 @@ async def _answer(
         limits=_limits(settings),
         drain=settings.serving.drain,
         on_ready=ready,
+        on_certificate=certificate.served,
     )
     for task in beside:
         task.cancel()
