@@ -24,12 +24,22 @@ def webhook_signature(secret: str, message_id: str, timestamp: int, body: bytes)
 
     Raises ValueError if `secret` is not `whsec_` and base64 of 24 to 64 bytes.
     """
+    key = _key(secret)
+    if key is None:
+        # Without the value: the secret must not appear in a traceback.
+        raise ValueError("a webhook secret is whsec_ and base64 of 24 to 64 bytes")
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode("ascii")
+
+
+def is_webhook_secret(secret: str) -> bool:
+    """Return whether this is `whsec_` and base64 of 24 to 64 bytes."""
+    return secret.startswith(SECRET_PREFIX) and _key(secret) is not None
+
+
+def _key(secret: str) -> bytes | None:
     try:
         key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (Error, ValueError):
-        key = b""
-    if not _SHORTEST <= len(key) <= _LONGEST:
-        # `from None` and no value: the secret must not appear in a traceback.
-        raise ValueError("a webhook secret is whsec_ and base64 of 24 to 64 bytes") from None
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    return "v1," + b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode("ascii")
+        return None
+    return key if _SHORTEST <= len(key) <= _LONGEST else None

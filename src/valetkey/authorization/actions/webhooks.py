@@ -37,7 +37,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.seal import Sealer
-from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.secret import fresh_id, same
 from valetkey.kernel.webhook import fresh_webhook_secret
 
 _NAMES = frozenset(event.name for event in EVENTS)
@@ -79,13 +79,17 @@ class WebhookChanges:
         chance: bytes,
         now: Instant,
         client_id: str | None = None,
+        secret: str | None = None,
     ) -> NewWebhook | tuple[MetadataError, ...]:
-        """Create a webhook; return it with its secret, or why not. Refused: too many."""
+        """Create a webhook; return it with its secret, or why not. Refused: too many.
+
+        Without `secret` one is generated.
+        """
         tx.webhooks.hold_all()
         if faults := self._faults(target, client_id):
             return faults
         webhook_id = fresh_id("wh", lambda size: chance[:size])
-        secret, sealed = self._secret(webhook_id, chance)
+        secret, sealed = self._secret(webhook_id, chance, secret)
         webhook = Webhook(
             webhook_id,
             target.url,
@@ -129,9 +133,16 @@ class WebhookChanges:
             tx.events.add(WebhookChanged(webhook.id, fields, webhook.client_id), now)
         return changed
 
-    def rotate(self, tx: Transaction, webhook: Webhook, chance: bytes, now: Instant) -> str:
-        """Return a new secret; the one before also signs for a day."""
-        secret, sealed = self._secret(webhook.id, chance)
+    def rotate(
+        self,
+        tx: Transaction,
+        webhook: Webhook,
+        chance: bytes,
+        now: Instant,
+        secret: str | None = None,
+    ) -> str:
+        """Return the new secret, generated without `secret`. The old one also signs for a day."""
+        secret, sealed = self._secret(webhook.id, chance, secret)
         if not tx.webhooks.rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
             raise _conflict("the secret was just changed", "webhook.secret")
         tx.events.add(WebhookSecretIssued(webhook.id, webhook.client_id), now)
@@ -148,9 +159,14 @@ class WebhookChanges:
             faults.append(MetadataError("url", fault))
         return tuple(faults)
 
-    def _secret(self, webhook_id: str, chance: bytes) -> tuple[str, str]:
+    def has_secret(self, webhook: Webhook, secret: str) -> bool:
+        """Return whether this is the current secret of the webhook."""
+        opened = self.sealer.open(webhook.sealed, secret_place(webhook.id))
+        return opened is not None and same(opened.decode(), secret)
+
+    def _secret(self, webhook_id: str, chance: bytes, given: str | None) -> tuple[str, str]:
         # Beyond the bytes of the id, so that neither tells of the other.
-        secret = fresh_webhook_secret(lambda size: chance[_ID : _ID + size])
+        secret = given or fresh_webhook_secret(lambda size: chance[_ID : _ID + size])
         return secret, self.sealer.seal(secret.encode(), secret_place(webhook_id), self.random)
 
 

@@ -1,4 +1,4 @@
-"""Read the file of `valetkey apply`: the desired users, clients and APIs."""
+"""Read the file of `valetkey apply`: the desired users, clients, APIs and webhooks."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +48,7 @@ class DeclaredObjects:
     groups: tuple[DeclaredEntry, ...] = ()
     roles: tuple[DeclaredEntry, ...] = ()
     claims: tuple[DeclaredEntry, ...] = ()
+    webhooks: tuple[DeclaredEntry, ...] = ()
 
 
 class _InvalidValue(Exception):
@@ -60,7 +61,7 @@ def read_site(path: Path) -> DeclaredObjects:
     The rules for clients and users are not checked here.
     """
     document = _document(path)
-    known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims")
+    known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims", "webhooks")
     problems = [_unknown(name, name, known) for name in document if name not in known]
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
@@ -69,6 +70,7 @@ def read_site(path: Path) -> DeclaredObjects:
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
     roles = tuple(_wanted("roles", document, _ROLE, "", problems))
     claims = tuple(_wanted("claims", document, _CLAIM, "", problems))
+    webhooks = tuple(_wanted("webhooks", document, _WEBHOOK, "secret", problems))
     problems += _repeated(apis, "identifier", canonical)
     for named in (groups, claims):
         problems += _repeated(named, "name", str)
@@ -82,6 +84,8 @@ def read_site(path: Path) -> DeclaredObjects:
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
     problems += _lacking(users, "username", "…")
+    problems += _repeated(webhooks, "url", str)
+    problems += _lacking(webhooks, "url", "https://…")
     problems += [
         Problem(client.place, "it has no name", 'write name = "…"')
         for client in clients
@@ -89,12 +93,12 @@ def read_site(path: Path) -> DeclaredObjects:
     ]
     if problems:
         raise Mistakes(str(path), problems)
-    return DeclaredObjects(users, clients, apis, attributes, groups, roles, claims)
+    return DeclaredObjects(users, clients, apis, attributes, groups, roles, claims, webhooks)
 
 
 def holds_secrets(site: DeclaredObjects) -> bool:
     """Return whether the file contains a secret."""
-    return any(wanted.secret is not None for wanted in (*site.users, *site.clients))
+    return any(wanted.secret is not None for wanted in (*site.users, *site.clients, *site.webhooks))
 
 
 def _document(path: Path) -> Mapping[str, object]:
@@ -276,6 +280,15 @@ _CLAIM: Mapping[str, Callable[[object], object]] = {
     "scope": _text,
     "clients": _texts,
     "apis": _texts,
+}
+
+_WEBHOOK: Mapping[str, Callable[[object], object]] = {
+    "url": _text,
+    "moved_from": _text,
+    "events": _texts,
+    "description": _text,
+    "secret": _text,
+    "disabled": _flag,
 }
 
 _API: Mapping[str, Callable[[object], object]] = {

@@ -15,7 +15,7 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import api, client, declarations, group, user
+from valetkey.cli.applying import api, client, declarations, group, user, webhook
 from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
 from valetkey.cli.applying.step import InvalidEntry, Step, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
@@ -35,6 +35,7 @@ class Prepared:
     apis: tuple[api.WantedApi, ...]
     groups: tuple[tuple[DeclaredEntry, str], ...]
     """Each with the id to use if it is new."""
+    webhooks: tuple[webhook.WantedWebhook, ...]
     site: DeclaredObjects
 
 
@@ -75,7 +76,8 @@ async def prepare(
     random = opened.runtime.random
     apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
     groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
-    return Prepared(source, tuple(users), clients, apis, groups, site)
+    webhooks = tuple(webhook.prepared(opened, wanted) for wanted in site.webhooks)
+    return Prepared(source, tuple(users), clients, apis, groups, webhooks, site)
 
 
 async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Problem]:
@@ -123,7 +125,10 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     site = prepared.site
     if any((site.apis, site.attributes, site.groups, site.clients, site.roles, site.claims)):
         tx.apis.hold_all()
+    if site.webhooks:
+        tx.webhooks.hold_all()
     _hold_users(tx, prepared)
+    hooks = webhook.changes(opened)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
     default = opened.settings.audience
     todo: list[Callable[[], Step]] = [
@@ -134,6 +139,7 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
         *(partial(client.carry_out, tx, clients, each, now) for each in prepared.clients),
         *(partial(group.assign_roles, tx, each, now) for each in site.roles),
         *(partial(declarations.declare_claims, tx, each, default, now) for each in site.claims),
+        *(partial(webhook.carry_out, tx, hooks, each, now) for each in prepared.webhooks),
     ]
     for do in todo:
         try:

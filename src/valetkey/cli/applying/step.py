@@ -39,9 +39,14 @@ class Step:
         changed = f": {', '.join(self.fields)}" if self.action is Action.CHANGE else ""
         return f"{sign} {self.kind} {self.name}{changed}"
 
+    @property
+    def secret_name(self) -> str:
+        """Return what its secret is called."""
+        return "secret" if self.kind == "webhook" else "client_secret"
+
     def as_json(self) -> dict[str, object]:
         """Return the step as JSON for scripts, including the secret."""
-        made = {"client_secret": self.secret.reveal()} if self.secret else {}
+        made = {self.secret_name: self.secret.reveal()} if self.secret else {}
         return {
             "action": self.action.value,
             "kind": self.kind,

@@ -1,4 +1,4 @@
-"""`valetkey apply`: make the servers hold the users and clients that a file names."""
+"""`valetkey apply`: make the servers hold what a file declares."""
 
 import stat
 import sys
@@ -25,11 +25,11 @@ from valetkey.kernel.refusal import Mistake
 @options.config_file
 @options.as_json
 def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
-    """Create or change the users, clients, groups and APIs that FILE declares.
+    """Create or change the users, clients, groups, APIs and webhooks that FILE declares.
 
     Shows the plan and asks. Anything that FILE does not name is left alone, and applying it twice
-    changes nothing. Works with the servers running or stopped. Client secrets that FILE does not
-    give are generated and printed once; a user without a password in FILE has none.
+    changes nothing. Works with the servers running or stopped. Secrets that FILE does not give are
+    generated and printed once; a user without a password in FILE has none.
 
     Exit code 0 if everything is as FILE declares, 2 if the file has errors.
 
@@ -98,7 +98,8 @@ def _show_result(steps: Sequence[Step]) -> None:
     secrets = [step for step in steps if step.secret is not None]
     for step in secrets:
         if step.secret is not None:
-            say.line(f"client_id {step.name}  client_secret {step.secret.reveal()}")
+            kind = "webhook" if step.kind == "webhook" else "client_id"
+            say.line(f"{kind} {step.name}  {step.secret_name} {step.secret.reveal()}")
     if secrets:
         say.note("Secrets are shown only now.")
 

@@ -1,0 +1,116 @@
+"""Apply one webhook of the file: an address of the operator's, known by its URL."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from valetkey.authorization.actions.webhooks import (
+    CHANCE,
+    WebhookChanges,
+    disable_webhook,
+    enable_webhook,
+)
+from valetkey.authorization.model.webhook import Webhook
+from valetkey.authorization.operations.records import fault_of
+from valetkey.authorization.operations.server_records import WebhookWanted, target_of
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import DeclaredEntry
+from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
+from valetkey.cli.register.store import Opened
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.secret import Secret
+from valetkey.kernel.webhook import is_webhook_secret
+
+_FIELDS = ("url", "description", "events")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedWebhook:
+    """A webhook of the file, with random bytes for its id and its secret."""
+
+    wanted: DeclaredEntry
+    chance: bytes
+
+
+def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedWebhook:
+    """Draw the random bytes for a webhook, outside any transaction."""
+    return WantedWebhook(wanted, opened.runtime.random(CHANCE))
+
+
+def changes(opened: Opened) -> WebhookChanges:
+    """Return what creates and changes webhooks."""
+    return WebhookChanges(opened.settings, opened.keyring.sealer, opened.runtime.random)
+
+
+def carry_out(
+    tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant
+) -> Step:
+    """Create or change the webhook. Raises InvalidEntry if the rules do not allow it."""
+    wanted, secret = webhook.wanted, webhook.wanted.secret
+    if secret is not None and not is_webhook_secret(secret.reveal()):
+        fault = MetadataError("secret", "whsec_ and base64 of 24 to 64 bytes")
+        raise unfit(wanted, [fault])
+    there = _there(tx, wanted)
+    if there is None:
+        return _create(tx, keeper, webhook, now)
+    changed = keeper.change(tx, there, target_of(_said(wanted, there)), now)
+    if isinstance(changed, tuple):
+        raise unfit(wanted, changed)
+    names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
+    if secret is not None and not keeper.has_secret(changed, secret.reveal()):
+        keeper.rotate(tx, changed, webhook.chance, now, secret.reveal())
+        names.append("secret (the one before also signs for a day)")
+    if "disabled" in wanted.given:
+        switch = disable_webhook if wanted.given["disabled"] is True else enable_webhook
+        if switch(tx, changed, now):
+            names.append("disabled")
+    return changed_or_kept("webhook", changed.url, names)
+
+
+def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant) -> Step:
+    wanted, secret = webhook.wanted, webhook.wanted.secret
+    target = target_of(_said(wanted, None))
+    given = None if secret is None else secret.reveal()
+    try:
+        made = keeper.create(tx, target, webhook.chance, now, secret=given)
+    except Refused as refused:
+        raise unfit(wanted, [MetadataError("url", refused.refusal.description)]) from None
+    if isinstance(made, tuple):
+        raise unfit(wanted, made)
+    if wanted.given.get("disabled") is True:
+        disable_webhook(tx, made.webhook, now)
+    shown = Secret(made.secret) if secret is None else None
+    return Step(Action.MAKE, "webhook", target.url, secret=shown)
+
+
+def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
+    """Return the operator's webhook with this URL, or with its earlier one; None without one."""
+    known = tx.webhooks.of_operator()
+    url, earlier = wanted.text("url"), wanted.text("moved_from")
+    found = [each for each in known if each.url == url]
+    before = [each for each in known if earlier and each.url == earlier]
+    if len(found) > 1 or len(before) > 1:
+        ids = ", ".join(each.id for each in (found if len(found) > 1 else before))
+        raise unfit(
+            wanted, [MetadataError("url", f"that of one webhook; delete all but one: {ids}")]
+        )
+    if found and before:
+        right = "an address without a webhook; both addresses have one"
+        raise unfit(wanted, [MetadataError("moved_from", right)])
+    return next(iter(found or before), None)
+
+
+def _said(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
+    """Return what the file says of the webhook; of one that exists, the rest stays."""
+    given = {name: wanted.given[name] for name in _FIELDS if name in wanted.given}
+    try:
+        said = msgspec.convert(given, WebhookWanted)
+    except msgspec.ValidationError as error:
+        raise unfit(wanted, [fault_of(error)]) from None
+    return WebhookWanted(
+        said.url,
+        said.events if there is None or "events" in given else list(there.events),
+        said.description if there is None or "description" in given else there.description,
+    )
