@@ -4,12 +4,16 @@ import asyncio
 import json
 import random
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.authorization.background.receivers import (
     BY_ID,
+    URL,
     Receiver,
     create,
     delivery_to,
@@ -21,11 +25,14 @@ from tests.authorization.background.receivers import (
 )
 from tests.authorization.endpoints.world import Service, run
 from tests.fetch.canary import answer, door, listening
+from tests.support.wait import until
+from valetkey.authorization.actions.webhooks import CHANCE, WebhookChanges, WebhookTarget
 from valetkey.authorization.background.webhook_delivery import (
     PAUSES,
     read_wanted,
 )
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.people import UserEnabled
 from valetkey.authorization.model.webhook import LEASE, LIFETIME
 from valetkey.authorization.operations.server_records import (
@@ -33,7 +40,9 @@ from valetkey.authorization.operations.server_records import (
     MessageQueued,
     WebhookSecretShown,
 )
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.connect import connect
+from valetkey.database.engine import Engine
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.sdk import verify_webhook
@@ -255,6 +264,47 @@ def test_events_nobody_wants_cost_no_statement(tmp_path: Path) -> None:
         ]
 
     run(tmp_path, story)
+
+
+def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_LOOK_EVERY", "_BOUND_EVERY"):
+        monkeypatch.setattr(f"valetkey.authorization.background.webhook_delivery.{name}", 0.001)
+    reads: list[Engine] = []
+
+    def counted(run: Callable[..., Any]) -> Callable[..., Any]:
+        def read(store: Store, work: object) -> Any:
+            reads.append(store.engine)
+            return run(store, work)
+
+        return read
+
+    for kind in ("read", "scan"):
+        monkeypatch.setattr(Store, kind, counted(getattr(Store, kind)))
+
+    async def story(it: Service) -> None:
+        wanted, delivery = it.foundation.store.wanted, delivery_to(it, Receiver())
+        jobs = (delivery.keep_wanted, delivery.deliver, delivery.keep_bounded)
+        tasks = [asyncio.create_task(each()) for each in jobs]
+        async with asyncio.timeout(20):
+            # PostgreSQL is asked for changes until it answers; then nothing changes any more.
+            while not wanted.none_exist or it.foundation.store.engine in reads:
+                reads.clear()
+                await asyncio.sleep(0.2)
+        elsewhere = connect(database_url, directory=tmp_path)
+        store = Store(elsewhere, it.foundation.runtime.random, SYSTEM)
+        changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random)
+        target = WebhookTarget(URL, ("user.enabled",), "")
+        await store.write(lambda tx: changes.create(tx, target, bytes(CHANCE), it.clock.now))
+        await elsewhere.close()
+        await until(lambda: wanted.names == frozenset({"user.enabled"}))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (wanted.names, wanted.none_exist) == (None, False)
+
+    run(tmp_path, story, database=database_url)
 
 
 def test_requests_go_through_the_guarded_client(tmp_path: Path) -> None:

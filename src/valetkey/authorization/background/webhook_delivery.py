@@ -49,6 +49,7 @@ AT_ONCE = 4
 """Messages that one process sends to one webhook at a time; a failing one gets a single message."""
 
 _LOOK_EVERY = 1.0
+_READ_EVERY = 60.0
 _BOUND_EVERY = 10.0
 _BATCH = 500
 _ACCEPTED = range(200, 300)
@@ -96,21 +97,29 @@ class WebhookDelivery:
     )
 
     async def keep_wanted(self) -> None:
-        """Read every second for which events there are webhooks."""
-        wanted = self.store.wanted
+        """Follow for which events there are webhooks: they are read within two seconds of a change.
+
+        And once a minute, because servers of a version before this one do not announce changes.
+        """
+        store, wanted = self.store, self.store.wanted
+        seen, until = -1, 0.0
         try:
             while True:
-                await read_wanted(self.store, wanted)
+                changed = store.engine.changed()
+                if changed != seen or self.clock() >= until:
+                    await read_wanted(store, wanted)
+                    seen, until = changed, self.clock() + _READ_EVERY
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
             # Stale names could miss a new webhook's events.
-            wanted.names = None
+            wanted.names, wanted.none_exist = None, False
 
     async def deliver(self) -> None:
-        """Attempt due messages of any process, every second."""
+        """Attempt due messages of any process, every second while there are webhooks."""
         try:
             while True:
-                await self.begin()
+                if not self.store.wanted.none_exist:
+                    await self.begin()
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
             # Another process retries when the lease has expired.
@@ -120,9 +129,10 @@ class WebhookDelivery:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def keep_bounded(self) -> None:
-        """Bound queues and logs, every ten seconds."""
+        """Bound queues and logs, every ten seconds while there are webhooks."""
         while True:
-            await self.bound()
+            if not self.store.wanted.none_exist:
+                await self.bound()
             await asyncio.sleep(_BOUND_EVERY)
 
     async def bound(self) -> None:
@@ -270,6 +280,7 @@ class WebhookDelivery:
 async def read_wanted(store: Store, wanted: WantedEvents) -> None:
     """Read the names of events that have webhooks; "" stands for every event."""
     webhooks = await store.read(lambda tx: tx.webhooks.all())
+    wanted.none_exist = not webhooks
     enabled = [each for each in webhooks if each.disabled_at is None]
     wanted.apps = frozenset(
         (each.client_id, name)

@@ -1,5 +1,7 @@
 """The numbers that caches compare before they trust themselves.
 
+`Engine.changed` tells every process of each change of table `revision` within a second.
+
 `revision` is increased by every change of clients, keys and brand. It is also the first lock of a
 transaction (docs/decisions/0015): the register, then users by uid, then rows. A transaction that
 issues something shares `Lock.REGISTER` with `revision`.
@@ -41,6 +43,14 @@ def token_state(db: Connection) -> int:
 def change_token_state(db: Connection) -> None:
     """Make every cache of answers about tokens ask the database again."""
     db.at_commit("UPDATE token_state SET number = number + 1 WHERE id = 1")
+
+
+def change_webhooks(db: Connection) -> None:
+    """Make every process read again for which events there are webhooks."""
+    db.at_commit(
+        "INSERT INTO revision (name, number) VALUES ('webhooks', 1)"
+        " ON CONFLICT (name) DO UPDATE SET number = revision.number + 1"
+    )
 
 
 def hold_all(db: Connection) -> None:

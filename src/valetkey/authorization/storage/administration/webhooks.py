@@ -12,6 +12,7 @@ from valetkey.authorization.model.webhook import (
     WebhookMessage,
 )
 from valetkey.authorization.storage.outbox import WEBHOOK_MESSAGES
+from valetkey.authorization.storage.revision import change_webhooks
 from valetkey.database.engine import Connection
 from valetkey.database.locks import Lock
 from valetkey.database.record import Record
@@ -27,10 +28,12 @@ class WantedEvents:
 
     Spares transactions a statement per event. `names` are those of the operator's webhooks, ""
     for every event, and None while unknown: then each event looks. `apps` are client ids and names.
+    `none_exist` says that there is no webhook at all, not even a disabled one.
     """
 
     names: frozenset[str] | None = field(default=None)
     apps: frozenset[tuple[str | None, str]] = frozenset()
+    none_exist: bool = False
 
     def has(self, name: str, client_id: str | None) -> bool:
         """Whether there may be a webhook for an event of this name, about this client."""
@@ -62,6 +65,7 @@ class Webhooks:
         )
         if row is not None and int(row[0]) >= most:
             return False
+        change_webhooks(self.db)
         return _WEBHOOKS.run(self.db, "INSERT INTO webhooks (*) VALUES (*)", webhook) == 1
 
     def all(self) -> Sequence[Webhook]:
@@ -87,6 +91,7 @@ class Webhooks:
 
         False if there is no such webhook.
         """
+        change_webhooks(self.db)
         changed = self.db.run(
             "UPDATE webhooks SET failures = CASE WHEN url = :url THEN failures ELSE 0 END,"
             " retry_at = CASE WHEN url = :url THEN retry_at ELSE 0 END,"
@@ -108,10 +113,12 @@ class Webhooks:
 
         What waits for it is never sent; sweeps delete it and the log, a batch at a time.
         """
+        change_webhooks(self.db)
         return self.db.run("DELETE FROM webhooks WHERE id = :id", id=webhook_id) == 1
 
     def disable(self, webhook_id: str, because: str, now: Instant) -> bool:
         """Disable a webhook. Exactly one concurrent caller gets True."""
+        change_webhooks(self.db)
         disabled = self.db.run(
             "UPDATE webhooks SET disabled_at = :now, disabled_because = :because,"
             " failing_since = CASE WHEN :decided = 1 THEN NULL"
@@ -129,6 +136,7 @@ class Webhooks:
 
         `most` further messages may wait.
         """
+        change_webhooks(self.db)
         enabled = self.db.run(
             "UPDATE webhooks SET disabled_at = NULL, disabled_because = '', failures = 0,"
             " retry_at = 0, failing_since = NULL, most_waiting = :most +"
