@@ -330,6 +330,19 @@ def test_what_a_claim_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
         assert place in ran.err
 
 
+def test_the_sector_of_a_client_with_scopes_of_an_api_is_asked(tmp_path: Path) -> None:
+    configure(tmp_path)
+    sector = 'sector_identifier_uri = "https://nowhere.invalid/list"\n'
+    ran = apply(tmp_path, APIS + sector, "--yes")
+    assert ran.code == 2
+    assert "clients[1].sector_identifier_uri" in ran.err
+    assert apply(tmp_path, APIS, "--yes").code == 0
+    change = ("client", "change", "bot", "--sector-identifier-uri", "https://nowhere.invalid/list")
+    ran = valetkey(*change, here=tmp_path)
+    assert ran.code == 2
+    assert "sector" in ran.err
+
+
 def test_clients_say_what_they_register_for_openid_connect(tmp_path: Path) -> None:
     configure(tmp_path)
     more = """

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import cast
 
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.refusal import Refused
 from valetkey.web.json_body import read_json
@@ -15,16 +17,44 @@ _NO_LIST = MetadataError(
 _NOT_LISTED = MetadataError(
     "sector_identifier_uri", "a list with every redirect URI of the client in it"
 )
+Faults = tuple[MetadataError, ...]
+
+
+def concerns_sector(metadata: ClientMetadata, before: Client | None) -> bool:
+    """Return whether a sector has to list redirect URIs that it did not list for the client."""
+    uri = metadata.openid.sector_identifier_uri
+    if not uri:
+        return False
+    if before is None or before.openid.sector_identifier_uri != uri:
+        return True
+    return not set(metadata.redirect_uris) <= set(before.redirect_uris)
 
 
 @dataclass(frozen=True, slots=True)
 class Sectors:
-    """Fetch sector identifier documents. The caller has checked that the URL may be fetched."""
+    """Fetch sector identifier documents."""
 
     door: OutboundHttp
 
-    async def faults(self, metadata: ClientMetadata) -> tuple[MetadataError, ...]:
-        """Return the errors of the client's sector identifier; nothing for a client without one."""
+    async def faults_within(
+        self, rules: ClientRules, metadata: ClientMetadata, before: Client | None
+    ) -> Faults:
+        """Return the errors of the sector identifier of a client that is registered or changed.
+
+        Call it before the transaction, which must not wait for another server. Nothing is fetched
+        if the client keeps its sector and has no new redirect URI, or if the rules refuse it.
+        """
+        # Scopes of declared APIs are judged by the transaction, and allow no address.
+        others = (each for each in rules.faults(metadata) if not each.field.startswith("scopes"))
+        if not concerns_sector(metadata, before) or any(others):
+            return ()
+        return await self.faults(metadata)
+
+    async def faults(self, metadata: ClientMetadata) -> Faults:
+        """Return the errors of the client's sector identifier; nothing for a client without one.
+
+        The caller has checked that the URL may be fetched.
+        """
         uri = metadata.openid.sector_identifier_uri
         if not uri:
             return ()

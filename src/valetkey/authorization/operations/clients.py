@@ -1,11 +1,13 @@
 """Operations on clients: find, register, change."""
 
 from collections.abc import Collection
+from functools import partial
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import LEGACY, Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.sectors import concerns_sector
 from valetkey.authorization.model.register.client import BY_SECRET, Client, ClientType, ProfileName
 from valetkey.authorization.operations.client_records import (
     ClientChange,
@@ -28,7 +30,6 @@ from valetkey.authorization.operations.operation import (
     Operation,
     Parameter,
     Result,
-    Services,
     cursor,
     flag,
     limit_of,
@@ -39,7 +40,6 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
-from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
@@ -108,36 +108,43 @@ def register_client(tx: Transaction, call: Call) -> Result | Faults:
     return made if isinstance(made, tuple) else _made(made, secret, call)
 
 
-async def require_sector(services: Services, rules: ClientRules, metadata: ClientMetadata) -> None:
-    """Raise InvalidInput unless the sector that the client names lists its redirect URIs.
-
-    Called before the transaction, because it fetches the list.
-    """
-    # The address of metadata that the rules refuse is not fetched.
-    if rules.faults(metadata):
-        return
-    if faults := await services.sectors.faults(metadata):
+async def _require_sector(call: Call, metadata: ClientMetadata, before: Client | None) -> None:
+    """Raise InvalidInput unless the sector that the client names lists its redirect URIs."""
+    faults = await call.services.sectors.faults_within(registrar(call).rules, metadata, before)
+    if faults:
         raise InvalidInput(faults)
 
 
 async def _register(call: Call) -> Result | Response:
-    await require_sector(call.services, registrar(call).rules, wanted_metadata(call.body))
+    await _require_sector(call, wanted_metadata(call.body), None)
     return await _register_checked(call)
 
 
 _register_checked = unchecked_write(register_client)
 
 
-def change_client(tx: Transaction, call: Call, client: Client) -> Result | Faults:
+async def _change(call: Call) -> Result | Response:
+    before = await call.services.store.read(lambda tx: tx.clients.find(call.named("client_id")))
+    if before is not None:
+        await _require_sector(call, changed_metadata(before, call.body), before)
+    return await on_client(partial(change_client, before))(call)
+
+
+def change_client(
+    checked: Client | None, tx: Transaction, call: Call, client: Client
+) -> Result | Faults:
     """Change what a client registered, if it is still as the caller saw it.
 
-    A secret that it needs from now on is issued.
+    A secret that it needs from now on is issued. The sector was judged by `checked`.
     """
     now = call.now
     call.preconditions.check(tag_of(shown(client, now)))
     metadata = changed_metadata(client, call.body)
     if faults := _legacy_faults(call, metadata, client.grant_types):
         return faults
+    if checked != client and concerns_sector(metadata, client):
+        detail = "that of the client, which has just changed: try again"
+        return (MetadataError("sector_identifier_uri", detail),)
     changed = registrar(call).change(tx, client, metadata, now)
     if isinstance(changed, tuple):
         return changed
@@ -183,7 +190,7 @@ CHANGE = Operation(
     ONE,
     Permission.CLIENTS,
     "Change what a client registered",
-    on_client(change_client),
+    _change,
     description="A secret that it needs from now on is made and shown this once.",
     takes=ClientChange,
     gives=ClientMade,

@@ -13,6 +13,7 @@ from typing import cast
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import api, client, declarations, group, user, webhook
@@ -82,21 +83,18 @@ async def prepare(
 
 async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Problem]:
     """Fetch a client's sector identifier and check it, unless its metadata is invalid anyway."""
-    if not wanted.text("sector_identifier_uri"):
-        return ()
 
-    def look(tx: Transaction) -> ClientMetadata:
+    def look(tx: Transaction) -> tuple[Client | None, ClientMetadata]:
         there = client.find(tx, wanted)
         before = metadata_of(there) if there is not None else ClientMetadata(name="")
-        return client.client_metadata(before, wanted)
+        return there, client.client_metadata(before, wanted)
 
     try:
-        metadata = await opened.store.read(look)
+        there, metadata = await opened.store.read(look)
     except InvalidEntry:
         return ()
-    if registrar(opened).rules.faults(metadata):
-        return ()
-    faults = await Sectors(opened.foundation.outgoing).faults(metadata)
+    sectors = Sectors(opened.foundation.outgoing)
+    faults = await sectors.faults_within(registrar(opened).rules, metadata, there)
     return unfit(wanted, faults).problems
 
 

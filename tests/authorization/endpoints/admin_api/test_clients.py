@@ -4,6 +4,11 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import CALLBACK, Service, run
+from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.operations.client_records import LocalChange
+from valetkey.authorization.operations.clients import CHANGE, change_client
+from valetkey.authorization.operations.operation import call_of
 
 
 def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
@@ -31,6 +36,39 @@ def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
         assert [each["client_id"] for each in found.items] == [client_id]
         same = await owner.call("GET", path, headers={"if-none-match": changed.headers["etag"]})
         assert (same.status, same.body) == (304, b"")
+
+    run(tmp_path, story)
+
+
+def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        sector = OpenIdRegistration(sector_identifier_uri="https://nowhere.invalid/sector")
+        uris = (CALLBACK, "https://app.example/other")
+        client = await it.client("web", redirect_uris=uris, openid=sector)
+        owner = await caller(it)
+        # Nothing answers there, so nothing can be listed: only what needs no list is allowed.
+        for change, status in (
+            ({"redirect_uris": [*uris, "https://app.example/third"]}, 400),
+            ({"redirect_uris": ["https://app.example/third"], "scopes": ["notes:raed"]}, 400),
+            ({"redirect_uris": [CALLBACK], "name": "Printer"}, 200),
+            ({"redirect_uris": list(uris)}, 400),
+        ):
+            read = await owner.call("GET", "/clients/web")
+            tag = {"if-match": read.headers["etag"]}
+            changed = await owner.call("PATCH", "/clients/web", change, headers=tag)
+            assert changed.status == status, changed.body
+            if status == 400:
+                assert b"sector_identifier_uri" in changed.body
+        # The client changed after its sector was judged.
+        body = LocalChange({"redirect_uris": uris})
+        call = call_of(
+            it.foundation.services, CHANGE, CommandLine(), it.clock.now, {"client_id": "web"}, body
+        )
+        current = await it.read(lambda tx: tx.clients.find("web"))
+        assert current is not None
+        faults = await it.write(lambda tx: change_client(client, tx, call, current))
+        assert isinstance(faults, tuple)
+        assert "try again" in faults[0].detail
 
     run(tmp_path, story)
 
