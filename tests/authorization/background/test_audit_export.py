@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +18,10 @@ from typing import Any
 import pytest
 
 from tests.authorization.storage.administration.test_audit_chain import KEY, Log, tell
+from tests.deploy.nginx import free_port
+from tests.documents.pages import blocks
 from tests.sdk.certificate import self_signed
+from tests.support.wait import until
 from valetkey.authorization.background.audit_destinations import (
     AuditFile,
     Deliver,
@@ -240,3 +244,62 @@ def test_refused_batch_is_sent_again_with_the_token(
 def test_full_disk_leaves_no_half_line() -> None:
     with pytest.raises(NotExported, match="No space left"):
         asyncio.run(AuditFile(Path("/dev/full")).deliver([Line(1, "x", {"name": "x"})]))
+
+
+_STORED = """
+template(name="line" type="list") {{
+  property(name="app-name") constant(value=" ") property(name="msgid") constant(value=" ")
+  property(name="msg") constant(value="\\n")
+}}
+action(type="omfile" file="{}" template="line")
+"""
+
+
+def test_rsyslog_as_the_guide_configures_it_stores_every_event(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    port, stored = free_port(), tmp_path / "audit.log"
+    (code,) = (
+        block.code for block in blocks("docs/how-to/operate/audit-log.md") if "imtcp" in block.code
+    )
+    for guide, here in (
+        ("/etc/rsyslog.d/ca.pem", str(certificate)),
+        ("/etc/rsyslog.d/cert.pem", str(certificate)),
+        ("/etc/rsyslog.d/key.pem", str(key)),
+        ("6514", str(port)),
+    ):
+        assert guide in code
+        code = code.replace(guide, here)
+    file = tmp_path / "rsyslog.conf"
+    file.write_text(code + _STORED.format(stored))
+    process = subprocess.Popen(
+        ["/usr/sbin/rsyslogd", "-n", "-f", str(file), "-i", str(tmp_path / "pid")]
+    )
+
+    async def story(log: Log) -> None:
+        await log.write(20)
+        await log.chain()
+        export = _export(log, _deliver(f"syslog+tls://127.0.0.1:{port}", tmp_path))
+        async with asyncio.timeout(20):
+            # It is starting.
+            while True:
+                with suppress(NotExported):
+                    await _all(export)
+                    break
+                await asyncio.sleep(0.05)
+        ids = await log.ids()
+
+        def lines() -> list[list[str]]:
+            text = stored.read_text("utf-8") if stored.exists() else ""
+            return [line.split(" ", 2) for line in text.splitlines()]
+
+        await until(lambda: len(lines()) > len(ids))
+        assert {app for app, _, _ in lines()} == {"valetkey"}
+        read = [json.loads(message.lstrip("\ufeff ")) for _, _, message in lines()]
+        assert [name for _, name, _ in lines()] == [each["name"] for each in read]
+        _check(read, ids)
+
+    try:
+        tell(f"sqlite:///{tmp_path}/a.db", story)
+    finally:
+        process.terminate()
+        process.wait()
