@@ -154,9 +154,9 @@ def _exists(command: str) -> bool:
         return False
     found = listed.command()
     context = click.Context(valetkey)
-    if not below:
-        return isinstance(found, click.Command)
-    return isinstance(found, click.Group) and found.get_command(context, below) is not None
+    return not below or (
+        isinstance(found, click.Group) and found.get_command(context, below) is not None
+    )
 
 
 def test_operation_has_buttons_or_a_page() -> None:
