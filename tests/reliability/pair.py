@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.deploy.nginx import free_port, running
+from tests.documents.pages import blocks
 from tests.reliability.load import Load, asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.support import postgres
@@ -24,16 +25,11 @@ http {{
     fastcgi_temp_path {prefix}/fastcgi;
     uwsgi_temp_path {prefix}/uwsgi;
     scgi_temp_path {prefix}/scgi;
-    upstream nodes {{
-        server {first} max_fails=0;
-        server {second} max_fails=0;
-        keepalive 8;
-        keepalive_timeout 1s;
-    }}
+    {upstream}
     server {{
         listen 127.0.0.1:{port};
         location / {{
-            proxy_pass http://nodes;
+            proxy_pass http://valetkey;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_set_header Host $http_host;
@@ -41,6 +37,20 @@ http {{
     }}
 }}
 """
+
+
+def _upstream(listens: Sequence[str]) -> str:
+    """The block of the guide, with these nodes, whose drain is shorter than the default."""
+    (code,) = (
+        block.code
+        for block in blocks("docs/how-to/operate/restart.md")
+        if block.language == "nginx"
+    )
+    guide = ("10.0.0.1:8400", "10.0.0.2:8400", "keepalive_timeout 4s")
+    for text, here in zip(guide, (*listens, "keepalive_timeout 1s"), strict=True):
+        assert text in code
+        code = code.replace(text, here)
+    return code
 
 
 @contextmanager
@@ -60,7 +70,7 @@ def two_nodes(folder: Path) -> Generator[tuple[Sequence[Node], Load]]:
                 shutil.copy2(nodes[0].here / name, nodes[1].here / name)
         prefix = folder / "nginx"
         prefix.mkdir()
-        text = _NGINX.format(prefix=prefix, first=listens[0], second=listens[1], port=port)
+        text = _NGINX.format(prefix=prefix, upstream=_upstream(listens), port=port)
         (prefix / "nginx.conf").write_text(text)
         with stopped_in_the_end(*nodes):
             for node in nodes:

@@ -11,7 +11,7 @@ from tests.reliability.pair import two_nodes
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.database.migrate import find
 
-_EXPAND = """
+EXPAND = """
 CREATE TABLE next_{number} (id BIGINT PRIMARY KEY);
 ALTER TABLE clients ADD COLUMN next_{number} TEXT;
 ALTER TABLE access_tokens ADD COLUMN next_{number} TEXT NOT NULL DEFAULT '';
@@ -29,7 +29,7 @@ def rolling_upgrades(folder: Path, times: int, chance: random.Random) -> Outcome
         first, second = nodes
         for number in range(1, times + 1):
             before = first.source
-            after = _version(folder, number, f"before_next_{number}", _EXPAND)
+            after = later_version(folder, number, f"before_next_{number}", EXPAND)
             # Upgrade one, roll it back, upgrade both.
             for node, source in ((first, after), (first, before), (first, after), (second, after)):
                 wait_for_more(load)
@@ -37,7 +37,7 @@ def rolling_upgrades(folder: Path, times: int, chance: random.Random) -> Outcome
                 node.source = source
                 node.start()
         newest = first.source
-        contracted = _version(folder, times + 1, "contract", _CONTRACT)
+        contracted = later_version(folder, times + 1, "contract", _CONTRACT)
         for node in nodes:
             wait_for_more(load)
             node.stop()
@@ -57,7 +57,7 @@ def rolling_upgrades(folder: Path, times: int, chance: random.Random) -> Outcome
     return Outcome(found.name, found.promise, found.counts, held)
 
 
-def _version(folder: Path, number: int, name: str, script: str) -> Path:
+def later_version(folder: Path, number: int, name: str, script: str) -> Path:
     """The source of a later version: all migrations of those before, and one more."""
     newest = find(SCHEMA)[-1].number
     source, before = folder / f"version-{number}", folder / f"version-{number - 1}"
