@@ -23,7 +23,7 @@ from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.fields import FieldRule, Kind
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
-from valetkey.authorization.site.errors.texts import TEXTS, Remedy
+from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
 from valetkey.cli.main import valetkey
 from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections

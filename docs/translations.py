@@ -20,7 +20,7 @@ from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
 

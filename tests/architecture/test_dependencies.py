@@ -40,7 +40,7 @@ OWNERS = {
     "pytest": ("testing/*.py",),
     "segno": ("authorization/layout/qr_code.py",),
     "structlog": ("web/log.py",),
-    "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/response_format.py"),
+    "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/exchange.py"),
     "uvloop": ("web/listen.py",),
 }
 IMPORTED_AS = {"opentelemetry-proto": "opentelemetry", "pillow": "PIL"}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from valetkey.config.catalogue import catalogue, reasons
-from valetkey.config.explain import explain
+from valetkey.config.catalogue import catalogue, explain, reasons
 from valetkey.config.load import load
 from valetkey.config.settings import Origin
 from valetkey.kernel.refusal import Mistake

@@ -34,7 +34,7 @@ from valetkey.cli.applying.file import read_site
 from valetkey.cli.commands.client import create
 from valetkey.cli.main import run
 from valetkey.cli.register.clients import as_json
-from valetkey.config.explain import explain
+from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.person import Person

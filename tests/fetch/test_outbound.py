@@ -10,8 +10,8 @@ import pytest
 from tests.fetch.canary import Clock, answer, certificate, door, listening
 from tests.support.otlp import recording
 from tests.support.wait import CEILING, until
+from valetkey.fetch.address import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.fetch.outbound import LARGEST, REMEMBERED, Fetched, OutboundHttp, Unfetchable
-from valetkey.fetch.resolve import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.tracing import TRACES

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from tests.support.wait import CEILING, until_found
-from valetkey.fetch.resolve import AT_ONCE_SITE, Lookups, resolve_by_system
+from valetkey.fetch.address import AT_ONCE_SITE, Lookups, resolve_by_system
 
 
 @dataclass

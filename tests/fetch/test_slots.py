@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.fetch.resolve import site_of
+from valetkey.fetch.address import site_of
 
 
 @pytest.mark.parametrize(

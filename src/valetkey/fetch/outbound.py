@@ -10,8 +10,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlencode
 
-from valetkey.fetch.address import Address, Network, is_in, may_be_reached, read_address
-from valetkey.fetch.resolve import Lookups, RequestSlots, Resolve, resolve_by_system
+from valetkey.fetch.address import (
+    Address,
+    Lookups,
+    Network,
+    RequestSlots,
+    Resolve,
+    is_in,
+    may_be_reached,
+    read_address,
+    resolve_by_system,
+)
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import import_lazily

@@ -18,21 +18,19 @@ from valetkey.resource.problem import Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.paging import Pages
-from valetkey.resource.requests.preconditions import (
+from valetkey.resource.requests.representation import (
+    PATCHES,
     REQUIRED,
     Preconditions,
     Preference,
     applied,
+    check_accept,
     etag_of,
+    read_document,
     read_idempotency_key,
+    read_patch,
     read_preconditions,
     read_preference,
-)
-from valetkey.resource.requests.representation import (
-    PATCHES,
-    check_accept,
-    read_document,
-    read_patch,
 )
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.objects import Owner

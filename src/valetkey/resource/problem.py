@@ -10,8 +10,7 @@ from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal
 from valetkey.kernel.shapes.shape import FieldError
 from valetkey.resource.requests.cors import Cors
-from valetkey.resource.requests.preconditions import OTHER_BODY
-from valetkey.resource.requests.representation import NOT_ACCEPTABLE
+from valetkey.resource.requests.representation import NOT_ACCEPTABLE, OTHER_BODY
 from valetkey.sdk.challenge import Challenge
 from valetkey.web.exchange import Refuse, Request, Response
 

@@ -6,8 +6,7 @@ from valetkey.sdk.challenge import NO_TOKEN, Challenge
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
 from valetkey.sdk.protect import Memory, Protection, demand
-from valetkey.sdk.upstream.discovery import find_issuer
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer, find_issuer
 from valetkey.sdk.verify.bearer import read_bearer
 from valetkey.sdk.verify.logout import LoggedOut, LogoutTokens
 from valetkey.sdk.verify.webhook import InvalidWebhook, Webhook, verify_webhook

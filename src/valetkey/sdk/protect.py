@@ -13,8 +13,8 @@ from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.challenge import Challenge
 from valetkey.sdk.fetch import Credential, Fetcher, HttpClient
+from valetkey.sdk.upstream.discovery import Issuer
 from valetkey.sdk.upstream.introspection import REMEMBERED, Introspection
-from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import Keep as KeepKeys
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations

@@ -16,7 +16,7 @@ from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.fetch import Answer, Credential
 from valetkey.sdk.protect import Protection
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer
 
 HOUR = hours(1)
 

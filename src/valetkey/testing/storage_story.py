@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import (
     Client,

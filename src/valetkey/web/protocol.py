@@ -14,11 +14,10 @@ from uvicorn.server import ServerState
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.waiting import HALF_CLOSED
 from valetkey.web import log
-from valetkey.web.connection.exchange import Disconnected, Exchange
+from valetkey.web.connection.exchange import Disconnected, Exchange, ResponseFormatter
 from valetkey.web.connection.flow_control import FlowControl
 from valetkey.web.connection.gate import Gate
 from valetkey.web.connection.reader import COME_AGAIN, HELD, Reader, Unreadable, busy, refusal
-from valetkey.web.connection.response_format import ResponseFormatter
 from valetkey.web.router import App
 from valetkey.web.security_headers import head
 

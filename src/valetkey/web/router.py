@@ -25,14 +25,17 @@ from valetkey.kernel.tracing import OFF, TRACES, Span
 from valetkey.web import log
 from valetkey.web.background import keep_running
 from valetkey.web.client_address import Network, Proxies
-from valetkey.web.connection.body import BodyMemory, ClientDisconnected, read_body, take_body
 from valetkey.web.connection.incoming_request import (
     AsgiRequest,
+    BodyMemory,
+    ClientDisconnected,
     IncomingRequest,
     Message,
     Receive,
     Send,
     pour_stream,
+    read_body,
+    take_body,
 )
 from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response

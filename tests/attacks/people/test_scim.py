@@ -13,7 +13,7 @@ from tests.authorization.endpoints.scim.directory import (
     tell,
 )
 from tests.authorization.endpoints.world import ADA, service
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.operations.scim import END_SCIM_CREDENTIAL
 from valetkey.config.sections.scim import ScimSettings

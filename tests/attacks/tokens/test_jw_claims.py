@@ -15,7 +15,7 @@ from tests.attacks.world import PASSWORD, World, secret_of
 from tests.attacks.world import world as begin
 from tests.support.wait import wait_until
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.authorization.actions.person import TEXTS, claim_faults
-from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.model.account.user import Address, StandardClaims
 
 NOTHING = StandardClaims.NOTHING
 GOOD = [

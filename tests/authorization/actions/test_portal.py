@@ -19,8 +19,7 @@ from valetkey.authorization.actions.developer.team import FreshInvitation, Teams
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import StandardClaims, Uid, User
 from valetkey.authorization.model.register.client import Client, ProfileName, TeamRole
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction

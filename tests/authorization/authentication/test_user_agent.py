@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 
 _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 

@@ -10,8 +10,8 @@ from tests.authorization.endpoints.world import ADA, Service, run
 from tests.support.wait import until_found
 from valetkey.authorization.background import upkeep as module
 from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Maintenance, sweep_all
-from valetkey.authorization.model.device_code import DeviceCode
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
+from valetkey.authorization.model.voucher import DeviceCode
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.sign_in.throttles import Limit

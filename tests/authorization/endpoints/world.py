@@ -18,7 +18,7 @@ from valetkey.authorization.app.foundation import Foundation, build_foundation, 
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.session import Session

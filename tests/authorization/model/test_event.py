@@ -27,13 +27,13 @@ from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedTo
 from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.events import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.actions.api_roles import (
+from valetkey.authorization.actions.apis import (
+    ApiMetadata,
     assign,
     assign_group,
     withdraw_group,
 )
-from valetkey.authorization.actions.api_roles import withdraw as withdraw_role
-from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.authorization.actions.apis import withdraw as withdraw_role
 from valetkey.authorization.actions.attributes import declare_attribute, remove_attribute
 from valetkey.authorization.actions.claims import declare_claim, remove_claim
 from valetkey.authorization.actions.clients import metadata_of
@@ -44,18 +44,17 @@ from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.endpoints.registration.register import draw
 from valetkey.authorization.model import event as package
 from valetkey.authorization.model.account.api_token import ApiToken
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Role, User
-from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.user import Attribute, Role, User
 from valetkey.authorization.model.event.clients import ClientRemoved, RemovedBecause
+from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.event import (
     ByAnonymous,
     ByClient,
     BySystem,
     ByUser,
     Event,
+    by_cli,
 )
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.api import Api

@@ -11,14 +11,13 @@ from valetkey.authorization.app.pages import account_pages, admin_pages, develop
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language
-from valetkey.authorization.layout.navigation import Navigation, navigation_of
 from valetkey.authorization.layout.render import (
     PageContext,
     content_security_policy,
     render,
     scripts_of,
 )
-from valetkey.authorization.layout.viewer import Viewer
+from valetkey.authorization.layout.viewer import Navigation, Viewer, navigation_of
 from valetkey.authorization.site.page import AnyPage
 
 

@@ -17,8 +17,7 @@ from valetkey.authorization.layout.render import (
     render,
 )
 from valetkey.authorization.site.consent.consent import ScopeLine
-from valetkey.authorization.site.errors.refuse import ProblemPage
-from valetkey.authorization.site.errors.texts import Reader
+from valetkey.authorization.site.errors.refuse import ProblemPage, Reader
 from valetkey.kernel.refusal import ErrorCode
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from valetkey.authorization.actions import endings
 from valetkey.authorization.actions.endings import end_all_of_api, work_off
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.storage.tokens.revocations import RevokedKind

@@ -7,8 +7,7 @@ import pytest
 
 from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.email.links import LIFETIMES, Links
-from valetkey.authorization.model.device_code import DeviceCode
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.voucher import DeviceCode, VoucherKind
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, seconds

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from msgspec.structs import replace as changed
 
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import StandardClaims, Uid, User
 from valetkey.authorization.model.register.client import Client, client_without_rights
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import ClaimsRequest

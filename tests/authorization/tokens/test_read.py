@@ -4,7 +4,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.tokens import read as module
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel.jose import access_token

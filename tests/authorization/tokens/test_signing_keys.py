@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.app.foundation import SCHEMA
-from valetkey.authorization.model.event.actor import SYSTEM as BY_SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing

@@ -10,7 +10,7 @@ import requests
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
 from tests.support.wait import wait_until
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.storage.records import Events
 from valetkey.database.connect import connect

@@ -13,7 +13,7 @@ from tests.clients.node.relying import App
 from tests.openid.provider import Provider, provider
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.secret import from_base64url
 

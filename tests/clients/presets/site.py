@@ -15,8 +15,8 @@ from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.developer.kind import AppKind, new_app
 from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.actions.developer.quickstart import Quickstarts
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.user import StandardClaims
 from valetkey.authorization.model.register.client import BY_SECRET, GrantTypeName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings

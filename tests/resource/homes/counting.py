@@ -19,7 +19,7 @@ from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import OwnRecords, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.patches import MergePatch
-from valetkey.resource.requests.preconditions import Preconditions
+from valetkey.resource.requests.representation import Preconditions
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller
 

@@ -20,10 +20,9 @@ from valetkey.kernel.secret import Secret
 from valetkey.resource.homes.records import OwnRecords, Record, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.patches import MergePatch
-from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions
+from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions
 from valetkey.resource.storage.events import FIRST, EventRecord, Events
-from valetkey.resource.storage.idempotency_keys import IdempotencyKey
-from valetkey.resource.storage.objects import Owner
+from valetkey.resource.storage.objects import IdempotencyKey, Owner
 from valetkey.sdk import Caller
 
 _SCHEMA = "valetkey.resource.storage.schema"

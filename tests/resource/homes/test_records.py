@@ -22,9 +22,8 @@ from valetkey.resource.homes.records import OwnRecords, Recent, Record, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import MergePatch
-from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions
-from valetkey.resource.storage.idempotency_keys import IdempotencyKey
-from valetkey.resource.storage.objects import Owner
+from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions
+from valetkey.resource.storage.objects import IdempotencyKey, Owner
 from valetkey.sdk import Caller
 
 _SCHEMA = "valetkey.resource.storage.schema"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.resource.api import Api, api
 from valetkey.kernel.refusal import Refused
-from valetkey.resource.requests.preconditions import Preconditions, read_preconditions
+from valetkey.resource.requests.representation import Preconditions, read_preconditions
 from valetkey.web.exchange import Headers
 
 

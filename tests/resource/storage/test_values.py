@@ -6,8 +6,7 @@ from collections.abc import Callable
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
-from valetkey.resource.storage.idempotency_keys import IdempotencyKey, IdempotencyKeys
-from valetkey.resource.storage.objects import Owner
+from valetkey.resource.storage.objects import IdempotencyKey, IdempotencyKeys, Owner
 from valetkey.resource.storage.values import PAGE_KEY, StoredValues, Sweep
 from valetkey.sdk.upstream.revocations import Kind, Page, Revocation
 

@@ -11,7 +11,7 @@ from valetkey.sdk import Caller, demand
 from valetkey.sdk.adapters.fastapi import protect
 from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.testing import trusted
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer
 
 
 def _app(gate: Gate) -> FastAPI:

@@ -15,7 +15,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.sdk.client import Rejected, Tokens
 from valetkey.sdk.client.sign_in import open_browser, sign_in
 from valetkey.sdk.client.token_endpoint import TokenEndpoint
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer
 
 Answer = Callable[[dict[str, str]], dict[str, str]]
 

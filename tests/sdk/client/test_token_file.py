@@ -8,8 +8,7 @@ import pytest
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.client.token_file import TokenFile
-from valetkey.sdk.client.tokens import Tokens
+from valetkey.sdk.client.token_file import TokenFile, Tokens
 
 TOKENS = Tokens(Secret("a"), "read", Instant(20), Instant(10), Secret("r"))
 

@@ -12,7 +12,7 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
-from valetkey.sdk.upstream.issuer import Issuer as Trusted
+from valetkey.sdk.upstream.discovery import Issuer as Trusted
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.verify.verifier import NO_KEYS, Verifier
 

@@ -26,9 +26,8 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.background.upkeep import sweep_all
-from valetkey.authorization.model.account.attribute import Attribute
 from valetkey.authorization.model.account.scim import ScimCredential
-from valetkey.authorization.model.account.user import Identity, Role, Uid, User
+from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import (

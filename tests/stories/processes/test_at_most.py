@@ -26,10 +26,10 @@ from valetkey.authorization.authentication.factors.passkey import MOST, NewPassk
 from valetkey.authorization.authentication.factors.recovery_code import COUNT
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.actor import SYSTEM as SYSTEM_ACTOR
+from valetkey.authorization.model.event.event import SYSTEM as SYSTEM_ACTOR
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.storage.register.team_invitations import TeamInvitation
+from valetkey.authorization.storage.register.members import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
 from valetkey.config.settings import Settings

@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.connection.body import SMALL, BodyMemory, ClientDisconnected, read_body
-from valetkey.web.connection.incoming_request import Message
+from valetkey.web.connection.incoming_request import (
+    SMALL,
+    BodyMemory,
+    ClientDisconnected,
+    Message,
+    read_body,
+)
 from valetkey.web.exchange import NO_HEADERS
 
 _LIMIT = 4 * SMALL

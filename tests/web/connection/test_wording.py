@@ -2,7 +2,7 @@
 
 from uvicorn.server import ServerState
 
-from valetkey.web.connection.response_format import ResponseFormatter
+from valetkey.web.connection.exchange import ResponseFormatter
 
 
 def wording() -> tuple[ResponseFormatter, ServerState]:

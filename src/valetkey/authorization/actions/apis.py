@@ -6,12 +6,20 @@ from dataclasses import dataclass, field, fields, replace
 
 from valetkey.authorization.actions.clients import Faults, Registrar
 from valetkey.authorization.actions.endings import end_all_of_api
+from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import (
     ApiChanged,
     ApiDisabled,
     ApiEnabled,
     ApiRegistered,
     ApiRemoved,
+)
+from valetkey.authorization.model.event.groups import (
+    ApiRoleAssigned,
+    ApiRoleWithdrawn,
+    GroupApiRoleAssigned,
+    GroupApiRoleWithdrawn,
 )
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import (
@@ -24,6 +32,7 @@ from valetkey.authorization.protocol.resource import canonical, identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 
 MOST_SCOPES = 100
@@ -254,3 +263,51 @@ def _credential(api: Api) -> Client:
         name=api.name,
         description=f"Introspects tokens for {api.identifier}",
     )
+
+
+def assign(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
+    """Give a user the role. False if they have it.
+
+    Raises Refused if the API does not declare it.
+    """
+    require_role(api, role)
+    if not tx.api_roles.assign(user.uid, api.id, role):
+        return False
+    tx.events.add(ApiRoleAssigned(user.uid, api.id, role), now)
+    return True
+
+
+def withdraw(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
+    """Take the role from a user, declared or not. False if they do not have it themselves."""
+    if not tx.api_roles.withdraw(user.uid, api.id, role):
+        return False
+    tx.events.add(ApiRoleWithdrawn(user.uid, api.id, role), now)
+    return True
+
+
+def assign_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
+    """Give the members of a group, and of the groups in it, the role. False if they have it.
+
+    Raises Refused if the API does not declare it.
+    """
+    require_role(api, role)
+    if not tx.api_roles.assign_group(group, api.id, role):
+        return False
+    tx.events.add(GroupApiRoleAssigned(group.name, api.id, role), now)
+    return True
+
+
+def withdraw_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
+    """Take the role from the members of a group. False if the group does not have it."""
+    if not tx.api_roles.withdraw_group(group, api.id, role):
+        return False
+    tx.events.add(GroupApiRoleWithdrawn(group.name, api.id, role), now)
+    return True
+
+
+def require_role(api: Api, role: str) -> None:
+    """Raise Refused (not found) if the API does not declare the role."""
+    if role not in api.roles:
+        raise Refused(
+            Refusal(ErrorCode.NOT_FOUND, "the API declares no such role", "api.role.unknown")
+        )

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import msgspec
 
-from valetkey.authorization.model.account.attribute import (
+from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
     LARGEST_ATTRIBUTES,
     MOST_ATTRIBUTES,
     Attribute,
+    User,
     UserAttributes,
 )
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.model.register.claim import Source

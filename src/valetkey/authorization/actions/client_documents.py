@@ -13,7 +13,7 @@ from typing import TypeVar
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.model.event.actor import ANONYMOUS
+from valetkey.authorization.model.event.event import ANONYMOUS
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.documents import (
     LONGEST_URL,

@@ -28,10 +28,10 @@ from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
     MetadataError,
+    as_document,
 )
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.keys import as_document
-from valetkey.authorization.protocol.register.names import look_alike
+from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.moment import Instant, Lifetime, later

@@ -8,7 +8,7 @@ from valetkey.authorization.authentication.session import (
     write_ended_sessions,
 )
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending

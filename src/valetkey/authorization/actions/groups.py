@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from valetkey.authorization.model.account.group import MOST_OF_USER, Group
+from valetkey.authorization.model.account.scim import MOST_OF_USER, Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import ClientChanged
 from valetkey.authorization.model.event.groups import (

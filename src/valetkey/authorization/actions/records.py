@@ -10,8 +10,7 @@ import msgspec
 from valetkey.authorization.actions.clients import Registrar, metadata_of
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.actions.users import Accounts, UserRecord, withdraw
-from valetkey.authorization.model.account.claims import Address, StandardClaims
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Address, StandardClaims, Uid, User
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import Client

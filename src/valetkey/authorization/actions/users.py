@@ -12,8 +12,7 @@ from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.session import end_sessions
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.model.account.user import LARGEST_UID, StandardClaims, Uid, User, fold
 from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
 from valetkey.authorization.model.event.people import (
     PasswordChanged,

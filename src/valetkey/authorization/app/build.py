@@ -45,10 +45,10 @@ from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
-from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import checkpoint_key
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.site.account.picture import UPLOADS_WAITING
 from valetkey.authorization.site.errors.refuse import (
     RefuseUnknownPath,

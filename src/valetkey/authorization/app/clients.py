@@ -11,13 +11,16 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.endpoints.client.answer import ClientRefusal, preflight
 from valetkey.authorization.endpoints.client.device_authorization import (
     DeviceAuthorizationEndpoint,
 )
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
-from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
+from valetkey.authorization.endpoints.client.request import (
+    ClientRefusal,
+    ClientRequestAuthentication,
+    preflight,
+)
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.openid.check_session import (

@@ -20,15 +20,14 @@ from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
-from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import Retention, retention
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import GROUPS, IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.names import RESERVED
-from valetkey.authorization.protocol.register.self_registration import SelfRules
+from valetkey.authorization.protocol.register.self_registration import RESERVED, SelfRules
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api

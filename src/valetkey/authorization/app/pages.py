@@ -97,10 +97,9 @@ from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
-from valetkey.authorization.site.errors.explanation import ErrorPages
+from valetkey.authorization.site.errors.refuse import ErrorPages
 from valetkey.authorization.site.federation.arrived import UpstreamSignUp
-from valetkey.authorization.site.federation.begin import ProviderRedirect
-from valetkey.authorization.site.federation.callback import Return
+from valetkey.authorization.site.federation.callback import ProviderRedirect, Return
 from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.federation.federation import Federation
 from valetkey.authorization.site.home import Home
@@ -111,8 +110,7 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.second_factor import SecondFactor
 from valetkey.authorization.site.sign_in.sign_in import SignIn
-from valetkey.authorization.site.sign_out.logout import Logout
-from valetkey.authorization.site.sign_out.sign_out import LeavePages
+from valetkey.authorization.site.sign_out.sign_out import LeavePages, Logout
 from valetkey.authorization.site.sign_up.sign_up import CreateAccount
 from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages

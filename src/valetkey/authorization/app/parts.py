@@ -23,8 +23,8 @@ from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.chain import checkpoint_key
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.id_token import IdTokens

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.actor import SYSTEM, by_user
+from valetkey.authorization.model.event.event import SYSTEM, by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.people import RemovalCancelled
 from valetkey.authorization.model.event.sessions import (

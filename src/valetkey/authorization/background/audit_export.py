@@ -8,8 +8,8 @@ from functools import partial
 import msgspec
 
 from valetkey.authorization.background.audit_destinations import Deliver, Line, NotExported
-from valetkey.authorization.model.event.actor import read_back
 from valetkey.authorization.model.event.chain import Block, ChainedEvent, checkpoint
+from valetkey.authorization.model.event.event import read_back
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, later, minutes

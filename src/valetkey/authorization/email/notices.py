@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.email.links import EMAIL_UNDO, LIFETIMES, Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User

@@ -13,7 +13,7 @@ from valetkey.authorization.grant_types import (
     token_exchange,
 )
 from valetkey.authorization.grant_types.grant_type import GrantType
-from valetkey.authorization.protocol.register.grant_types import GrantTypes
+from valetkey.authorization.protocol.register.client_rules import GrantTypes
 
 GRANT_TYPES: tuple[GrantType, ...] = (
     authorization_code.GRANT_TYPE,

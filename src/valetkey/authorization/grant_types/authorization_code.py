@@ -23,7 +23,7 @@ from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKi
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
-from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, covers, still
 from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.sign_in.presences import SessionAndUser

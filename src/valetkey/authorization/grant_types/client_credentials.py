@@ -9,7 +9,7 @@ from valetkey.authorization.grant_types.grant_type import (
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
-from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.refusal import Refusal

@@ -8,13 +8,12 @@ from valetkey.authorization.grant_types.grant_type import (
     TokenRequest,
     target_among,
 )
-from valetkey.authorization.model.device_code import DeviceCode, DeviceCodeState
 from valetkey.authorization.model.event.grants import DeviceCodeRedeemed, DeviceCodeSpoiled
 from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.voucher import CodePayload
+from valetkey.authorization.model.voucher import CodePayload, DeviceCode, DeviceCodeState
 from valetkey.authorization.protocol.liveness import require_live
-from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import choose, still
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted

@@ -7,7 +7,7 @@ from functools import cached_property
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.grant_types import NO_RULES, GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import NO_RULES, GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     AUDIENCE,
     RESOURCE,

@@ -1,6 +1,6 @@
 """The implicit grant: its tokens come from the authorization endpoint (RFC 6749 section 4.2)."""
 
-from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 
 NAME = "implicit"
 

@@ -16,7 +16,7 @@ from valetkey.authorization.grant_types.grant_type import (
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.register.api import generations
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
-from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, grantable, wanted_at, with_access
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token

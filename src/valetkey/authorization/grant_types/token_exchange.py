@@ -25,7 +25,7 @@ from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.metadata import ID_JAG_TOKEN
-from valetkey.authorization.protocol.register.grant_types import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     AUDIENCE,
     at,

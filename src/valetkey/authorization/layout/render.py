@@ -21,9 +21,8 @@ from valetkey.authorization.layout.addresses import ADDRESSES, documentation_of
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import Language, day, number
-from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
-from valetkey.authorization.layout.viewer import ANYBODY, Viewer
+from valetkey.authorization.layout.viewer import ANYBODY, NOWHERE, Navigation, Viewer
 from valetkey.kernel.url import origin
 
 # No character that could end an attribute, a header's value or a directive in it.

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.api_roles import (
+from valetkey.authorization.actions.apis import (
     assign,
     assign_group,
     require_role,
     withdraw,
     withdraw_group,
 )
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import (
     ApiRoleAssigned,

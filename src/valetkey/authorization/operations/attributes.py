@@ -12,12 +12,12 @@ from valetkey.authorization.actions.attributes import (
     declare_attribute,
     remove_attribute,
 )
-from valetkey.authorization.model.account.attribute import (
+from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
     MOST_ATTRIBUTES,
     Attribute,
+    User,
 )
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.operations.command import Command, Option

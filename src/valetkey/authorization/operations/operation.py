@@ -25,7 +25,7 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api

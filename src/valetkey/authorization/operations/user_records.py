@@ -9,9 +9,8 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.search import UserDetails
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
-from valetkey.authorization.model.account.user import LARGEST_UID, Role, User
+from valetkey.authorization.model.account.scim import MOST_OF_USER, NAME, Group
+from valetkey.authorization.model.account.user import LARGEST_UID, Role, StandardClaims, User
 from valetkey.authorization.operations.records import NO_CONTROLS, Line, Moment
 
 _Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]

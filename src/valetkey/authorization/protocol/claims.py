@@ -9,8 +9,7 @@ from typing import ClassVar, NoReturn, cast
 
 import msgspec
 
-from valetkey.authorization.model.account.claims import Address
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Address, User
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.strict_json import read_object
 

@@ -12,10 +12,10 @@ from typing import Generic, Protocol, TypeVar
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
-from valetkey.authorization.layout.navigation import Declared, Navigation, navigation_of
 from valetkey.authorization.layout.render import PageContext as Context
+from valetkey.authorization.layout.viewer import Declared, Navigation, navigation_of
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.actor import DoneBy, by_user
+from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant

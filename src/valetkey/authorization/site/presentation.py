@@ -7,14 +7,20 @@ from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import requested_language
-from valetkey.authorization.layout.navigation import NOWHERE, Navigation
 from valetkey.authorization.layout.render import (
     PageContext,
     content_security_policy,
     render,
     scripts_of,
 )
-from valetkey.authorization.layout.viewer import UNNAMED, Configuration, content_language, viewer_of
+from valetkey.authorization.layout.viewer import (
+    NOWHERE,
+    UNNAMED,
+    Configuration,
+    Navigation,
+    content_language,
+    viewer_of,
+)
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest

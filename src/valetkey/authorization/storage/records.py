@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.event.actor import DoneBy, read_back, written
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import DoneBy, Event, read_back, written
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
     SecondFactorFailed,

@@ -6,14 +6,11 @@ from dataclasses import field as default
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.event.actor import DoneBy
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import DoneBy, Event
 from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_roles import ApiRoles
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
-from valetkey.authorization.storage.administration.audit_chain import AuditChain
-from valetkey.authorization.storage.administration.audit_exports import AuditExports
-from valetkey.authorization.storage.administration.brand import BrandChanges
+from valetkey.authorization.storage.administration.audit_chain import AuditChain, AuditExports
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.groups import Groups
@@ -37,24 +34,21 @@ from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
-from valetkey.authorization.storage.register.declarations import Declarations
+from valetkey.authorization.storage.register.declarations import BrandChanges, Declarations
 from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.logos import Logos
-from valetkey.authorization.storage.register.members import Members
+from valetkey.authorization.storage.register.members import Members, TeamInvitations
 from valetkey.authorization.storage.register.registrations import Registrations
-from valetkey.authorization.storage.register.scope_uses import ScopeUses
 from valetkey.authorization.storage.register.secrets import Secrets
-from valetkey.authorization.storage.register.team_invitations import TeamInvitations
-from valetkey.authorization.storage.register.usage import Usage
+from valetkey.authorization.storage.register.usage import ScopeUses, Usage
 from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.administrations import Administrations
 from valetkey.authorization.storage.sign_in.credentials import Credentials
 from valetkey.authorization.storage.sign_in.devices import RememberedDevices
 from valetkey.authorization.storage.sign_in.identities import Identities
-from valetkey.authorization.storage.sign_in.participants import Participants
 from valetkey.authorization.storage.sign_in.presences import SignedInRows
-from valetkey.authorization.storage.sign_in.sessions import Sessions
+from valetkey.authorization.storage.sign_in.sessions import Participants, Sessions
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
 from valetkey.authorization.storage.tokens.access_tokens import AccessTokens

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.attribute import UserAttributes
-from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.account.user import Uid, User, UserAttributes, fold
 from valetkey.authorization.storage.administration.people import People
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record

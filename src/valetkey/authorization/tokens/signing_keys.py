@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from valetkey.authorization.model.event.actor import DoneBy
 from valetkey.authorization.model.event.administration import (
     SigningKeyIssued,
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
+from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import revision, touch
 from valetkey.authorization.storage.transaction import Store, Transaction

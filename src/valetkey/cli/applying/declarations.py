@@ -5,7 +5,7 @@ from typing import cast
 
 from valetkey.authorization.actions.attributes import declare_attribute
 from valetkey.authorization.actions.claims import declare_claim
-from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction

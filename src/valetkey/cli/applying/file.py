@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from valetkey.authorization.actions.person import TEXTS
-from valetkey.authorization.model.account.claims import Address
-from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.account.user import Address, fold
 from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.protocol.resource import canonical

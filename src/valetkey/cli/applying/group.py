@@ -10,8 +10,8 @@ from typing import cast
 import msgspec
 
 from valetkey.authorization.actions import groups
-from valetkey.authorization.actions.api_roles import assign, assign_group
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.actions.apis import assign, assign_group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.records import fault_of

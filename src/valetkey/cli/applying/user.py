@@ -12,8 +12,13 @@ from valetkey.authorization.authentication.password import (
     prepare,
     verify,
 )
-from valetkey.authorization.model.account.claims import Address, StandardClaims
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import (
+    LARGEST_UID,
+    Address,
+    StandardClaims,
+    Uid,
+    User,
+)
 from valetkey.authorization.operations.user_records import changed_claims
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.model.event.actor import by_apply
+from valetkey.authorization.model.event.event import by_apply
 from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare

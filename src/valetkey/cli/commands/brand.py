@@ -10,8 +10,7 @@ from valetkey.authorization.operations.server import CHANGE_BRAND, READ_BRAND
 from valetkey.authorization.operations.server_records import BrandChange
 from valetkey.cli import options, say
 from valetkey.cli.operations.inputs import Input
-from valetkey.cli.operations.outputs import flat
-from valetkey.cli.operations.perform import perform
+from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.brand import BrandField
 

@@ -8,8 +8,7 @@ import msgspec
 from valetkey.authorization.operations.claims import PREVIEW
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
-from valetkey.cli.operations.outputs import flat
-from valetkey.cli.operations.perform import perform
+from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register.keeper import found_user
 from valetkey.cli.register.store import Opened, with_store
 

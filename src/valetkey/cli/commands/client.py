@@ -20,8 +20,7 @@ from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
-from valetkey.cli.operations.outputs import flat
-from valetkey.cli.operations.perform import perform
+from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import metadata_options, said
 from valetkey.cli.register.keeper import (

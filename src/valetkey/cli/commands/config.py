@@ -14,7 +14,7 @@ from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.config import rules
 from valetkey.config.agreement import Problem, missing_files
-from valetkey.config.explain import Explained, explain
+from valetkey.config.catalogue import Explained, explain
 from valetkey.config.load import Mistakes
 from valetkey.config.settings import Origin, Settings
 from valetkey.fetch.outbound import trust

@@ -14,7 +14,7 @@ import click
 
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.mail import mail
-from valetkey.authorization.email.address import is_mailable
+from valetkey.authorization.email.message import is_mailable
 from valetkey.cli import say
 from valetkey.cli.commands import database
 from valetkey.cli.commands.groups import group_of

@@ -13,8 +13,7 @@ from valetkey.authorization.operations.server import LIST_KEYS, ROTATE_KEYS
 from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
-from valetkey.cli.operations.outputs import Members, flat, tell_list
-from valetkey.cli.operations.perform import perform
+from valetkey.cli.operations.perform import Members, flat, perform, tell_list
 from valetkey.cli.register import keys
 from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.store import Opened, with_store

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.actions.account.usernames import username_fault
-from valetkey.authorization.actions.admin.resolve import summary
+from valetkey.authorization.actions.admin.search import summary
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Store
 from valetkey.cli.doctoring.finding import Finding, mind

@@ -14,8 +14,7 @@ from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.cli import options, say
 from valetkey.cli.operations.inputs import Input, query_option
-from valetkey.cli.operations.outputs import cell, flat, tell_list, tell_record
-from valetkey.cli.operations.perform import perform
+from valetkey.cli.operations.perform import cell, flat, perform, tell_list, tell_record
 from valetkey.cli.register import passwords
 from valetkey.cli.register.keeper import confirm, found_user, the_client, the_user
 from valetkey.cli.register.store import Opened, with_store

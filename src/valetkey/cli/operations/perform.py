@@ -1,8 +1,11 @@
 """Run operations of administration as the operator of the command line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 from urllib.parse import quote
+
+import msgspec
 
 from valetkey.authorization.operations.operation import (
     InvalidInput,
@@ -11,7 +14,9 @@ from valetkey.authorization.operations.operation import (
     call_of,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.cli import say
 from valetkey.cli.register.keeper import refused
+from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened
 
 _MOST = "200"
@@ -50,3 +55,67 @@ async def perform(
         if not isinstance(result, Result) or not result.next:
             return items
         asked["after"] = result.next
+
+
+Members = Mapping[str, object]
+
+
+def flat(value: object) -> dict[str, object]:
+    """Return the members of a result; those of its `record` stand among them."""
+    if not isinstance(value, msgspec.Struct):
+        return {}
+    members: dict[str, object] = msgspec.to_builtins(value)
+    record = cast("Members", members.pop("record", {}))
+    return {**record, **members}
+
+
+def tell_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], empty: str) -> None:
+    """Print the items as a table; without columns, with every field that is one value."""
+    if not items:
+        say.note(empty)
+        return
+    plain = [name for name, value in items[0].items() if not isinstance(value, Mapping)]
+    chosen = columns or [(name.upper().replace("_", " "), name) for name in plain]
+    rows = [[cell(name, each.get(name)) for _, name in chosen] for each in items]
+    say.table([head for head, _ in chosen], rows)
+
+
+def tell_record(members: Members) -> None:
+    """Print what is not empty, one field a line; lists of records as tables below."""
+    pairs: list[tuple[str, str]] = []
+    tables: dict[str, list[Members]] = {}
+    for name, value in members.items():
+        if isinstance(value, Mapping):
+            inner = cast("Members", value)
+            pairs += [(each, cell(each, inner[each])) for each in inner if inner[each] != ""]
+        elif (rows := _table(value)) is not None:
+            tables[name] = rows
+        elif text := cell(name, value):
+            pairs.append((name, text))
+    if pairs:
+        say.fields(pairs)
+    for name, rows in tables.items():
+        say.line()
+        say.line(say.strong(name))
+        tell_list(rows, (), "")
+
+
+def _table(value: object) -> list[Members] | None:
+    """Return the value as rows if it is a list of records with any in it."""
+    if not isinstance(value, list):
+        return None
+    items = cast("list[object]", value)
+    return cast("list[Members]", items) if items and isinstance(items[0], Mapping) else None
+
+
+def cell(name: str, value: object) -> str:
+    """Return a member of a result as text: instants by their names, "" for null."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and (name.endswith("_at") or name == "since"):
+        return shown(value)
+    if isinstance(value, list):
+        return ", ".join(cell("", each) for each in cast("list[object]", value))
+    return ", ".join(str(value).split("\n"))

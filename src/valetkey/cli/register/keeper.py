@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 
-from valetkey.authorization.actions.admin.resolve import resolve_users, summary
+from valetkey.authorization.actions.admin.search import resolve_users, summary
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.account.user import User

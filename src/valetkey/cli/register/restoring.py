@@ -8,8 +8,8 @@ from pathlib import Path
 
 from valetkey.authorization.background.endings import note_endings
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.administration import DatabaseRestored
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
-from valetkey.authorization.model.event.actor import DoneBy, by_cli
+from valetkey.authorization.model.event.event import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import database_file

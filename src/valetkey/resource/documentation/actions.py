@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from valetkey.kernel.shapes.shape import Document
-from valetkey.resource.documentation import examples
+from valetkey.resource.documentation.schemas import of_kind
 from valetkey.resource.resource_object import Home, ResourceObject, Verb
 
 
@@ -52,7 +52,7 @@ _METHODS = (
 
 def actions(kind: ResourceObject) -> Iterator[Action]:
     """Return all operations of an object, in display order."""
-    example = examples.of_kind(kind) if kind.home is Home.HERE or kind.fields.names else None
+    example = of_kind(kind) if kind.home is Home.HERE or kind.fields.names else None
     for verb, method, summary in _METHODS:
         if verb not in kind.verbs:
             continue

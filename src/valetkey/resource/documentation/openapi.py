@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from valetkey.kernel.shapes.shape import Document
-from valetkey.resource.documentation import examples, parts, schemas
+from valetkey.resource.documentation import parts, schemas
 from valetkey.resource.documentation.actions import Action, actions
+from valetkey.resource.documentation.schemas import of_kind, of_schema
 from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
@@ -248,9 +249,9 @@ _SAME: Document = {"description": "What you have is still so."}
 
 def _shown(action: Action, name: str) -> Document:
     schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
-    if action.kind.home is Home.HERE and examples.of_kind(action.kind) is None:
+    if action.kind.home is Home.HERE and of_kind(action.kind) is None:
         return schema
-    one = examples.of_schema(schemas.shown(action.kind))
+    one = of_schema(schemas.shown(action.kind))
     value = {"items": [one]} if action.verb is Verb.LIST else one
     return {**schema, "examples": {"example": {"value": value}}}
 

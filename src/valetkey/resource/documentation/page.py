@@ -13,9 +13,10 @@ from importlib.resources import files
 from typing import cast
 
 from valetkey.kernel.shapes.shape import Document
-from valetkey.resource.documentation import examples, schemas
+from valetkey.resource.documentation import schemas
 from valetkey.resource.documentation.actions import Action, actions
 from valetkey.resource.documentation.openapi import ApiIdentity, document
+from valetkey.resource.documentation.schemas import of_schema
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import MOST, USUAL
 from valetkey.resource.requests.representation import JSON, MERGE_PATCH
@@ -340,7 +341,7 @@ def _orders(kind: ResourceObject) -> Iterator[str]:
 
 
 def _answer(action: Action) -> str:
-    one = examples.of_schema(schemas.shown(action.kind))
+    one = of_schema(schemas.shown(action.kind))
     value = {"items": [one]} if action.verb is Verb.LIST else one
     return json.dumps(value, indent=2, ensure_ascii=False)
 

@@ -12,10 +12,9 @@ from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
 from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
-from valetkey.resource.requests.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
+from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.resource.resource_object import ResourceObject, Verb
-from valetkey.resource.storage.idempotency_keys import IdempotencyKey
-from valetkey.resource.storage.objects import ListPosition
+from valetkey.resource.storage.objects import IdempotencyKey, ListPosition
 from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
 
 AWAY = Refusal(

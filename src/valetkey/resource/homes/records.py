@@ -14,7 +14,7 @@ from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.homes.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
-from valetkey.resource.requests.preconditions import OTHER_BODY, Preconditions
+from valetkey.resource.requests.representation import OTHER_BODY, Preconditions
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage.events import (
     Event,
@@ -25,13 +25,17 @@ from valetkey.resource.storage.events import (
     ObjectReplaced,
     done,
 )
-from valetkey.resource.storage.idempotency_keys import (
+from valetkey.resource.storage.lists import Lists
+from valetkey.resource.storage.objects import (
+    ONE,
     REMEMBERED,
     IdempotencyKey,
     IdempotencyKeys,
+    ListPosition,
+    Objects,
+    Owner,
+    Stored,
 )
-from valetkey.resource.storage.lists import Lists
-from valetkey.resource.storage.objects import ONE, ListPosition, Objects, Owner, Stored
 from valetkey.sdk.caller import Caller
 
 NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "you have no such object", "object.not_found")

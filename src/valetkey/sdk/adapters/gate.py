@@ -13,7 +13,7 @@ from valetkey.sdk.challenge import Challenge
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
 from valetkey.sdk.protect import NO_MEMORY, Memory, Protection
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer
 
 _CHALLENGED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 

@@ -2,7 +2,7 @@
 
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.sdk.client.client import Client
-from valetkey.sdk.client.tokens import DeviceCodes, Rejected, SignInNeeded, Tokens
+from valetkey.sdk.client.token_file import DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.fetch import Unreachable
 
 __all__ = [

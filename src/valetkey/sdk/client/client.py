@@ -14,10 +14,9 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.client.sign_in import WAIT, Show, open_browser, sign_in
 from valetkey.sdk.client.token_endpoint import Signer, TokenEndpoint
-from valetkey.sdk.client.token_file import TokenFile
-from valetkey.sdk.client.tokens import DeviceCodes, Rejected, SignInNeeded, Tokens
+from valetkey.sdk.client.token_file import DeviceCodes, Rejected, SignInNeeded, TokenFile, Tokens
 from valetkey.sdk.fetch import Unreachable
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer
 
 AssertedBy = Literal["id_token", "refresh_token"]
 """What proves to the issuer that a user signed in."""

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import same, to_base64url
 from valetkey.sdk.client.token_endpoint import TokenEndpoint
-from valetkey.sdk.client.tokens import Rejected, Tokens
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.client.token_file import Rejected, Tokens
+from valetkey.sdk.upstream.discovery import Issuer
 
 PATH = "/callback"
 """Register `http://127.0.0.1/callback`: any port of a loopback address matches (section 7.3)."""

@@ -10,7 +10,7 @@ from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.client.tokens import (
+from valetkey.sdk.client.token_file import (
     DeviceCodes,
     Tokens,
     read_assertion,

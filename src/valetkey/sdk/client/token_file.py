@@ -6,15 +6,138 @@ import os
 import stat
 import tempfile
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.client.tokens import Tokens
+
+_RENEW_BEFORE = 30  # seconds, or half the lifetime of a token that lives less than a minute
+_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_UNTOLD = 300  # seconds, if the server does not state the lifetime
+
+
+class Rejected(Exception):
+    """The authorization server or the user refused; `code` is the error of RFC 6749."""
+
+    def __init__(self, code: str, description: str = "") -> None:
+        """Hold the error."""
+        super().__init__(f"{code}: {description}" if description else code)
+        self.code = code
+        self.description = description
+
+
+class SignInNeeded(Exception):
+    """There is no token and no way to renew one: a user has to sign in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """An access token, its expiry, and its refresh token if there is one."""
+
+    access_token: Secret
+    scope: str
+    expires_at: Instant
+    renew_at: Instant
+    refresh_token: Secret | None = None
+
+    def is_live(self, now: Instant) -> bool:
+        """Return whether the access token has not expired."""
+        return self.expires_at > now
+
+    def is_fresh(self, now: Instant) -> bool:
+        """Return whether it is too early to renew it."""
+        return self.renew_at > now
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCodes:
+    """What a user enters, and where (RFC 8628 section 3.2); times are in seconds.
+
+    `verification_uri_complete` has the user code in it, for a QR code.
+    """
+
+    device_code: str = field(repr=False)
+    user_code: str
+    verification_uri: str
+    expires_in: int
+    verification_uri_complete: str = ""
+    interval: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Granted:
+    access_token: str
+    token_type: str
+    expires_in: int = _UNTOLD
+    refresh_token: str = ""
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asserted:
+    access_token: str
+    issued_token_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    error: str
+    error_description: str = ""
+
+
+def read_tokens(body: bytes, now: Instant, *, scope: str, old: Secret | None = None) -> Tokens:
+    """Parse a token response; an omitted `scope` or refresh token keeps the `old` one.
+
+    Raises Rejected.
+    """
+    try:
+        granted = msgspec.json.decode(body, type=_Granted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Rejected("invalid_response", "this is no token response") from None
+    if granted.token_type.lower() != "bearer" or not granted.access_token:
+        raise Rejected("invalid_response", "the token is no bearer token")
+    life = max(granted.expires_in, 0)
+    expires_at = later(now, Lifetime(life))
+    return Tokens(
+        access_token=Secret(granted.access_token),
+        scope=scope if granted.scope is None else granted.scope,
+        expires_at=expires_at,
+        renew_at=Instant(expires_at - min(_RENEW_BEFORE, life // 2)),
+        refresh_token=Secret(granted.refresh_token) if granted.refresh_token else old,
+    )
+
+
+def read_assertion(body: bytes) -> Secret:
+    """Parse a response with an identity assertion, which is no access token. Raises Rejected."""
+    try:
+        asserted = msgspec.json.decode(body, type=_Asserted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Rejected("invalid_response", "this is no token response") from None
+    if asserted.issued_token_type != _ID_JAG or not asserted.access_token:
+        raise Rejected("invalid_response", "the token is no identity assertion")
+    return Secret(asserted.access_token)
+
+
+def read_device_codes(body: bytes) -> DeviceCodes:
+    """Parse a device authorization response. Raises Rejected."""
+    try:
+        return msgspec.json.decode(body, type=DeviceCodes)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Rejected("invalid_response", "this is no device authorization response") from None
+
+
+def read_error(body: bytes) -> Rejected:
+    """Return the error in a response other than 200."""
+    try:
+        said = msgspec.json.decode(body, type=_Error)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Rejected("invalid_response", "the authorization server's answer makes no sense")
+    return Rejected(said.error, said.error_description)
+
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

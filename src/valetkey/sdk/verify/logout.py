@@ -10,7 +10,7 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.sdk.fetch import Fetcher, HttpClient
-from valetkey.sdk.upstream.issuer import Issuer
+from valetkey.sdk.upstream.discovery import Issuer
 from valetkey.sdk.upstream.key_source import KeySource
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"

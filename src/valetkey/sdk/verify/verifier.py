@@ -10,8 +10,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.sdk.caller import Caller
+from valetkey.sdk.upstream.discovery import Issuer
 from valetkey.sdk.upstream.introspection import Introspection
-from valetkey.sdk.upstream.issuer import Issuer
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import Revocations
 

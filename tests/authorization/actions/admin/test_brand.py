@@ -18,7 +18,7 @@ from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.actor import CLI, DoneBy
+from valetkey.authorization.model.event.event import CLI, DoneBy
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.brand import BrandField, BrandSettings

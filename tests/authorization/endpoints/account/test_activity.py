@@ -9,7 +9,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.model.event.actor import by_user
+from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     ConsentGiven,

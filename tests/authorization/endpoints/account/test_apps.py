@@ -6,7 +6,7 @@ from tests.authorization.endpoints.account.people import grant_of, knows, live, 
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.storage.register.scope_uses import ScopeUse
+from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.kernel.moment import days, hours, minutes
 from valetkey.kernel.scope import Scope

@@ -10,8 +10,8 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import caller, person
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.actor import SYSTEM, by_client, by_token, by_user
 from valetkey.authorization.model.event.clients import ClientEnabled
+from valetkey.authorization.model.event.event import SYSTEM, by_client, by_token, by_user
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter

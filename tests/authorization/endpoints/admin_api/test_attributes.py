@@ -5,8 +5,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
-from valetkey.authorization.model.account.attribute import MOST_ATTRIBUTES, Attribute
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import MOST_ATTRIBUTES, Attribute, User
 from valetkey.authorization.storage.transaction import Transaction
 
 _OF_ADA = f"/users/{ADA}/attributes"

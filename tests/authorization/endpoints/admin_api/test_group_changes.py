@@ -10,7 +10,7 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.actions import groups
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 

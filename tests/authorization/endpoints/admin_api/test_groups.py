@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.authorization.endpoints.visitor import world as visitors
 from tests.authorization.endpoints.world import ADA, Answer, Service, run
-from valetkey.authorization.model.account.group import MOST_OF_USER
+from valetkey.authorization.model.account.scim import MOST_OF_USER
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.jwt import parse

@@ -15,7 +15,7 @@ from valetkey.authorization.actions.admin.permissions import CommandLine, Permis
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.model.event.actor import CLI
+from valetkey.authorization.model.event.event import CLI
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings

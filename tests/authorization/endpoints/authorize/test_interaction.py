@@ -21,7 +21,7 @@ from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.endpoints.authorize.answer import ClientError, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Pending, judge
-from valetkey.authorization.model.event.actor import DoneBy
+from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.interaction import Interaction, SignIn
 from valetkey.authorization.storage.transaction import Store, Transaction

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.authorization.endpoints.world import Service, service
-from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.config.settings import TokenSettings
 from valetkey.kernel.jose import access_token, jwt
 from valetkey.kernel.jose.algorithm import Algorithm

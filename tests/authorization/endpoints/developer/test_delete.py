@@ -10,8 +10,8 @@ from tests.authorization.endpoints.developer.developers import (
     text_of,
 )
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
-from valetkey.authorization.actions.developer.ownership import own_apps, owned_apps, sole_owned
 from valetkey.authorization.actions.developer.portal import sweep_deleted
+from valetkey.authorization.actions.developer.team import own_apps, owned_apps, sole_owned
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.kernel.moment import Instant, minutes

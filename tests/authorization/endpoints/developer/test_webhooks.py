@@ -12,8 +12,8 @@ from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.visitor.world import BOB, World, run
 from valetkey.authorization.background.webhook_delivery import WebhookDelivery, read_wanted
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.event.actor import SYSTEM
 from valetkey.authorization.model.event.clients import ClientDisabled
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentGiven
 from valetkey.authorization.model.register.client import Client, TeamRole
 from valetkey.authorization.model.webhook import APP_EVENTS, MOST_WEBHOOKS_OF_APP

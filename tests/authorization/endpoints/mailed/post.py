@@ -11,7 +11,7 @@ from tests.authorization.endpoints.world import ADA, Service, service
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.actor import by_user
+from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings, MailTransport

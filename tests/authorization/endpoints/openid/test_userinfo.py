@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import ADA, FORM, Answer, Service, run
-from valetkey.authorization.model.account.claims import Address, StandardClaims
+from valetkey.authorization.model.account.user import Address, StandardClaims
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.groups.groups import CREATE_GROUP
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER

@@ -16,8 +16,7 @@ from tests.authorization.endpoints.world import (
     run,
 )
 from valetkey.authorization.actions.person import TEXTS
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import StandardClaims, Uid
 
 _OWN = ("client_credentials",)
 

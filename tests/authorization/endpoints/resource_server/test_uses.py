@@ -8,7 +8,7 @@ import pytest
 from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Answer, Service, basic, run
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
-from valetkey.authorization.storage.register.scope_uses import FORGOTTEN_AFTER
+from valetkey.authorization.storage.register.usage import FORGOTTEN_AFTER
 from valetkey.kernel.moment import Instant, days, hours
 
 

@@ -9,9 +9,8 @@ from tests.authorization.endpoints.scim.directory import Directory, directory, t
 from tests.authorization.endpoints.world import ADA
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import by_scim
+from valetkey.authorization.model.account.user import Attribute, Uid
+from valetkey.authorization.model.event.event import by_scim
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.operations.scim import (

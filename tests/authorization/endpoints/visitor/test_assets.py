@@ -4,7 +4,7 @@ from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.config.sections.brand import BrandField, BrandSettings
 
 

@@ -27,7 +27,7 @@ from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
     ApplicationType,
@@ -38,7 +38,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.names import RESERVED
+from valetkey.authorization.protocol.register.self_registration import RESERVED
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store

@@ -5,7 +5,7 @@ import pytest
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.site.errors.explanation import error_index, explanation_of
+from valetkey.authorization.site.errors.refuse import error_index, explanation_of
 from valetkey.kernel.refusal import ErrorCode
 
 

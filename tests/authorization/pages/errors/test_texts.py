@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.site.errors.texts import TEXTS, ErrorText
+from valetkey.authorization.site.errors.refuse import TEXTS, ErrorText
 from valetkey.kernel.refusal import ErrorCode
 
 every_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())

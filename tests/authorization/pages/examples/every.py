@@ -26,13 +26,13 @@ from valetkey.authorization.site.device.device import (
     DeviceDecidedPage,
     EnterCodePage,
 )
-from valetkey.authorization.site.errors.explanation import (
+from valetkey.authorization.site.errors.refuse import (
+    ProblemPage,
     QueryStringPage,
+    Reader,
     error_index,
     explanation_of,
 )
-from valetkey.authorization.site.errors.refuse import ProblemPage
-from valetkey.authorization.site.errors.texts import Reader
 from valetkey.authorization.site.home import HomePage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.authorization.site.sign_out.sign_out import SignedOutPage, SignOutPage

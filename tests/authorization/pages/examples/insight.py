@@ -24,7 +24,7 @@ from valetkey.authorization.site.developer.monitoring.health import (
 )
 from valetkey.authorization.site.developer.monitoring.people import PeoplePage, PersonLine
 from valetkey.authorization.site.developer.monitoring.usage import ApiTokens, UsageDay, UsagePage
-from valetkey.authorization.site.errors.texts import TEXTS
+from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode
 

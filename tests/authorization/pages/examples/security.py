@@ -9,7 +9,7 @@ from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.qr_code import qr_code
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.security.authenticator import NewAuthenticatorPage
-from valetkey.authorization.site.account.security.confirm import ConfirmPage
+from valetkey.authorization.site.account.security.confirm import ConfirmPage, Removed, RemovePage
 from valetkey.authorization.site.account.security.overview import (
     DeviceLine,
     Done,
@@ -24,7 +24,6 @@ from valetkey.authorization.site.account.security.recovery_codes import (
     RecoveryCodesPage,
     RecoveryPage,
 )
-from valetkey.authorization.site.account.security.remove import Removed, RemovePage
 from valetkey.authorization.site.sign_in.second_factor import SecondFactorPage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 

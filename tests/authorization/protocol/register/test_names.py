@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.protocol.register.names import RESERVED, name_fault
+from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
 
 _OURS = (*RESERVED, "Acme Accounts")
 

@@ -11,9 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, as_document
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.keys import as_document
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import base64url_uint
 from valetkey.kernel.jose.key import KeySet, SigningKey

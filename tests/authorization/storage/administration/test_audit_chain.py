@@ -14,7 +14,6 @@ import pytest
 from valetkey.authorization.actions.admin.audit import FaultKind, VerificationResult, verify
 from valetkey.authorization.background.audit import EVERY, AuditChain
 from valetkey.authorization.background.upkeep import sweep_events
-from valetkey.authorization.model.event.actor import by_cli
 from valetkey.authorization.model.event.chain import (
     BLOCK,
     Block,
@@ -24,6 +23,7 @@ from valetkey.authorization.model.event.chain import (
     next_block,
     retention,
 )
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.event.people import MailGivenUp, UserChanged
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect

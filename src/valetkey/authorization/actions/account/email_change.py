@@ -13,7 +13,6 @@ from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.email.address import is_mailable
 from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
     EMAIL_VERIFY,
@@ -21,6 +20,7 @@ from valetkey.authorization.email.links import (
     Found,
     Links,
 )
+from valetkey.authorization.email.message import is_mailable
 from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold

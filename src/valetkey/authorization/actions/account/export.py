@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import msgspec
 
 from valetkey.authorization.actions.attributes import attributes_of
-from valetkey.authorization.actions.developer.ownership import own_apps
+from valetkey.authorization.actions.developer.team import own_apps
 from valetkey.authorization.actions.person import TEXTS
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.actor import is_somebody_else
+from valetkey.authorization.model.event.event import is_somebody_else
 from valetkey.authorization.model.event.people import DataExported
 from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import scope_record

@@ -16,7 +16,7 @@ from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.actor import DoneBy
+from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.event.people import PasswordResetRequested
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit

@@ -15,9 +15,7 @@ from valetkey.authorization.actions.attributes import (
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.claims import Address, StandardClaims
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Address, Attribute, StandardClaims, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
-from valetkey.authorization.actions.developer.ownership import sole_owned
+from valetkey.authorization.actions.developer.team import sole_owned
 from valetkey.authorization.actions.endings import empty_account
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.email.outbox import MailOutbox

@@ -16,7 +16,6 @@ from valetkey.authorization.actions.account.usernames import is_choosable, is_re
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_prepared, prepare, verify
-from valetkey.authorization.email.address import LONGEST, is_mailable
 from valetkey.authorization.email.links import (
     FORGOTTEN,
     LIFETIMES,
@@ -24,10 +23,10 @@ from valetkey.authorization.email.links import (
     Found,
     Links,
 )
+from valetkey.authorization.email.message import LONGEST, is_mailable
 from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.claims import StandardClaims
-from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.model.account.user import StandardClaims, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit

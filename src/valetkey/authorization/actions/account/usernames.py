@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.protocol.register.look_alikes import shape_of
-from valetkey.authorization.protocol.register.names import RESERVED, name_fault
+from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
 _ID = re.compile(r"(?:[a-z]{2,8}|vk_[a-z]{2,4})_[a-z0-9_-]{16,}", re.ASCII)

@@ -14,8 +14,8 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import DoneBy, by_token
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
+from valetkey.authorization.model.event.event import DoneBy, by_token
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction

@@ -3,8 +3,8 @@
 from valetkey.authorization.actions.admin.api_tokens import end_all_of
 from valetkey.authorization.actions.registrations import withdraw
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import by_user
 from valetkey.authorization.model.event.clients import TeamInvitationEnded
+from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.model.event.actor import CLI, DoneBy, by_user
+from valetkey.authorization.model.event.event import CLI, DoneBy, by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 

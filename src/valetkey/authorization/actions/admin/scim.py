@@ -11,12 +11,12 @@ from valetkey.authorization.actions.admin.permissions import (
     require_to_issue,
 )
 from valetkey.authorization.model.account.scim import ScimCredential
-from valetkey.authorization.model.event.actor import DoneBy, by_scim
 from valetkey.authorization.model.event.administration import (
     ScimCredentialEnded,
     ScimCredentialIssued,
     ScimCredentialRotated,
 )
+from valetkey.authorization.model.event.event import DoneBy, by_scim
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import claims_of_scope, user_claims
-from valetkey.authorization.storage.register.connections import Connections
+from valetkey.authorization.storage.register.connected import Connections
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant

@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of
-from valetkey.authorization.actions.developer.ownership import owned_apps
 from valetkey.authorization.actions.developer.secrets import keep_ending
-from valetkey.authorization.actions.developer.team import add_member
+from valetkey.authorization.actions.developer.team import add_member, owned_apps
 from valetkey.authorization.actions.endings import delete_clients
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client, GrantTypeName, TeamRole
@@ -18,7 +17,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     MetadataError,
     with_values,
 )
-from valetkey.authorization.protocol.register.names import name_fault
+from valetkey.authorization.protocol.register.self_registration import name_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant

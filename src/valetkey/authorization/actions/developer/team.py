@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.actions.admin.issued import end_issued_in_team
-from valetkey.authorization.actions.admin.resolve import resolve_users
+from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
@@ -16,8 +16,8 @@ from valetkey.authorization.model.event.clients import (
     TeamMemberChanged,
     TeamMemberRemoved,
 )
-from valetkey.authorization.model.register.client import Membership, TeamRole
-from valetkey.authorization.storage.register.team_invitations import TeamInvitation
+from valetkey.authorization.model.register.client import Client, Membership, TeamRole
+from valetkey.authorization.storage.register.members import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
@@ -261,3 +261,46 @@ def _is_owner(user: User | None, team: Sequence[Membership]) -> bool:
 
 def _is_last_owner(team: Sequence[Membership], uid: Uid) -> bool:
     return _owns(team, uid) and sum(one.owns for one in team) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class OwnApp:
+    """An app, and what one person is to it."""
+
+    client: Client
+    membership: Membership
+
+    @property
+    def name(self) -> str:
+        """Return the app's name, or its client id if it has none."""
+        return self.client.name or self.client.id
+
+
+def find_own(tx: Transaction, client_id: str, uid: Uid) -> OwnApp | None:
+    """The app, if this person is in its team; None for strangers and where there is none."""
+    membership = tx.members.find(client_id, uid)
+    client = None if membership is None else tx.clients.find(client_id)
+    return None if client is None or membership is None else OwnApp(client, membership)
+
+
+def own_apps(tx: Transaction, uid: Uid) -> Sequence[OwnApp]:
+    """The apps in whose teams this person is, by name."""
+    found = (find_own(tx, membership.client_id, uid) for membership in tx.members.of(uid))
+    return sorted(
+        (app for app in found if app is not None),
+        key=lambda app: (app.name.casefold(), app.client.id),
+    )
+
+
+def owned_apps(tx: Transaction, uid: Uid) -> Sequence[Client]:
+    """Return the apps that this user owns, alone or with others, by name."""
+    return [app.client for app in own_apps(tx, uid) if app.membership.owns]
+
+
+def sole_owned(tx: Transaction, uid: Uid) -> Sequence[Client]:
+    """Return the apps that would have no owner without this user, by name."""
+    return [
+        client
+        for client in owned_apps(tx, uid)
+        if not any(one.owns and one.uid != uid for one in tx.members.team(client.id))
+    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from valetkey.authorization.authentication.session import end_session, end_sessions
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.sessions import (
     DeviceForgotten,
     DeviceRemembered,

@@ -5,23 +5,25 @@ from functools import partial
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.client_authentication.method import not_proven
-from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, NOT_STORED, ClientRefusal
 from valetkey.authorization.endpoints.client.request import (
+    ANY_ORIGIN,
+    NOT_STORED,
+    ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
     require_registered,
 )
 from valetkey.authorization.grant_types.device_code import DEVICE_CODE
 from valetkey.authorization.layout.addresses import DEVICE
-from valetkey.authorization.model.device_code import (
+from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.model.event.grants import DeviceCodeIssued
+from valetkey.authorization.model.register.api import Api, generations
+from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.voucher import (
     DeviceCode,
     fresh_user_code,
     shown_user_code,
 )
-from valetkey.authorization.model.event.actor import by_client
-from valetkey.authorization.model.event.grants import DeviceCodeIssued
-from valetkey.authorization.model.register.api import Api, generations
-from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_request import requested_scope
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
 from valetkey.authorization.endpoints.client.request import (
+    ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
     the_token,

@@ -1,5 +1,6 @@
-"""Client authentication of an endpoint: read the parameters, authenticate the sender."""
+"""Requests of clients, and the responses to them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,13 +14,15 @@ from valetkey.authorization.client_authentication.authenticate import (
 from valetkey.authorization.client_authentication.client_secret import read_basic
 from valetkey.authorization.client_authentication.method import Authenticated, Presented
 from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.protocol.authorization_response import explained_at
 from valetkey.authorization.protocol.resource import RESOURCE
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.identity_assertion import is_identity_assertion
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.client_address import neighbourhood
-from valetkey.web.exchange import Request
+from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 from valetkey.web.form import Form, read_form, read_query
 
 # Checked later: a password may contain characters that a name may not.
@@ -196,3 +199,67 @@ def the_token(asked: ClientRequest) -> str:
             "nothing",
         )
     )
+
+
+ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
+"""Any origin may read the response: it takes a credential, and cookies are ignored."""
+
+NOT_STORED: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
+"""Not to be cached, also by HTTP/1.0 caches (RFC 6749 section 5.1)."""
+
+
+def preflight(methods: Iterable[str]) -> Endpoint:
+    """Answer a CORS preflight request (Fetch standard)."""
+    allowed = ", ".join(sorted({*methods, "OPTIONS"}))
+    headers = (
+        ("allow", allowed),
+        ("access-control-allow-methods", allowed),
+        # The last one is sent by MCP clients, with requests for metadata too.
+        ("access-control-allow-headers", "authorization, content-type, mcp-protocol-version"),
+        ("access-control-max-age", "600"),
+        *ANY_ORIGIN,
+    )
+
+    async def answer(request: Request) -> Response:
+        return Response(204, b"", headers)
+
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRefusal:
+    """A refusal as JSON: error code, description, `error_uri` and reference.
+
+    `keeps_path` is False for requests to unknown paths: what was typed there may be a secret.
+    """
+
+    issuer: str
+    decisions: DecisionQueue
+    keeps_path: bool = True
+
+    def __call__(
+        self, request: Request, refusal: Refusal, client_id: str | None = None
+    ) -> Response:
+        """Return the response and record the reason. `client_id` is authenticated."""
+        endpoint = request.path if self.keeps_path else ""
+        reference = self.decisions.put(
+            refusal,
+            endpoint=endpoint,
+            at=request.at,
+            client_id=client_id,
+            proven=client_id is not None,
+        )
+        body = {
+            "error": refusal.code.value,
+            "error_description": refusal.description,
+            "error_uri": explained_at(self.issuer, refusal.code, reference),
+            "reference": reference,
+        }
+        headers: list[tuple[str, str]] = [*NOT_STORED, *ANY_ORIGIN]
+        if refusal.code is ErrorCode.INVALID_CLIENT:
+            headers.append(("www-authenticate", f'Basic realm="{self.issuer}", charset="UTF-8"'))
+        if refusal.code is ErrorCode.INVALID_TOKEN:
+            headers.append(("www-authenticate", 'Bearer error="invalid_token"'))
+        if refusal.retry_after:
+            headers.append(("retry-after", str(refusal.retry_after)))
+        return json_response(body, refusal.status or refusal.code.status, tuple(headers))

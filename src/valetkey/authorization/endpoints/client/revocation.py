@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from valetkey.authorization.client_authentication.method import Authenticated
-from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.request import (
+    ANY_ORIGIN,
+    ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
     the_token,
 )
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
-from valetkey.authorization.model.event.actor import by_client
+from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read

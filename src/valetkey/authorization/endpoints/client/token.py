@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from valetkey.authorization.actions.registrations import Uses
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
-from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.endpoints.client.request import (
+    ANY_ORIGIN,
+    ClientRefusal,
     ClientRequest,
     ClientRequestAuthentication,
     require_query_allowed,
@@ -18,7 +19,7 @@ from valetkey.authorization.grant_types.grant_type import (
     PreparedSecrets,
     TokenRequest,
 )
-from valetkey.authorization.model.event.actor import by_client
+from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims

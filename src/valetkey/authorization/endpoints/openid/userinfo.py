@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.answer_cache import AnswerCache

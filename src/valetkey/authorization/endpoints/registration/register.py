@@ -13,8 +13,8 @@ from valetkey.authorization.actions.registrations import (
     refuse_token,
 )
 from valetkey.authorization.actions.sectors import Sectors
-from valetkey.authorization.endpoints.client.answer import ANY_ORIGIN, ClientRefusal
-from valetkey.authorization.model.event.actor import ANONYMOUS, by_client
+from valetkey.authorization.endpoints.client.request import ANY_ORIGIN, ClientRefusal
+from valetkey.authorization.model.event.event import ANONYMOUS, by_client
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.register.self_registration import (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from valetkey.authorization.actions.records import RecordRequest, Records, Rejected
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
-from valetkey.authorization.model.event.actor import by_client
+from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read

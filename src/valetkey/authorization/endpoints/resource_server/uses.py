@@ -11,9 +11,9 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
-from valetkey.authorization.storage.register.scope_uses import ScopeUse
+from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -26,8 +26,7 @@ from valetkey.authorization.endpoints.scim.schema import (
     short_text,
 )
 from valetkey.authorization.endpoints.scim.users import not_found
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.scim import ScimGroup
+from valetkey.authorization.model.account.scim import Group, ScimGroup
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.operations.groups.groups import (
     CREATE_GROUP,

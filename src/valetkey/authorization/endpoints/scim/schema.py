@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, cast
 
-from valetkey.authorization.model.account.attribute import Attribute as Declared
+from valetkey.authorization.model.account.user import Attribute as Declared
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 CORE = "urn:ietf:params:scim:schemas:core:2.0:"

@@ -22,9 +22,8 @@ from valetkey.authorization.endpoints.scim.schema import (
     refuse,
     short_text,
 )
-from valetkey.authorization.model.account.claims import Address, StandardClaims
 from valetkey.authorization.model.account.scim import ScimUser
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Address, StandardClaims, User
 from valetkey.authorization.storage.administration.scim import ScimUsers
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -1,13 +1,121 @@
 """Users and their records."""
 
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from types import MappingProxyType
+from typing import ClassVar, NewType
 
-from valetkey.authorization.model.account.attribute import UserAttributes
-from valetkey.authorization.model.account.claims import StandardClaims
+import msgspec
+
 from valetkey.kernel.moment import Instant
+
+ATTRIBUTE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
+"""The pattern of an attribute's name."""
+
+MOST_ATTRIBUTES = 64
+"""Maximum number of declared attributes."""
+
+LARGEST_ATTRIBUTES = 8_192
+"""Maximum size of all attributes of one user in bytes of JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A declared attribute: the JSON Schema of its values, and whether users may edit their own.
+
+    `label` is what pages call it.
+    """
+
+    name: str
+    label: str = ""
+    schema: Mapping[str, object] = field(default_factory=dict[str, object])
+    editable: bool = False
+
+    def encode(self) -> str:
+        """Encode for storage."""
+        return msgspec.json.encode(self).decode()
+
+    @staticmethod
+    def decode(text: str) -> "Attribute":
+        """Decode what `encode` returned."""
+        return msgspec.json.decode(text, type=Attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class UserAttributes:
+    """The values of a user's attributes by name, also of those that are no longer declared."""
+
+    NOTHING: ClassVar["UserAttributes"]
+
+    values: Mapping[str, object]
+
+    def encode(self) -> str:
+        """Encode for storage."""
+        return msgspec.json.encode(dict(self.values)).decode() if self.values else "{}"
+
+    @staticmethod
+    def decode(text: str) -> "UserAttributes":
+        """Decode what `encode` returned."""
+        if text == "{}":
+            return UserAttributes.NOTHING
+        return UserAttributes(msgspec.json.decode(text, type=dict[str, object]))
+
+
+UserAttributes.NOTHING = UserAttributes(MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A postal address (Core section 5.1.1); "" for absent parts."""
+
+    formatted: str = ""
+    street_address: str = ""
+    locality: str = ""
+    region: str = ""
+    postal_code: str = ""
+    country: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StandardClaims:
+    """All claims beyond username, name and email; "" for absent ones.
+
+    `birthdate` is YYYY-MM-DD, YYYY, or 0000-MM-DD; `zoneinfo` a name such as Europe/Berlin;
+    `locale` a language tag; `phone_number` in E.164 format.
+    """
+
+    NOTHING: ClassVar["StandardClaims"]
+
+    given_name: str = ""
+    family_name: str = ""
+    middle_name: str = ""
+    nickname: str = ""
+    profile: str = ""
+    picture: str = ""
+    website: str = ""
+    gender: str = ""
+    birthdate: str = ""
+    zoneinfo: str = ""
+    locale: str = ""
+    phone_number: str = ""
+    phone_number_verified: bool = False
+    address: Address = Address()
+
+    def encode(self) -> str:
+        """Encode for storage."""
+        return "{}" if self == StandardClaims.NOTHING else msgspec.json.encode(self).decode()
+
+    @staticmethod
+    def decode(text: str) -> "StandardClaims":
+        """Decode what `encode` returned, in this or an older version."""
+        if text == "{}":
+            return StandardClaims.NOTHING
+        return msgspec.json.decode(text, type=StandardClaims)
+
+
+StandardClaims.NOTHING = StandardClaims()
 
 
 class Role(StrEnum):

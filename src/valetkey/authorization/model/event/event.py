@@ -6,15 +6,90 @@ from a client.
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NewType
 
-from valetkey.authorization.model.event.actor import (
-    ANONYMOUS,
-    ITS_CLIENT,
-    ITS_USER,
-    SYSTEM,
-    Written,
-)
+DoneBy = NewType("DoneBy", str)
+"""An actor in an event: a kind and, except for the last two kinds, an id.
+
+`user 17`, `user 17 token at_…`, `client web1`, `scim sc_…`, `cli root`, `apply root`,
+`anonymous`, `system`.
+Never empty.
+"""
+
+CLI = DoneBy("cli")
+"""An operator at the command line whose system account is unknown."""
+
+ANONYMOUS = DoneBy("anonymous")
+"""An unauthenticated user or program."""
+
+SYSTEM = DoneBy("system")
+"""The server itself: a background job, or its start."""
+
+UNKNOWN = DoneBy("unknown")
+"""The actor of events written before actors were recorded."""
+
+Written = NewType("Written", str)
+"""An actor as stored."""
+
+ITS_USER = Written("user")
+ITS_CLIENT = Written("client")
+"""The user or client that the event names: stored as a short code and not indexed."""
+
+_OTHERS = frozenset({"user", "cli", "apply", "owner", "scim"})
+
+
+def by_user(uid: int) -> DoneBy:
+    """Return the actor for a signed-in user."""
+    return DoneBy(f"user {uid}")
+
+
+def by_token(uid: int, token_id: str) -> DoneBy:
+    """Return the actor for a program with an admin API token of a user."""
+    return DoneBy(f"user {uid} token {token_id}")
+
+
+def by_client(client_id: str) -> DoneBy:
+    """Return the actor for a client at one of its endpoints."""
+    return DoneBy(f"client {client_id}")
+
+
+def by_scim(credential_id: str) -> DoneBy:
+    """Return the actor for a program that provisions users by SCIM."""
+    return DoneBy(f"scim {credential_id}")
+
+
+def by_cli(operator: str) -> DoneBy:
+    """Return the actor for an operator at the command line; `operator` is the system account."""
+    return DoneBy(f"cli {operator}")
+
+
+def by_apply(operator: str) -> DoneBy:
+    """Return the actor for an operator with a file of `valetkey apply`."""
+    return DoneBy(f"apply {operator}")
+
+
+def written(done_by: DoneBy, uid: int | None, client_id: str | None) -> Written:
+    """Return what is stored for this actor in an event of that user and that client."""
+    if uid is not None and done_by == f"user {uid}":
+        return ITS_USER
+    if client_id is not None and done_by == f"client {client_id}":
+        return ITS_CLIENT
+    return Written(done_by)
+
+
+def read_back(text: str, uid: int | None, client_id: str | None) -> DoneBy:
+    """Return the actor of a stored value; UNKNOWN for rows without one."""
+    if text == ITS_USER:
+        return ANONYMOUS if uid is None else by_user(uid)
+    if text == ITS_CLIENT:
+        return ANONYMOUS if client_id is None else by_client(client_id)
+    return DoneBy(text) if text else UNKNOWN
+
+
+def is_somebody_else(done_by: DoneBy, uid: int | None) -> bool:
+    """Whether an operator or another user did this to that user."""
+    return done_by.partition(" ")[0] in _OTHERS and done_by != f"user {uid}"
+
 
 _PARTICIPLE = re.compile(r"([A-Z][a-z]+(?:Up)?)$")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")

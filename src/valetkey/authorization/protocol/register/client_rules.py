@@ -1,6 +1,6 @@
 """The rules that client metadata must meet however it is registered (RFC 7591 section 2)."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from valetkey.authorization.model.register.client import (
@@ -16,11 +16,10 @@ from valetkey.authorization.model.register.fields import Field, Kind
 from valetkey.authorization.model.register.openid import AssertionAudience
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
+    NO_KEYS,
     ClientMetadata,
     MetadataError,
 )
-from valetkey.authorization.protocol.register.grant_types import GrantTypes
-from valetkey.authorization.protocol.register.keys import NO_KEYS
 from valetkey.authorization.protocol.register.links import Network, is_link
 from valetkey.authorization.protocol.register.openid_rules import OpenIdRules, Registrant
 from valetkey.authorization.protocol.resource import identifier_fault
@@ -28,6 +27,30 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import check_redirect_uri, origin
+
+
+@dataclass(frozen=True, slots=True)
+class GrantTypeRules:
+    """The registration rules of one grant type.
+
+    `for_self_registration` and `for_portal` say whether an operator may offer it there. The profile
+    `modern` has no `discouraged` grant type (RFC 9700 sections 2.1.2 and 2.4).
+    """
+
+    needs_redirect_uri: bool = False
+    needs_secret: bool = False
+    issues_refresh_tokens: bool = False
+    for_self_registration: bool = True
+    for_portal: bool = True
+    discouraged: bool = False
+
+
+NO_RULES = GrantTypeRules()
+"""Those of a grant type that every client may register for."""
+
+GrantTypes = Mapping[str, GrantTypeRules]
+"""The grant types of a server by name."""
+
 
 MOST_REDIRECT_URIS = 20
 _LONGEST_AUDIENCE = 2_000

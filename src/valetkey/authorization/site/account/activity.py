@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import msgspec
 
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import ACTIVITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import is_somebody_else
+from valetkey.authorization.model.event.event import is_somebody_else
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.site.page import (
     AnyPage,

@@ -26,8 +26,7 @@ from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language import Language
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Attribute, User
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.logout import SignOut
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import SESSIONS
 from valetkey.authorization.layout.contexts import Proof, SessionLine, When
 from valetkey.authorization.model.session import Session

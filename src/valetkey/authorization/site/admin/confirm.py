@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import ActorPermissions, Permission
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client

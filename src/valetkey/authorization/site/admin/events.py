@@ -10,7 +10,7 @@ import msgspec
 
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.events import FORMATS, MOST, begin_export
-from valetkey.authorization.actions.admin.resolve import resolve_users
+from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.registry import EVENTS as KINDS

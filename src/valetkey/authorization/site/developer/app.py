@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
+from valetkey.authorization.actions.developer.team import OwnApp, find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.page import (

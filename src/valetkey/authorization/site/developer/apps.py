@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.actions.developer.ownership import OwnApp, own_apps
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.team import OwnApp, own_apps
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.site.developer.app import AppHead, head_of

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valetkey.authorization.actions.developer.ownership import find_own
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.site.developer.app import (
     APP,

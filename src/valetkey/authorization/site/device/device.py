@@ -12,16 +12,16 @@ from valetkey.authorization.endpoints.client.device_authorization import USER_CO
 from valetkey.authorization.layout.addresses import APPS, DEVICE
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
 from valetkey.authorization.layout.qr_code import qr_code
-from valetkey.authorization.model.device_code import (
-    DeviceCode,
-    read_user_code,
-    shown_user_code,
-)
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.model.voucher import CodePayload
+from valetkey.authorization.model.voucher import (
+    CodePayload,
+    DeviceCode,
+    read_user_code,
+    shown_user_code,
+)
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.resource import described, grantable, plain
 from valetkey.authorization.site.consent.consent import (

@@ -1,19 +1,90 @@
 """Error pages: what is wrong, who can fix it, and a reference."""
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib.resources import files
+from types import MappingProxyType
 from typing import ClassVar
 
-from valetkey.authorization.endpoints.client.answer import ClientRefusal
+import msgspec
+
+from valetkey.authorization.actions.developer.failures import plain_reference
+from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import content_language, viewer_of
-from valetkey.authorization.site.errors.texts import TEXTS, Reader
+from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
 from valetkey.authorization.storage.decisions import DecisionQueue
-from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.elsewhere import WRONG_HOST
 from valetkey.web.exchange import Request, Response, html_response
 from valetkey.web.router import NO_ROUTE
+
+
+class Reader(StrEnum):
+    """The audience of a remedy."""
+
+    VISITOR = "visitor"
+    DEVELOPER = "developer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """How one kind of reader can fix an error, in one or two sentences."""
+
+    reader: Reader
+    advice: str
+    #: The command that helps, without `valetkey`; "" for none.
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request, response or command to compare with; `code` is not translated."""
+
+    caption: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """The explanation of an error code. Its sentences are message ids of the catalogue."""
+
+    #: One sentence, shown in the list of all codes.
+    meaning: str
+    causes: tuple[str, ...]
+    #: The reader who usually has to act comes first.
+    remedies: tuple[Remedy, ...]
+    example: Example
+    #: Where the code is defined: "RFC 6749, section 5.2".
+    specification: str
+    #: The URL of that section; "" for an RFC, whose URL follows from its number.
+    defined_at: str = ""
+
+    @property
+    def specification_url(self) -> str:
+        """The URL of the section that defines the code."""
+        if self.defined_at:
+            return self.defined_at
+        number, _, section = self.specification.removeprefix("RFC ").partition(", section ")
+        return f"https://www.rfc-editor.org/rfc/rfc{number}.html#section-{section}"
+
+
+def _read() -> Mapping[ErrorCode, ErrorText]:
+    text = (
+        files("valetkey.authorization.site.errors")
+        .joinpath("errors.toml")
+        .read_text(encoding="utf-8")
+    )
+    return MappingProxyType(msgspec.convert(tomllib.loads(text), dict[ErrorCode, ErrorText]))
+
+
+TEXTS: Mapping[ErrorCode, ErrorText] = _read()
+"""The text of each code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +172,82 @@ def _reader(request: Request, refusal: Refusal) -> Reader:
     # No app sends people to our own pages.
     no_app = reader is Reader.DEVELOPER and request.path.startswith(_OWN_PAGES)
     return Reader.VISITOR if no_app else reader
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStringPage:
+    """Say why a secret does not belong in a URL, and how to move it. Paths are examples."""
+
+    template: ClassVar[str] = "errors/query_string.html"
+
+    token_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorExplanationPage:
+    """Explain one code to anyone."""
+
+    template: ClassVar[str] = "errors/explanation.html"
+
+    code: ErrorCode
+    #: The HTTP status that goes with it where the answer is not a redirect.
+    status: int
+    text: ErrorText
+    #: The reference of one refusal, "" for none.
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorIndexPage:
+    """List all codes, each with its one-line meaning."""
+
+    template: ClassVar[str] = "errors/index.html"
+
+    texts: tuple[tuple[ErrorCode, ErrorText], ...]
+
+
+def explanation_of(code: str, reference: str = "") -> ErrorExplanationPage | None:
+    """The page for a code as it is spelled in an address; None for one that is not ours."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return None
+    return ErrorExplanationPage(known, known.status, TEXTS[known], reference)
+
+
+def error_index() -> ErrorIndexPage:
+    """The page that lists them all."""
+    return ErrorIndexPage(tuple((code, TEXTS[code]) for code in ErrorCode))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPages:
+    """The explanations that `error_uri` and the Deprecation notice lead to."""
+
+    issuer: str
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The pages of this feature."""
+        return (
+            Page("/errors/", anyone, self.index),
+            Page("/errors/{code}", anyone, self.explanation),
+            Page("/notices/query-string", anyone, self.query_string),
+        )
+
+    async def index(self, request: VisitorRequest) -> Outcome:
+        """List all error codes with their meaning."""
+        return Show(error_index())
+
+    async def explanation(self, request: VisitorRequest) -> Outcome:
+        """One code. With the reference of a refusal, it leads to what exactly was wrong."""
+        given = request.query.get("reference") or ""
+        page = explanation_of(request.arguments["code"], plain_reference(given))
+        if page is None:
+            raise Refused(
+                Refusal(ErrorCode.NOT_FOUND, "this error code does not exist", "errors.code")
+            )
+        return Show(page)
+
+    async def query_string(self, request: VisitorRequest) -> Outcome:
+        """Why secrets do not belong in a URL: where the Deprecation notice leads."""
+        return Show(QueryStringPage(f"{self.issuer}/oauth/token"))

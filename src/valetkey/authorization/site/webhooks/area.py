@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.webhooks import no_such_webhook
-from valetkey.authorization.model.event.actor import DoneBy
+from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.webhook import (
     MOST_WEBHOOKS,
     MOST_WEBHOOKS_OF_APP,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection, Row
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.group import MOST_OF_USER, Group, GroupMember
+from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.model.account.user import Role, Uid, User, fold
-from valetkey.authorization.model.event.actor import DoneBy, written
+from valetkey.authorization.model.event.event import DoneBy, written
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
 

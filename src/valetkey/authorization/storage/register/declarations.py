@@ -1,11 +1,12 @@
 """Store of what an operator declares: attributes of accounts, and claims of tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from valetkey.authorization.model.account.attribute import Attribute
+from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim
 from valetkey.authorization.storage.revision import hold_all, touch
+from valetkey.config.sections.brand import BrandField
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
@@ -67,3 +68,34 @@ class Declarations:
             "DELETE FROM declarations WHERE kind = :kind AND name = :name", kind=kind, name=name
         )
         return removed == 1
+
+
+@dataclass(frozen=True, slots=True)
+class BrandChanges:
+    """A value for each part that differs from the settings."""
+
+    db: Connection
+
+    def take_turn(self) -> None:
+        """Lock the brand against other changes, and make every process reload it."""
+        touch(self.db)
+
+    def all(self) -> Mapping[BrandField, str]:
+        """Return all changes. Parts that this version does not know are left out."""
+        rows = self.db.rows("SELECT field, value FROM brand")
+        known = {each.value: each for each in BrandField}
+        return {known[field]: value for field, value in rows if field in known}
+
+    def put(self, field: BrandField, value: str, now: Instant) -> None:
+        """Set a part."""
+        self.db.send(
+            "INSERT INTO brand (field, value, changed_at) VALUES (:field, :value, :now)"
+            " ON CONFLICT (field) DO UPDATE SET value = :value, changed_at = :now",
+            field=field.value,
+            value=value,
+            now=now,
+        )
+
+    def drop(self, field: BrandField) -> None:
+        """Reset a part to the settings."""
+        self.db.send("DELETE FROM brand WHERE field = :field", field=field.value)

@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.device_code import DeviceCode
 from valetkey.authorization.model.register.api import ApiGeneration
+from valetkey.authorization.model.voucher import DeviceCode
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.actor import DoneBy
+from valetkey.authorization.model.event.event import DoneBy
 from valetkey.database.engine import Connection
 from valetkey.database.locks import Lock
 from valetkey.database.record import Record

@@ -11,9 +11,8 @@ from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.actions.account.profile import FIELDS
 from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.actor import by_cli
+from valetkey.authorization.model.account.user import Attribute, User
+from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 

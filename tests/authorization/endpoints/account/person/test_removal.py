@@ -10,7 +10,7 @@ from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.model.event.actor import CLI
+from valetkey.authorization.model.event.event import CLI
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.sign_in.account_removals import KEPT
 from valetkey.authorization.storage.transaction import Transaction

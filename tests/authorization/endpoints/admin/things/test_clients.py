@@ -9,7 +9,7 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.actor import by_user
+from valetkey.authorization.model.event.event import by_user
 from valetkey.kernel.moment import Instant
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, find_connected
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import APPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.grant import Grant

@@ -17,12 +17,13 @@ from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.qr_code import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.site.account.security.recent_proof import (
+from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
+    Removed,
+    RemovePage,
     require_still_signed_in,
 )
 from valetkey.authorization.site.account.security.recovery_codes import show_codes
-from valetkey.authorization.site.account.security.remove import Removed, RemovePage
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

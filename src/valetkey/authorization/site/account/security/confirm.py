@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import ClassVar
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
@@ -12,12 +13,17 @@ from valetkey.authorization.authentication.factors.proof import (
     VerificationFailed,
     VerifiedPasskey,
 )
+from valetkey.authorization.authentication.session import (
+    NewSession,
+    find_still_signed_in,
+    prove,
+)
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.layout.addresses import HOME, safe_return_path
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.site.account.security.recent_proof import RecentProof
 from valetkey.authorization.site.page import (
     CONFIRM,
     Act,
@@ -30,7 +36,81 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.presentation import shown_person
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.exchange import Pairs
+
+
+def require_still_signed_in(tx: Transaction, browsers: Browsers, request: SignedInRequest) -> User:
+    """The user as the transaction sees them. Refused (forbidden) if the session has ended."""
+    found = find_still_signed_in(tx, request.session.id, browsers.sessions, request.now)
+    if found is None or found.user.uid != request.user.uid:
+        raise Refused(
+            Refusal(
+                ErrorCode.FORBIDDEN,
+                "you have been signed out; sign in and try again",
+                "account.signed_out",
+            )
+        )
+    return found.user
+
+
+@dataclass(frozen=True, slots=True)
+class RecentProof:
+    """Count the addition of a factor as recent authentication.
+
+    Otherwise the user would have to authenticate again at once.
+    """
+
+    browsers: Browsers
+    request: SignedInRequest
+    new: NewSession
+
+    @staticmethod
+    def of(browsers: Browsers, request: SignedInRequest) -> "RecentProof":
+        """For one request."""
+        agent = request.request.headers.get("user-agent") or ""
+        return RecentProof(browsers, request, NewSession.fresh(agent, browsers.random))
+
+    def note(self, tx: Transaction, methods: tuple[str, ...]) -> bool:
+        """Store it under another session cookie. False if another tab was faster."""
+        now = self.request.now
+        asking = find_still_signed_in(tx, self.request.session.id, self.browsers.sessions, now)
+        if asking is None:
+            return False
+        cookie = self.browsers.cookies.session(self.request.request)
+        key = self.browsers.keyring.fingerprint_key
+        return prove(tx, cookie, self.new, asking, key, now, methods=methods)
+
+    @property
+    def cookies(self) -> Pairs:
+        """The headers that set that cookie."""
+        return self.browsers.cookies.begin(self.new.cookie, self.request.session.id)
+
+
+class Removed(StrEnum):
+    """The kinds of factors that can be removed."""
+
+    PASSKEY = "passkey"
+    AUTHENTICATOR = "authenticator"
+    PASSWORD = "password"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePage:
+    """The context of remove.html. Its form posts `csrf`."""
+
+    template: ClassVar[str] = "account/security/remove.html"
+
+    action: str
+    csrf: str
+    what: Removed
+    #: The name of the passkey.
+    name: str = ""
+    #: It is the last second factor of the account.
+    last: bool = False
+    #: The user could not sign in any more.
+    impossible: bool = False
+
 
 PURPOSE = "confirm"
 """The purpose of the challenge for a passkey."""

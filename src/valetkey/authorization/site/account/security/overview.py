@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.browsers import Browsers, browser_of
 from valetkey.authorization.authentication.factors.device import forget_device, forget_devices
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
+from valetkey.authorization.site.account.security.confirm import require_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

@@ -11,20 +11,20 @@ from valetkey.authorization.actions.account.factors import (
     remove_passkey,
     rename_passkey,
 )
-from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.browsers import Browsers, browser_of
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.user_agent import browser_of
 from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.site.account.security.recent_proof import (
+from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
+    Removed,
+    RemovePage,
     require_still_signed_in,
 )
 from valetkey.authorization.site.account.security.recovery_codes import show_codes
-from valetkey.authorization.site.account.security.remove import Removed, RemovePage
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

@@ -15,8 +15,11 @@ from valetkey.authorization.authentication.session import NewSession
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind
-from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
-from valetkey.authorization.site.account.security.remove import Removed, RemovePage
+from valetkey.authorization.site.account.security.confirm import (
+    Removed,
+    RemovePage,
+    require_still_signed_in,
+)
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

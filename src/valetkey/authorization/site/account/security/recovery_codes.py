@@ -9,7 +9,7 @@ from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.site.account.security.recent_proof import require_still_signed_in
+from valetkey.authorization.site.account.security.confirm import require_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
     Download,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.resolve import resolve_users
+from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.operations.claims import PREVIEW, ClaimsPreview
 from valetkey.authorization.operations.operation import Services, call_of, value_of

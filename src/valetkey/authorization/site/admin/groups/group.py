@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.resolve import resolve_users
-from valetkey.authorization.actions.admin.search import uid_of
+from valetkey.authorization.actions.admin.search import resolve_users, uid_of
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.group import Group, GroupMember
+from valetkey.authorization.model.account.scim import Group, GroupMember
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER

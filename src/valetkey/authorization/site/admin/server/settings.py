@@ -13,7 +13,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
-from valetkey.config.explain import Explained, explain
+from valetkey.config.catalogue import Explained, explain
 from valetkey.config.sections.brand import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.words import translatable

@@ -9,8 +9,7 @@ import msgspec
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import is_gone, uid_of
 from valetkey.authorization.actions.attributes import attributes_of, shown_value, typed_value
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Attribute, User
 from valetkey.authorization.operations.attributes import CHANGE_USER_ATTRIBUTES, AttributesWanted
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
 from valetkey.authorization.site.admin.administrator import (

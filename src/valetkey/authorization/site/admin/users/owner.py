@@ -19,7 +19,7 @@ from valetkey.authorization.authentication.session import NewSession, SignedIn, 
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import SignedInPerson
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.actor import ANONYMOUS, by_user
+from valetkey.authorization.model.event.event import ANONYMOUS, by_user
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.admin.administrator import ADMIN, page_not_found
 from valetkey.authorization.site.page import (

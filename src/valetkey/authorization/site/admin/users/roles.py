@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.resolve import resolve_users
 from valetkey.authorization.actions.admin.roles import RoleHolder, Roles
+from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (

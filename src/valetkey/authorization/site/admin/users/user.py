@@ -13,10 +13,9 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
 from valetkey.authorization.actions.attributes import shown_attributes
-from valetkey.authorization.authentication.user_agent import browser_of
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
-from valetkey.authorization.model.account.attribute import Attribute
-from valetkey.authorization.model.account.user import Role, Uid, User
+from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
 from valetkey.authorization.operations.operation import InvalidInput, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import UserState

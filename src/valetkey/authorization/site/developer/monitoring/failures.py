@@ -19,13 +19,13 @@ from valetkey.authorization.actions.developer.failures import (
     missing_redirect_uri,
     plain_reference,
 )
-from valetkey.authorization.actions.developer.ownership import find_own
+from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.advice import Advice, advice_on
-from valetkey.authorization.site.errors.texts import TEXTS, ErrorText
+from valetkey.authorization.site.errors.refuse import TEXTS, ErrorText
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,

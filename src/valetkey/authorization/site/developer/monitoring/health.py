@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.health import Finding, Fix, apply_fix, findings_of
-from valetkey.authorization.actions.developer.ownership import find_own
+from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.failures import FIXING_PAGES
@@ -18,7 +18,7 @@ from valetkey.authorization.site.page import (
     Show,
     not_found,
 )
-from valetkey.authorization.storage.register.connections import Connections
+from valetkey.authorization.storage.register.connected import Connections
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

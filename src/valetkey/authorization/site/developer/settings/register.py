@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.actions.developer.kind import kind_of
-from valetkey.authorization.actions.developer.ownership import OwnApp, find_own
 from valetkey.authorization.actions.developer.portal import (
     Portal,
     RegistrationBarrier,
@@ -15,6 +14,7 @@ from valetkey.authorization.actions.developer.presets import (
     Preset,
     presets_of,
 )
+from valetkey.authorization.actions.developer.team import OwnApp, find_own
 from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import BY_SECRET, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
