@@ -14,48 +14,25 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-import requests
 
 from tests.sdk.certificate import self_signed
+from tests.stories import printer
 from tests.support.stall import stalled
 from tests.support.wait import CEILING
 from valetkey.authorization.app.build import build
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 from valetkey.web.listen import RunningServer
 
-_PASSWORD = "correct horse battery staple"
-_SECRET = "a secret of the printer, long enough for it"
-_CALLBACK = "https://app.example/cb"
 _STALL = 1.5  # seconds: longer than a client may have closed only its own half
 _PIPELINES = ((1, 0), (4, 0), (4, 9_000))
 """Requests sent together, and bytes that each has more: the last wait unread, beyond 16 KiB."""
 
 
-def _code(servers: Servers, ada: Person) -> str:
-    asked = {
-        "response_type": "code",
-        "client_id": "printer",
-        "redirect_uri": _CALLBACK,
-        "scope": "notes:read",
-    }
-    page = ada.open(f"{servers.auth_url}/oauth/authorize?{urlencode(asked)}")
-    if any(button.id == "sign-in" for button in page.buttons):
-        page = ada.sign_in(page, "ada", _PASSWORD)
-    if not page.location:
-        page = ada.allow(page)
-    return page.told["code"]
-
-
-def _form(code: str) -> dict[str, str]:
-    return {"grant_type": "authorization_code", "code": code, "redirect_uri": _CALLBACK}
-
-
 def _request(servers: Servers, code: str, padding: int = 0) -> bytes:
-    body = urlencode(_form(code)).encode()
-    basic = b64encode(f"printer:{_SECRET}".replace(" ", "+").encode()).decode()
+    body = urlencode(printer.code_form(code)).encode()
+    basic = b64encode(f"printer:{printer.SECRET}".replace(" ", "+").encode()).decode()
     head = (
         f"POST /oauth/token HTTP/1.1\r\nHost: {urlsplit(servers.auth_url).netloc}\r\n"
         f"Authorization: Basic {basic}\r\nX-Padding: {'x' * padding}\r\n"
@@ -63,11 +40,6 @@ def _request(servers: Servers, code: str, padding: int = 0) -> bytes:
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
-
-
-def _redeem(servers: Servers, code: str) -> int:
-    url = f"{servers.auth_url}/oauth/token"
-    return requests.post(url, _form(code), auth=("printer", _SECRET), timeout=CEILING).status_code
 
 
 def _connect(port: int, tls: ssl.SSLContext | None = None) -> socket.socket:
@@ -94,9 +66,8 @@ def servers(tmp_path: Path, database_url: str) -> Iterator[Servers]:
     given = Settings()
     settings = replace(given, authorization=replace(given.authorization, database=database_url))
     with Servers(tmp_path, settings=settings, with_resource=False) as running:
-        running.register_user("ada", _PASSWORD)
-        metadata = ClientMetadata("Printer", redirect_uris=(_CALLBACK,), scopes=("notes:read",))
-        running.register_client(metadata, "printer", _SECRET)
+        running.register_user("ada", printer.PASSWORD)
+        printer.register(running, "notes:read")
         yield running
 
 
@@ -113,7 +84,7 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
         ways = {"TCP": (plain, None), "TLS": (encrypted.port, trust)}
         ready: list[tuple[socket.socket, bytes, bool]] = []
         for way, reset, (count, padding) in product(ways, (True, False), _PIPELINES):
-            codes = [_code(servers, ada) for _ in range(count)]
+            codes = [printer.code(servers, ada) for _ in range(count)]
             name = f"{way} {'reset' if reset else 'closed'}, {padding} bytes more"
             given_up |= {code: f"{name}: {place} of {count}" for place, code in enumerate(codes)}
             sent = b"".join(_request(servers, code, padding) for code in codes)
@@ -121,7 +92,9 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
         # Pipelines like these are answered: what follows does not fail for another reason.
         for way, (count, padding) in product(ways, _PIPELINES):
             with closing(_connect(*ways[way])) as alone:
-                asked = [_request(servers, _code(servers, ada), padding) for _ in range(count)]
+                asked = [
+                    _request(servers, printer.code(servers, ada), padding) for _ in range(count)
+                ]
                 alone.sendall(b"".join(asked))
                 assert _read_answers(alone, count) == [b"200"] * count
         with stalled(database_url):
@@ -132,13 +105,16 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
                 _give_up(connection, reset=reset)
             time.sleep(_STALL)
         # What waits for the database comes before what is asked now.
-        assert _redeem(servers, _code(servers, ada)) == 200
-        assert {name for code, name in given_up.items() if _redeem(servers, code) != 200} == set()
+        assert printer.redeem(servers, printer.code(servers, ada)).status_code == 200
+        statuses = {
+            name: printer.redeem(servers, code).status_code for code, name in given_up.items()
+        }
+        assert {name for name, status in statuses.items() if status != 200} == set()
 
 
 def test_client_that_closes_its_half_is_answered(servers: Servers) -> None:
     ada = Person(servers.auth_url)
     with closing(_connect(urlsplit(servers.auth_url).port or 0)) as half:
-        half.sendall(b"".join(_request(servers, _code(servers, ada)) for _ in range(3)))
+        half.sendall(b"".join(_request(servers, printer.code(servers, ada)) for _ in range(3)))
         half.shutdown(socket.SHUT_WR)
         assert _read_answers(half, 3) == [b"200"] * 3

@@ -80,10 +80,6 @@ class Cookies:
         state = self._set_state("", "; Max-Age=0")
         return self._set(self.session_name, "", "; Max-Age=0"), state
 
-    def set_session(self, cookie: Secret) -> Header:
-        """Set the session cookie alone: a sign-in needs `begin`."""
-        return self._set(self.session_name, cookie.reveal())
-
     def set_browser(self, cookie: Secret) -> Header:
         """Set the browser cookie until the browser is closed."""
         return self._set(self.browser_name, cookie.reveal())

@@ -10,11 +10,6 @@ def shown(at: int | None) -> str:
     return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def shown_day(at: Instant | None) -> str:
-    """`2026-03-01`, or "" for never."""
-    return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
-
-
 def stamp(at: Instant) -> str:
     """`20260301-120000`, for names of files; in UTC."""
     return f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}"

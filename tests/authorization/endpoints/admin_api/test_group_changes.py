@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
+from tests.authorization.endpoints.admin_api.test_groups import make_groups
 from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.actions import groups
 from valetkey.authorization.model.account.scim import Group
@@ -15,13 +16,6 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 
 SCOPES = ("openid", "groups")
-
-
-async def _groups(owner: Caller, *names: str) -> None:
-    for each in names:
-        name, _, parent = each.partition("<")
-        made = await owner.call("POST", "/groups", {"name": name, "parent": parent})
-        assert made.status == 201, made.body
 
 
 async def _change(owner: Caller, group: str, **fields: str) -> int:
@@ -45,7 +39,7 @@ def _requires(*names: str) -> OpenIdRegistration:
 def test_renamed_group_keeps_members_roles_and_apps(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff", "engineering<staff")
+        await make_groups(owner, "staff", "engineering<staff")
         await it.client("app", scopes=SCOPES, openid=_requires("staff", "team", "crew"))
         await it.client("other", openid=_requires("staff2"))
         await owner.call("PUT", f"/groups/engineering/members/{ADA}")
@@ -81,7 +75,7 @@ def test_renamed_group_keeps_members_roles_and_apps(tmp_path: Path, database_url
 def test_group_moves_below_another_and_back(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff", "board", "engineering<staff")
+        await make_groups(owner, "staff", "board", "engineering<staff")
         await owner.call("PUT", f"/groups/engineering/members/{ADA}")
         for name, fields in (
             ("staff", {"parent": "board"}),
@@ -115,7 +109,7 @@ def test_group_that_too_many_apps_require_is_not_renamed(
 
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff")
+        await make_groups(owner, "staff")
         await it.client("app", openid=_requires("staff"))
         assert await _change(owner, "staff", name="team") == 200
         await it.client("other", openid=_requires("team"))
@@ -128,7 +122,7 @@ def test_group_that_too_many_apps_require_is_not_renamed(
 def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "a", "b", "c")
+        await make_groups(owner, "a", "b", "c")
         await it.client("app", openid=_requires("a"))
         members = [f"/groups/{name}/members/{ADA}" for name in "abcx"]
         answers = await asyncio.gather(
@@ -161,7 +155,7 @@ def test_name_that_another_transaction_is_taking_is_refused(
 ) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "a")
+        await make_groups(owner, "a")
         other, begun = Group("gr_other", "x", "", "", it.clock.now), threading.Event()
 
         def create_slowly(tx: Transaction) -> None:

@@ -18,7 +18,7 @@ from valetkey.kernel.moment import Instant, days
 SCOPES = ("openid", "groups", "notes:read")
 
 
-async def _groups(owner: Caller, *names: str) -> None:
+async def make_groups(owner: Caller, *names: str) -> None:
     for each in names:
         name, _, parent = each.partition("<")
         made = await owner.call("POST", "/groups", {"name": name, "parent": parent})
@@ -39,7 +39,7 @@ async def _claims(it: Service, token: str) -> dict[str, object]:
 def test_groups_are_created_nested_once_and_deleted(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff", "engineering<staff", "board")
+        await make_groups(owner, "staff", "engineering<staff", "board")
         for body, field in (
             ({"name": "staff"}, "name"),
             ({"name": "deep", "parent": "engineering"}, "parent"),
@@ -68,7 +68,7 @@ def test_membership_shows_at_userinfo_at_once_and_in_the_next_token(
 ) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff", "engineering<staff", "board")
+        await make_groups(owner, "staff", "engineering<staff", "board")
         path = f"/groups/engineering/members/{ADA}"
         added = await asyncio.gather(*(owner.call("PUT", path) for _ in range(8)))
         assert sorted(str(each.json["changed"]) for each in added) == ["False"] * 7 + ["True"]
@@ -96,7 +96,7 @@ def test_membership_shows_at_userinfo_at_once_and_in_the_next_token(
 def test_all_groups_of_a_user_are_set_at_once_and_bounded(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "a", "b", "c")
+        await make_groups(owner, "a", "b", "c")
         path = f"/users/{ADA}/groups"
         for names, direct in (("a b", ["a", "b"]), ("b c", ["b", "c"]), ("", [])):
             assert (await owner.call("PUT", path, {"groups": names})).json == {"changed": True}
@@ -130,10 +130,10 @@ def test_deleted_group_is_swept_and_its_name_starts_empty(
 ) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff")
+        await make_groups(owner, "staff")
         await owner.call("PUT", f"/groups/staff/members/{ADA}")
         await owner.call("DELETE", "/groups/staff")
-        await _groups(owner, "staff")
+        await make_groups(owner, "staff")
         assert (await owner.call("GET", "/groups/staff/members")).items == []
         later = Instant(it.clock.now + days(2))
         swept = [await it.write(lambda tx: tx.groups.sweep(later, 10)) for _ in range(3)]
@@ -143,10 +143,10 @@ def test_deleted_group_is_swept_and_its_name_starts_empty(
     run(tmp_path, story, database_url)
 
 
-def test_only_members_get_tokens_of_an_app_with_required_groups(tmp_path: Path) -> None:
+def test_only_members_get_tokens_of_an_app_with_requiredmake_groups(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
-        await _groups(owner, "staff", "engineering<staff")
+        await make_groups(owner, "staff", "engineering<staff")
         required = OpenIdRegistration(required_groups=("staff",))
         await it.client("app", scopes=SCOPES, openid=required)
         (await it.exchange("app", await it.code("app", "openid"))).refused(400, "invalid_grant")
