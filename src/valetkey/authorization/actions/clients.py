@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import cast
 
 from valetkey.authorization.actions.endings import end_all_of_client
+from valetkey.authorization.actions.sectors import concerns_sector
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.event.clients import (
     ClientChanged,
@@ -50,6 +51,9 @@ UNSEEN_DOORS = OWN_DOORS | {"portal"}
 
 OPERATORS_DOORS = frozenset({"admin", "cli", "start"})
 """The doors of those who may say that they know who is behind a client."""
+
+# They do not fetch the sector identifier document, which has to list new redirect URIs.
+_DOORS_WITHOUT_SECTORS = frozenset({"api", "portal"})
 
 MOST_SECRETS = 2
 """Live secrets of one client: the one in use and the one that replaces it."""
@@ -122,6 +126,9 @@ class Registrar:
         """
         if faults := self._rules(tx, metadata, client.scope).faults(metadata):
             return faults
+        if self.door in _DOORS_WITHOUT_SECTORS and concerns_sector(metadata, client):
+            detail = "those that its sector lists; administrators can add others"
+            return (MetadataError("redirect_uris", detail),)
         wanted = replace(
             self._client(metadata, client.id, now),
             created_at=client.created_at,

@@ -1,10 +1,13 @@
 """Clients through the admin API: everything that administrators do with them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import CALLBACK, Service, run
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.client_records import LocalChange
 from valetkey.authorization.operations.clients import CHANGE, change_client
@@ -69,6 +72,15 @@ def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
         faults = await it.write(lambda tx: change_client(client, tx, call, current))
         assert isinstance(faults, tuple)
         assert "try again" in faults[0].detail
+        # The portal and the resource server's API fetch nothing.
+        for door in ("portal", "api"):
+            keeper = it.foundation.registrar(door)
+            for uris_then, allowed in ((uris, False), ((CALLBACK,), True)):
+                wanted = replace(metadata_of(current), redirect_uris=uris_then)
+                changed_to = await it.write(
+                    lambda tx, by=keeper, to=wanted: by.change(tx, current, to, it.clock.now)  # type: ignore[misc]
+                )
+                assert isinstance(changed_to, Client) is allowed
 
     run(tmp_path, story)
 
