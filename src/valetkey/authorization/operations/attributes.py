@@ -12,6 +12,7 @@ from valetkey.authorization.actions.attributes import (
     declare_attribute,
     remove_attribute,
 )
+from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
     MOST_ATTRIBUTES,
@@ -30,7 +31,7 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done, tag_of
+from valetkey.authorization.operations.records import Anything, Done, tag_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable

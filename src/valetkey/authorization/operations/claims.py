@@ -6,6 +6,7 @@ import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.claims import Faults, declare_claim, remove_claim
+from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
 from valetkey.authorization.model.register.api import Api
@@ -21,7 +22,7 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import NO_CONTROLS, Anything, Done, tag_of
+from valetkey.authorization.operations.records import Anything, Done, tag_of
 from valetkey.authorization.protocol.claims import (
     OPENID,
     PASSWORD,

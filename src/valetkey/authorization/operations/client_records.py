@@ -9,10 +9,11 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, ClientType, ProfileName
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
-from valetkey.authorization.operations.records import NO_CONTROLS, Moment
+from valetkey.authorization.operations.records import Moment
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,

@@ -1,68 +1,29 @@
 """Users and their groups, as the admin API shows and takes them; nothing that signs in."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.search import UserDetails
+from valetkey.authorization.actions.user_input import (
+    Email,
+    EmailVerified,
+    Name,
+    PostalAddress,
+    Profile,
+    Username,
+    changed_claims,
+    said_of,
+)
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.scim import MOST_OF_USER, NAME, Group
-from valetkey.authorization.model.account.user import LARGEST_UID, Role, StandardClaims, User
-from valetkey.authorization.operations.records import NO_CONTROLS, Line, Moment
+from valetkey.authorization.model.account.user import Role, User
+from valetkey.authorization.operations.records import Line, Moment
 
-_Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
-_Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
-_Email = Annotated[str, msgspec.Meta(pattern=r"^[!-?A-~]+@[!-?A-~]+$", max_length=200)]
-_Uid = Annotated[
-    int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random without it.")
-]
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
 _Parent = Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)]
-
-
-def _text(description: str, longest: int = 2_000) -> msgspec.Meta:
-    return msgspec.Meta(pattern=NO_CONTROLS, max_length=longest, description=description)
-
-
-class PostalAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A postal address (OpenID Connect Core section 5.1.1)."""
-
-    formatted: (
-        Annotated[str, msgspec.Meta(max_length=1_000, description="The address as on an envelope.")]
-        | UnsetType
-    ) = UNSET
-    street_address: Annotated[str, msgspec.Meta(max_length=1_000)] | UnsetType = UNSET
-    locality: _Name | UnsetType = UNSET
-    region: _Name | UnsetType = UNSET
-    postal_code: _Name | UnsetType = UNSET
-    country: _Name | UnsetType = UNSET
-
-
-class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The standard claims of a user (OpenID Connect Core section 5.1); "" for absent ones."""
-
-    given_name: _Name | UnsetType = UNSET
-    family_name: _Name | UnsetType = UNSET
-    middle_name: _Name | UnsetType = UNSET
-    nickname: _Name | UnsetType = UNSET
-    profile: Annotated[str, _text("URL of the user's profile page.")] | UnsetType = UNSET
-    picture: Annotated[str, _text("URL of a picture of the user.")] | UnsetType = UNSET
-    website: Annotated[str, _text("URL of the user's own website.")] | UnsetType = UNSET
-    gender: _Name | UnsetType = UNSET
-    birthdate: Annotated[str, _text("YYYY-MM-DD, YYYY, or 0000-MM-DD.", 10)] | UnsetType = UNSET
-    zoneinfo: Annotated[str, _text("Time zone, such as Europe/London.")] | UnsetType = UNSET
-    locale: Annotated[str, _text("Language, such as en-GB.")] | UnsetType = UNSET
-    phone_number: Annotated[str, _text("In E.164 format, such as +442079460000.")] | UnsetType = (
-        UNSET
-    )
-    phone_number_verified: (
-        Annotated[bool, msgspec.Meta(description="Whether the phone number is the user's.")]
-        | UnsetType
-    ) = UNSET
-    address: PostalAddress | UnsetType = UNSET
 
 
 class UserShown(Profile, frozen=True, kw_only=True):
@@ -131,32 +92,19 @@ class UserAnswer(msgspec.Struct, frozen=True):
     record: UserShown
 
 
-_EmailVerified = Annotated[bool, msgspec.Meta(description="Whether the address is the user's.")]
-
-
-class UserWanted(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new account. Through the API it has no password: the user sets one by email."""
-
-    username: _Username
-    email: Annotated[_Email, msgspec.Meta(description="Signs in as well as the username does.")]
-    name: Annotated[_Name, msgspec.Meta(description="The full name.")] = ""
-    email_verified: _EmailVerified | UnsetType = UNSET
-    uid: _Uid | UnsetType = UNSET
-
-
 class UserChange(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Changes of an account; omitted fields stay as they are."""
 
-    username: _Username | UnsetType = UNSET
-    email: _Email | UnsetType = UNSET
-    name: Annotated[_Name, msgspec.Meta(description="The full name.")] | UnsetType = UNSET
-    email_verified: _EmailVerified | UnsetType = UNSET
+    username: Username | UnsetType = UNSET
+    email: Email | UnsetType = UNSET
+    name: Annotated[Name, msgspec.Meta(description="The full name.")] | UnsetType = UNSET
+    email_verified: EmailVerified | UnsetType = UNSET
 
 
 class EmailChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Another email address; it is not verified until the user confirms it."""
 
-    email: _Email
+    email: Email
 
 
 class RoleWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -240,13 +188,6 @@ def read(dossier: UserDetails) -> UserRead:
     )
 
 
-def wanted_record(wanted: UserWanted) -> UserRecord:
-    """Return the record of a new account. Its address is verified unless stated otherwise."""
-    verified = True if isinstance(wanted.email_verified, UnsetType) else wanted.email_verified
-    claims = changed_claims(StandardClaims.NOTHING, _said(wanted))
-    return UserRecord(wanted.username, wanted.email, wanted.name, verified, claims)
-
-
 def changed_record(user: User, change: UserChange) -> UserRecord:
     """Return the changed record; a new address is unverified unless stated otherwise."""
 
@@ -262,28 +203,8 @@ def changed_record(user: User, change: UserChange) -> UserRecord:
         email,
         told(change.name, user.name),
         verified,
-        changed_claims(user.claims, _said(change)),
+        changed_claims(user.claims, said_of(change)),
     )
-
-
-def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> StandardClaims:
-    """Return the claims with those of `said` replaced, unchecked; an address by its parts.
-
-    A new phone number is verified only if stated.
-    """
-    names = {each.name for each in fields(StandardClaims)}
-    told = {name: value for name, value in said.items() if name in names}
-    parts = msgspec.convert(told.pop("address", {}), dict[str, str])
-    address = asdict(before.address) | parts
-    after = msgspec.convert({**asdict(before), **told, "address": address}, StandardClaims)
-    if "phone_number_verified" in told or after.phone_number == before.phone_number:
-        return after
-    return replace(after, phone_number_verified=False)
-
-
-def _said(profile: Profile) -> Mapping[str, object]:
-    said: dict[str, object] = msgspec.to_builtins(profile)
-    return said
 
 
 class GroupShown(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from msgspec import UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_people, look_at
+from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.people import (
     PasswordChanged,
@@ -35,11 +36,9 @@ from valetkey.authorization.operations.user_records import (
     UserChange,
     UserList,
     UserRead,
-    UserWanted,
     changed_record,
     read,
     shown,
-    wanted_record,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.people import Filter

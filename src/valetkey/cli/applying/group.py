@@ -11,10 +11,10 @@ import msgspec
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.apis import assign, assign_group
+from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.operations.records import fault_of
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.resource import canonical

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from valetkey.authorization.actions.attributes import change_attributes
+from valetkey.authorization.actions.user_input import changed_claims
 from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names, fresh_uid
 from valetkey.authorization.authentication.password import (
     hash_password,
@@ -19,7 +20,6 @@ from valetkey.authorization.model.account.user import (
     Uid,
     User,
 )
-from valetkey.authorization.operations.user_records import changed_claims
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, InvalidEntry, Step, changed_or_kept, unfit

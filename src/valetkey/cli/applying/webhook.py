@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.webhooks import (
     CHANCE,
     WebhookChanges,
@@ -11,7 +12,6 @@ from valetkey.authorization.actions.webhooks import (
     enable_webhook,
 )
 from valetkey.authorization.model.webhook import Webhook
-from valetkey.authorization.operations.records import fault_of
 from valetkey.authorization.operations.server_records import WebhookWanted, target_of
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction

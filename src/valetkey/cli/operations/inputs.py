@@ -8,9 +8,9 @@ import click
 import msgspec
 from msgspec import inspect
 
+from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.operations.command import Option
 from valetkey.authorization.operations.operation import Parameter
-from valetkey.authorization.operations.records import fault_of
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.cli.register.keeper import refused
 from valetkey.kernel.refusal import Mistake

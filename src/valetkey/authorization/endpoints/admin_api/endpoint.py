@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from valetkey.authorization.actions.admin.api_tokens import authenticate
+from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.operations.operation import (
     CHANCE,
@@ -20,7 +21,6 @@ from valetkey.authorization.operations.operation import (
     Services,
     link,
 )
-from valetkey.authorization.operations.records import fault_of
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.site.admin.server.api import explained
