@@ -19,8 +19,11 @@ from valetkey.database.statement import parameters
 
 _SCHEMA = "valetkey.authorization.storage.schema"
 
-# These stay small: keys by the quarter of a year, what an operator handed out or named by hand.
-_SMALL = frozenset({"brand", "webhooks", "signing_keys", "invitations", "revision", "migrations"})
+# These stay small: keys by the quarter of a year, what an operator handed out or named by hand, and
+# the imports of a week.
+_SMALL = frozenset(
+    {"brand", "webhooks", "signing_keys", "invitations", "revision", "migrations", "user_imports"}
+)
 
 # All rows are wanted, and it is an operator at the command line who wants them.
 _WHOLE = (

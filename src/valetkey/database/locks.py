@@ -23,3 +23,5 @@ class Lock(StrEnum):
     """The end of the audit log's chain."""
     RETRIES = "SELECT -6"
     """Transactions that are repeated after a deadlock, one after the other."""
+    USER_IMPORTS = "SELECT -7"
+    """The number of unfinished imports of users, while one begins."""

@@ -16,6 +16,7 @@ from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from tests.authorization.model.api_events import apis, devices
 from tests.authorization.model.factor_events import second_factors
+from tests.authorization.model.import_events import imports
 from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
@@ -322,6 +323,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _courier(it, 200)
         await _courier(it, 503)
         await letters(it)
+        await imports(it, told)
         await _account(it)
         await _groups(it, told)
         await _roles(it)

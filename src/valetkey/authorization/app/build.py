@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
+from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import (
     browser_routes,
@@ -42,6 +43,7 @@ from valetkey.authorization.background.endings import EndingsFile
 from valetkey.authorization.background.gauges import DatabaseGauges
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.upkeep import Maintenance
+from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
@@ -189,6 +191,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             webhooks.deliver,
             webhooks.keep_bounded,
             make_logo_fetcher(foundation, images).fetch,
+            UserImporter(store, ImportWork(foundation.accounts()), runtime).keep,
             partial(answer_clock.keep, store),
             DatabaseGauges(
                 store, runtime, settings.tokens.signing_key_lifetime, settings.audit.export

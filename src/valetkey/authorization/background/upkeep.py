@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from valetkey.authorization.actions.admin.latency import sweep_latency
+from valetkey.authorization.actions.admin.user_imports import sweep_imports
 from valetkey.authorization.actions.developer.usage import (
     count_refusals,
     roll_up,
@@ -97,6 +98,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.decisions.sweep(now, BATCH),
     lambda tx, _: tx.decisions.sweep_without_client(_DECISIONS, _COUNTED_BATCH),
     lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, _COUNTED_BATCH),
+    lambda tx, now: sweep_imports(tx, now, BATCH),
     lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),

@@ -24,6 +24,7 @@ from valetkey.authorization.storage.administration.scim import (
     ScimUsers,
     ScimView,
 )
+from valetkey.authorization.storage.administration.user_imports import UserImports
 from valetkey.authorization.storage.administration.webhooks import WantedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
@@ -167,6 +168,11 @@ class Transaction(Struct, frozen=True):
     def scim_groups(self, credential: str) -> ScimGroups:
         """Groups as this SCIM credential names them."""
         return ScimView(GROUPS_NAMED, self.db, credential)
+
+    @property
+    def user_imports(self) -> UserImports:
+        """Imports of users from files."""
+        return UserImports(self.db)
 
     @property
     def account_removals(self) -> AccountRemovals:

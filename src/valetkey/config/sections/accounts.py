@@ -27,3 +27,19 @@ class AccountSettings:
     deletion_grace: Annotated[Lifetime, rules.lifetime("1s", "90d")] = days(7)  # noqa: RUF009
     """Time in which a user can cancel the deletion of their account by signing in. Sessions and
     connected apps end immediately; personal data is deleted afterwards."""
+
+    import_size: Annotated[int, rules.whole(1, 32, "MiB")] = 8
+    """Largest file of users that administrators may import."""
+
+    import_users: Annotated[int, rules.whole(1, 200_000, "users")] = 20_000
+    """Users in such a file. Import more by several files, one after the other."""
+
+    @property
+    def import_bytes(self) -> int:
+        """The size of such a file in bytes."""
+        return self.import_size * 1024 * 1024
+
+    @property
+    def import_upload(self) -> int:
+        """The size of a form with such a file and other fields, in bytes."""
+        return self.import_bytes + 64 * 1024

@@ -14,6 +14,27 @@ class UserRegistered(ByUser):
 
 
 @dataclass(frozen=True, slots=True)
+class UserImportStarted(Event):
+    """An import of `users` users began; each of them has a `user.registered` of its own."""
+
+    affects_tokens: ClassVar[bool] = False
+
+    import_id: str
+    users: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserImportFinished(Event):
+    """An import of users ended; `created` accounts were created, `failed` were not."""
+
+    affects_tokens: ClassVar[bool] = False
+
+    import_id: str
+    created: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class UserChanged(ByUser):
     """An account was changed; `fields` names its changed fields."""
 

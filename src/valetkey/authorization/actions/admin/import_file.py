@@ -1,0 +1,166 @@
+"""Files of users: CSV with a heading, or a JSON array, read row by row."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.actions.inputs import fault_of
+from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
+from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
+from valetkey.kernel.refusal import Mistake
+
+LONGEST_ROW = 64 * 1024
+"""Maximum size of one row, in characters."""
+
+_LONGEST_SHOWN = 200
+_ADDRESS = "address."
+_MARKS = ",;\t"
+
+
+class ImportedUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A user of the file: the fields of a new account, and the hash of a password."""
+
+    password_hash: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+
+
+COLUMNS = tuple(
+    name for each in msgspec.structs.fields(ImportedUser) if (name := each.encode_name) != "address"
+) + tuple(f"{_ADDRESS}{each.encode_name}" for each in msgspec.structs.fields(PostalAddress))
+"""Every column of a CSV file."""
+
+
+class _Names(msgspec.Struct, frozen=True):
+    """What names the user of a row, unchecked."""
+
+    username: object = ""
+    email: object = ""
+
+
+_Rows = Iterator[tuple[int, str, _Names]]
+
+
+def kind_of(name: str, content: bytes) -> ImportKind:
+    """Return the format of a file, by its name or else by its first character."""
+    if name.lower().endswith((".json", ".csv")):
+        return ImportKind(name.lower().rpartition(".")[2])
+    return ImportKind.JSON if content.lstrip()[:1] in {b"[", b"{"} else ImportKind.CSV
+
+
+def read_file(kind: ImportKind, content: bytes, most: int) -> Iterator[ImportRow]:
+    """Read the rows, each unchecked except for duplicates within the file.
+
+    Raises Mistake with what is wrong with the file as a whole, as late as at its last row.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Mistake("the file is not UTF-8: save it as CSV UTF-8") from None
+    rows = _read_csv(text) if kind is ImportKind.CSV else _read_json(text)
+    seen: dict[str, int] = {}
+    count = 0
+    for count, (line, data, names) in enumerate(rows, 1):
+        if count > most:
+            raise Mistake(f"the file has more than {most} users: split it")
+        yield _row(count, line, data, names, seen)
+    if not count:
+        raise Mistake("the file has no users")
+
+
+def decode(kind: ImportKind, data: str) -> ImportedUser | str:
+    """Return the record of a row, or what is wrong with it."""
+    try:
+        found = msgspec.json.decode(data)
+        # A cell is text: a number or true is meant where the field takes one.
+        return msgspec.convert(found, type=ImportedUser, strict=kind is ImportKind.JSON)
+    except msgspec.ValidationError as error:
+        fault = fault_of(error)
+        return f"{fault.field}: {fault.detail}" if fault.field else fault.detail
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"the row is not JSON: {error}"
+
+
+def printable(text: object) -> str:
+    """Return the beginning of a text without control characters, "" for another value."""
+    if not isinstance(text, str):
+        return ""
+    return "".join(each if each.isprintable() else " " for each in text[:_LONGEST_SHOWN])
+
+
+def _row(position: int, line: int, data: str, names: _Names, seen: dict[str, int]) -> ImportRow:
+    username, email = printable(names.username), printable(names.email)
+    row = ImportRow(position, line, username, email, data=data)
+    if len(data) > LONGEST_ROW:
+        return _faulty(row, f"the row has more than {LONGEST_ROW // 1024} KiB")
+    for name, text in (("email", email), ("username", username)):
+        key = f"{name} {fold(text)}"
+        if text and (other := seen.setdefault(key, line)) != line:
+            return _faulty(row, f"{name}: the same as in row {other}")
+    return row
+
+
+def _faulty(row: ImportRow, reason: str) -> ImportRow:
+    return ImportRow(row.position, row.line, row.username, row.email, RowState.FAULTY, reason)
+
+
+def _read_csv(text: str) -> _Rows:
+    heading = text.partition("\n")[0]
+    mark = max(_MARKS, key=heading.count)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=mark, strict=True)
+    try:
+        columns = [name.strip() for name in next(reader, list[str]())]
+        _check_columns(columns)
+        for number, cells in enumerate(reader, 2):
+            if not any(cells):
+                continue
+            if len(cells) > len(columns):
+                raise Mistake(f"row {number} has more cells than the heading")
+            said = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
+            data = msgspec.json.encode(_nested(said)).decode()
+            yield number, data, _Names(said.get("username", ""), said.get("email", ""))
+    except csv.Error as error:
+        raise Mistake(f"row {reader.line_num} is not CSV: {error}") from None
+
+
+def _check_columns(columns: list[str]) -> None:
+    if "password" in columns:
+        raise Mistake('the column "password": only hashes are imported, as "password_hash"')
+    for name in columns:
+        if name not in COLUMNS:
+            raise Mistake(
+                f'the column "{printable(name)}" is unknown; known are {", ".join(COLUMNS)}'
+            )
+        if columns.count(name) > 1:
+            raise Mistake(f'there are two columns "{name}"')
+    for name in ("username", "email"):
+        if name not in columns:
+            raise Mistake(f'the first row is the heading, and has no "{name}"')
+
+
+def _nested(said: Mapping[str, str]) -> Mapping[str, object]:
+    plain: dict[str, object] = {
+        name: cell for name, cell in said.items() if cell and not name.startswith(_ADDRESS)
+    }
+    address = {
+        name.removeprefix(_ADDRESS): cell
+        for name, cell in said.items()
+        if cell and name.startswith(_ADDRESS)
+    }
+    return {**plain, "address": address} if address else plain
+
+
+def _read_json(text: str) -> _Rows:
+    try:
+        found = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Mistake(f"the file is not a JSON array of objects: {error}") from None
+    for number, raw in enumerate(found, 1):
+        data = bytes(raw)
+        try:
+            names = msgspec.json.decode(data, type=_Names)
+        except (msgspec.DecodeError, RecursionError):
+            names = _Names()
+        yield number, data.decode(), names

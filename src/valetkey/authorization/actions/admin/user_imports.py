@@ -1,0 +1,277 @@
+"""Imports of users: each row is checked first, and becomes an account of its own afterwards."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from msgspec import UnsetType
+
+from valetkey.authorization.actions.admin.import_file import (
+    ImportedUser,
+    decode,
+    kind_of,
+    printable,
+    read_file,
+)
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, powers_of, require
+from valetkey.authorization.actions.user_input import wanted_record
+from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.authentication.password_formats import is_foreign
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user_import import (
+    ImportKind,
+    ImportRow,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.model.event.people import UserImportFinished, UserImportStarted
+from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.moment import Instant, days, later, minutes, seconds
+from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.secret import fresh_id
+
+BATCH = 20
+"""Users that one transaction checks or creates: at most some ten milliseconds."""
+
+MOST_OPEN = 5
+"""Imports that may wait for a decision or be under way."""
+
+UPLOAD_LIFETIME = minutes(10)
+"""How long an incomplete upload is kept; its process was killed."""
+
+WAITING_LIFETIME = days(1)
+"""How long a checked file is kept without a decision."""
+
+REPORT_LIFETIME = days(7)
+"""How long the report of an import is kept."""
+
+_LEASE = seconds(10)
+_CHUNK = 200
+_HASH = "password_hash: unknown format, or too costly to verify"
+_Judged = tuple[UserRecord, Uid | None, str | None]
+
+_BEFORE = {
+    ImportState.CHECKING: (ImportState.RECEIVING,),
+    ImportState.IMPORTING: (ImportState.CHECKED,),
+    ImportState.STOPPED: (
+        ImportState.RECEIVING,
+        ImportState.CHECKING,
+        ImportState.CHECKED,
+        ImportState.IMPORTING,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportUpload:
+    """Receives files of at most `most` users."""
+
+    store: Store
+    random: Callable[[int], bytes]
+    most: int
+
+    async def receive(self, actor: Actor, name: str, content: bytes, now: Instant) -> str:
+        """Store the rows of a file, and let a worker check them. Returns the id of the import.
+
+        Raises Mistake with what is wrong with the file, and Refused.
+        """
+        kind = kind_of(name, content)
+        rows = read_file(kind, content, self.most)
+        # The first rows before anything is written: most faults of a file are in its heading.
+        chunk = _some(rows)
+        uid: Uid | None = getattr(actor, "uid", None)
+        import_id = fresh_id("im", self.random)
+        wanted = UserImport(
+            *(import_id, uid, actor.done_by, printable(name), kind, ImportState.RECEIVING),
+            *(0, 0, now),
+            due_at=now,
+        )
+        if not await self._write(actor, lambda tx: _begin(tx, actor, wanted)):
+            raise Mistake("too many imports are not finished: decide about one of them first")
+        try:
+            while chunk:
+                await self._write(actor, _adding(actor, import_id, chunk))
+                chunk = _some(rows)
+        except Mistake:
+            await self.move(actor, import_id, ImportState.STOPPED, now)
+            raise
+        await self.move(actor, import_id, ImportState.CHECKING, now)
+        return import_id
+
+    async def move(self, actor: Actor, import_id: str, after: ImportState, now: Instant) -> bool:
+        """Begin the next stage, or stop. False if another request was faster."""
+        return await self._write(actor, lambda tx: move_import(tx, actor, import_id, after, now))
+
+    async def _write(self, actor: Actor, work: Callable[[Transaction], bool]) -> bool:
+        return await self.store.write(work, done_by=actor.done_by)
+
+
+def _adding(
+    actor: Actor, import_id: str, rows: Sequence[ImportRow]
+) -> Callable[[Transaction], bool]:
+    return lambda tx: _add(tx, actor, import_id, rows)
+
+
+def _some(rows: Iterator[ImportRow]) -> Sequence[ImportRow]:
+    return list(islice(rows, _CHUNK))
+
+
+def _begin(tx: Transaction, actor: Actor, wanted: UserImport) -> bool:
+    tx.user_imports.exclude()
+    require(tx, actor, Permission.PEOPLE)
+    return tx.user_imports.begin(wanted, MOST_OPEN)
+
+
+def _add(tx: Transaction, actor: Actor, import_id: str, rows: Sequence[ImportRow]) -> bool:
+    require(tx, actor, Permission.PEOPLE)
+    if not tx.user_imports.add(import_id, rows):
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this import was stopped", "import.over"))
+    return True
+
+
+def move_import(
+    tx: Transaction, actor: Actor, import_id: str, after: ImportState, now: Instant
+) -> bool:
+    """Begin the next stage, or stop. False if another request was faster."""
+    require(tx, actor, Permission.PEOPLE)
+    moved = [
+        before
+        for before in _BEFORE.get(after, ())
+        if tx.user_imports.move(import_id, before, after, now)
+    ]
+    if after is ImportState.IMPORTING and moved:
+        users = tx.user_imports.counts(import_id).get(RowState.GOOD, 0)
+        tx.events.add(UserImportStarted(import_id, users), now)
+    if ImportState.IMPORTING in moved:
+        _finished(tx, import_id, now)
+    return bool(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportWork:
+    """What a worker does for an import, a batch in a transaction."""
+
+    accounts: Accounts
+
+    def step(self, tx: Transaction, found: UserImport, now: Instant) -> UserImport | None:
+        """Do the next batch of a stage; return the import as it is then.
+
+        None if another worker has it, or if it was the last batch.
+        """
+        is_importing = found.state is ImportState.IMPORTING
+        # Before any other lock: accounts are held first.
+        may = not is_importing or _may(tx, found.uid)
+        rows = tx.user_imports.rows(found.id, found.position, BATCH)
+        if not tx.user_imports.advance(found, len(rows), later(now, _LEASE)):
+            return None
+        acting = tx.acting(found.done_by)
+        if not may:
+            tx.user_imports.move(found.id, found.state, ImportState.STOPPED, now)
+            _finished(acting, found.id, now)
+            return None
+        for row in rows:
+            self._do(acting, found, row, now)
+        if len(rows) == BATCH:
+            return replace(found, position=found.position + BATCH)
+        if found.state is ImportState.CHECKING:
+            tx.user_imports.move(found.id, found.state, ImportState.CHECKED, now)
+        elif is_importing:
+            tx.user_imports.move(found.id, found.state, ImportState.FINISHED, now)
+            _finished(acting, found.id, now)
+        return None
+
+    def _do(self, tx: Transaction, found: UserImport, row: ImportRow, now: Instant) -> None:
+        state, reason = row.state, row.reason
+        if found.state is ImportState.CHECKING and state is RowState.WAITING:
+            state, reason = self._check(tx, found.kind, row)
+        elif found.state is ImportState.IMPORTING and state is RowState.GOOD:
+            state, reason = self._create(tx, found.kind, row, now)
+        elif found.state is ImportState.STOPPED and state in {RowState.WAITING, RowState.GOOD}:
+            state, reason = RowState.FAULTY, "the import was stopped"
+        if state is not row.state:
+            tx.user_imports.decide(found.id, row.position, state, printable(reason))
+
+    def _check(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> tuple[RowState, str]:
+        judged = self._judged(kind, row)
+        if isinstance(judged, str):
+            return RowState.FAULTY, judged
+        taken = _taken(tx, *judged[:2])
+        return (RowState.EXISTS, taken) if taken else (RowState.GOOD, "")
+
+    def _create(
+        self, tx: Transaction, kind: ImportKind, row: ImportRow, now: Instant
+    ) -> tuple[RowState, str]:
+        judged = self._judged(kind, row)
+        if isinstance(judged, str):
+            return RowState.FAULTY, judged
+        record, uid, password = judged
+        if taken := _taken(tx, record, uid):
+            return RowState.EXISTS, taken
+        made = self.accounts.register(tx, record, now, uid=uid, password_hash=password)
+        if isinstance(made, User):
+            return RowState.CREATED, ""
+        # A concurrent transaction may have registered the same user since.
+        if taken := _taken(tx, record, uid):
+            return RowState.EXISTS, taken
+        return RowState.FAULTY, _told(made)
+
+    def _judged(self, kind: ImportKind, row: ImportRow) -> _Judged | str:
+        """Return what to register, or what is wrong with it."""
+        wanted = decode(kind, row.data)
+        if isinstance(wanted, str):
+            return wanted
+        record = wanted_record(wanted)
+        faults = (*record.faults(), *self.accounts.name_faults(record.username))
+        if faults:
+            return _told(faults)
+        if wanted.password_hash and not is_foreign(wanted.password_hash):
+            return _HASH
+        return record, _uid(wanted), wanted.password_hash or None
+
+
+def sweep_imports(tx: Transaction, now: Instant, limit: int) -> int:
+    """Delete incomplete uploads, checked files without a decision, and old reports."""
+    return tx.user_imports.sweep(
+        Instant(now - UPLOAD_LIFETIME),
+        Instant(now - WAITING_LIFETIME),
+        Instant(now - REPORT_LIFETIME),
+        limit,
+    )
+
+
+def _may(tx: Transaction, uid: Uid | None) -> bool:
+    if uid is None:
+        return True
+    # Held: what a role allows must not be done when the role is gone.
+    tx.users.hold(uid)
+    user = tx.users.find(uid)
+    if user is None or user.disabled_at is not None:
+        return False
+    return powers_of(user.role).allow(Permission.PEOPLE)
+
+
+def _finished(tx: Transaction, import_id: str, now: Instant) -> None:
+    counts = tx.user_imports.counts(import_id)
+    created = counts.get(RowState.CREATED, 0)
+    failed = sum(counts.values()) - created
+    tx.events.add(UserImportFinished(import_id, created, failed), now)
+
+
+def _taken(tx: Transaction, record: UserRecord, uid: Uid | None) -> str:
+    if tx.users.find_by_email(record.email) is not None:
+        return "email: an account with this address exists"
+    if tx.users.find_by_username(record.username) is not None:
+        return "username: an account with this name exists"
+    if uid is not None and tx.users.find(uid) is not None:
+        return "uid: an account with this number exists"
+    return ""
+
+
+def _uid(wanted: ImportedUser) -> Uid | None:
+    return None if isinstance(wanted.uid, UnsetType) else Uid(wanted.uid)
+
+
+def _told(faults: Sequence[MetadataError]) -> str:
+    return "; ".join(f"{each.field}: must be {each.detail}" for each in faults)

@@ -1,0 +1,89 @@
+"""Imports: a file of users, from its upload to the report."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.event import DoneBy
+from valetkey.kernel.moment import Instant
+
+
+class ImportKind(StrEnum):
+    """The formats of a file."""
+
+    CSV = "csv"
+    JSON = "json"
+
+
+class ImportState(StrEnum):
+    """The stages of an import, in their order; `stopped` ends it before it is finished."""
+
+    RECEIVING = "receiving"
+    CHECKING = "checking"
+    CHECKED = "checked"
+    IMPORTING = "importing"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server works on it without being asked."""
+        return self in {ImportState.RECEIVING, ImportState.CHECKING, ImportState.IMPORTING}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing further happens."""
+        return self in {ImportState.FINISHED, ImportState.STOPPED}
+
+
+class RowState(StrEnum):
+    """The outcome for one user of the file."""
+
+    WAITING = "waiting"
+    GOOD = "good"
+    FAULTY = "faulty"
+    EXISTS = "exists"
+    CREATED = "created"
+
+
+@dataclass(frozen=True, slots=True)
+class UserImport:
+    """A file of users; `position` counts the rows of this stage.
+
+    `uid` is the administrator, whose role must still allow it; None for the command line.
+    """
+
+    id: str
+    uid: Uid | None
+    done_by: DoneBy
+    file: str
+    kind: ImportKind
+    state: ImportState
+    total: int
+    position: int
+    created_at: Instant
+    finished_at: Instant | None = None
+    due_at: Instant = Instant(0)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is work for a worker: rows to check, to import or to clear."""
+        if self.state is ImportState.STOPPED:
+            return self.position < self.total
+        return self.state in {ImportState.CHECKING, ImportState.IMPORTING}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRow:
+    """A user of the file: the record as JSON until the row is done, and why it was not imported.
+
+    `line` is where an editor or spreadsheet shows it; `position` counts from 1.
+    """
+
+    position: int
+    line: int
+    username: str
+    email: str
+    state: RowState = RowState.WAITING
+    reason: str = ""
+    data: str = field(default="", repr=False)

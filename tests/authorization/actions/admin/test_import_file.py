@@ -1,0 +1,131 @@
+"""Files of users: what is read, what is wrong with a row, and what is wrong with a file."""
+
+import json
+
+import pytest
+
+from valetkey.authorization.actions.admin.import_file import (
+    LONGEST_ROW,
+    ImportedUser,
+    decode,
+    kind_of,
+    read_file,
+)
+from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
+from valetkey.kernel.refusal import Mistake
+
+_HEADING = "username,email"
+
+
+def _rows(content: str | bytes, kind: ImportKind = ImportKind.CSV) -> list[ImportRow]:
+    raw = content.encode() if isinstance(content, str) else content
+    return list(read_file(kind, raw, 10))
+
+
+def _user(row: ImportRow, kind: ImportKind = ImportKind.CSV) -> ImportedUser:
+    found = decode(kind, row.data)
+    assert isinstance(found, ImportedUser), found
+    return found
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_csv_is_read_with_any_delimiter_line_end_and_byte_order_mark(mark: str, end: str) -> None:
+    lines = (
+        "username,email,name,email_verified,uid,address.locality,phone_number",
+        'ada,ada@example.com,"Ada\u2007L",false,17,London,+442079460000',
+        ",,,,,,",
+        "bob, bob@example.com ",
+    )
+    content = end.join(lines).replace(",", mark).encode("utf-8-sig")
+    ada, bob = _rows(content)
+    assert (ada.line, bob.line) == (2, 4)
+    found = _user(ada)
+    assert (found.username, found.uid, found.email_verified) == ("ada", 17, False)
+    assert found.address != _user(bob).address
+    assert _user(bob).email == "bob@example.com"
+
+
+def test_json_is_read_with_nested_address_and_own_types() -> None:
+    users = [{"username": "ada", "email": "ada@example.com", "address": {"locality": "London"}}]
+    (row,) = _rows(json.dumps(users), ImportKind.JSON)
+    assert (row.username, row.email, row.line) == ("ada", "ada@example.com", 1)
+    assert _user(row, ImportKind.JSON).username == "ada"
+    assert (
+        "expected `int`"
+        in str(decode(ImportKind.JSON, '{"username": "a", "email": "a@b", "uid": "1"}')).lower()
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", 'no "username"'),
+        (_HEADING, "no users"),
+        ("email\nada@example.com", 'no "username"'),
+        (f"{_HEADING},email\nada,a@b,c@d", 'two columns "email"'),
+        (f"{_HEADING},shoe_size\n", '"shoe_size" is unknown'),
+        (f"{_HEADING},password\nada,a@b,secret", 'the column "password"'),
+        (f"{_HEADING}\nada,a@b,more", "row 2 has more cells"),
+        (f'{_HEADING}\nada,"a@b', "is not CSV"),
+        (f"{_HEADING}\nada,{'x' * 200_000}", "is not CSV"),
+        (f"{_HEADING}\nada,a@b\n" + "\n".join(f"u{n},u{n}@b" for n in range(10)), "split"),
+        (b"username,email\nad\xe4,a@b", "not UTF-8"),
+        ("username,email\n".encode("utf-16"), "not UTF-8"),
+    ],
+)
+def test_wrong_csv_file_is_refused(content: str | bytes, said: str) -> None:
+    with pytest.raises(Mistake, match=said):
+        _rows(content)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[", "[1,]", "[" * 100_000, '{"users": []}', "null", "username,email"]
+)
+def test_wrong_json_file_is_refused(content: str) -> None:
+    with pytest.raises(Mistake, match="JSON array"):
+        _rows(content, ImportKind.JSON)
+
+
+def test_duplicates_and_huge_rows_are_faults_of_their_rows() -> None:
+    first, second, third, fourth = _rows(
+        f"{_HEADING},name\nada,ada@example.com,\nADA,b@example.com,\nbob,Ada@example.com,\n"
+        f"carl,carl@example.com,{'x' * LONGEST_ROW}"
+    )
+    assert first.state is RowState.WAITING
+    assert (second.state, second.reason) == (RowState.FAULTY, "username: the same as in row 2")
+    assert (third.state, third.reason) == (RowState.FAULTY, "email: the same as in row 2")
+    assert (fourth.state, fourth.data) == (RowState.FAULTY, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("17", "Expected `object`"),
+        ("{", "not JSON"),
+        ("[" * 50_000, "not JSON"),
+        ('{"username": "ada"}', "email: is missing"),
+        ('{"username": "ada", "email": "a@b", "password": "x"}', "unknown"),
+        ('{"username": "ada", "email": "nowhere"}', "email: must match"),
+        ('{"username": "a\\ud800", "email": "a@b"}', "not JSON"),
+        ('{"username": "a\\u0000", "email": "a@b"}', "username: must match"),
+        ('{"username": "ada", "email": "a@b", "address": {"city": "x"}}', "address: has a member"),
+    ],
+)
+def test_fault_of_a_row_names_its_field(data: str, said: str) -> None:
+    found = decode(ImportKind.JSON, data)
+    assert isinstance(found, str)
+    assert said in found
+
+
+@pytest.mark.parametrize("value", [None, 17, ["ada"], {"a": 1}, "a\u0000b\ud83d\ude00"])
+def test_values_that_are_no_names_are_shown_harmlessly(value: object) -> None:
+    (row,) = _rows(json.dumps([{"username": value, "email": "a@b"}]), ImportKind.JSON)
+    assert row.username == ("a b\U0001f600" if isinstance(value, str) else "")
+
+
+def test_format_is_known_by_name_or_else_by_content() -> None:
+    assert kind_of("Users.CSV", b"[") is ImportKind.CSV
+    assert kind_of("users.json", b"") is ImportKind.JSON
+    assert kind_of("users", b" [1]") is ImportKind.JSON
+    assert kind_of("users.txt", b"username") is ImportKind.CSV

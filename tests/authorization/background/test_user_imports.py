@@ -1,0 +1,337 @@
+"""Imports of users: checked, imported once each, continued after a kill, and stopped."""
+
+import asyncio
+import base64
+import csv
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import StringIO
+
+import pytest
+
+from tests.authorization.endpoints.admin.people import give
+from tests.authorization.endpoints.visitor.browser import PASSWORD
+from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from valetkey.authorization.actions.admin.import_report import report
+from valetkey.authorization.actions.admin.permissions import (
+    Actor,
+    ActorPermissions,
+    CommandLine,
+    powers_of,
+)
+from valetkey.authorization.actions.admin.user_imports import (
+    BATCH,
+    MOST_OPEN,
+    REPORT_LIFETIME,
+    UPLOAD_LIFETIME,
+    WAITING_LIFETIME,
+    ImportUpload,
+    ImportWork,
+    sweep_imports,
+)
+from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.authentication.password import is_current
+from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.account.user_import import (
+    ImportKind,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.model.event.event import DoneBy, by_cli, by_user
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import PasswordSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM, Runtime
+
+_HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="
+_CLI = CommandLine(by_cli("root"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Administrator:
+    """A user with the role that the account has now."""
+
+    uid: Uid
+
+    @property
+    def done_by(self) -> DoneBy:
+        return by_user(self.uid)
+
+    def powers(self, tx: Transaction) -> ActorPermissions:
+        user = tx.users.find(self.uid)
+        return powers_of(user.role if user else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Imports:
+    """Imports in a world, and workers that do them."""
+
+    it: World
+
+    @property
+    def uploads(self) -> ImportUpload:
+        return ImportUpload(self.it.store, SYSTEM.random, 20_000)
+
+    @property
+    def work(self) -> ImportWork:
+        return ImportWork(Accounts(SYSTEM.random))
+
+    @property
+    def worker(self) -> UserImporter:
+        return UserImporter(
+            self.it.store, self.work, Runtime(lambda: self.it.clock.now, SYSTEM.random)
+        )
+
+    async def checked(self, content: str, actor: Actor = _CLI) -> str:
+        """Receive a CSV file and check it; return the import."""
+        now = self.it.clock.now
+        import_id = await self.uploads.receive(actor, "users.csv", content.encode(), now)
+        await self.finish()
+        return import_id
+
+    async def finish(self) -> None:
+        while await self.worker.work_some():
+            pass
+
+    async def move(self, import_id: str, after: ImportState) -> bool:
+        return await self.uploads.move(_CLI, import_id, after, self.it.clock.now)
+
+    async def imported(self, content: str) -> str:
+        import_id = await self.checked(content)
+        assert await self.move(import_id, ImportState.IMPORTING)
+        await self.finish()
+        return import_id
+
+    async def find(self, import_id: str) -> UserImport | None:
+        return await self.it.store.read(lambda tx: tx.user_imports.find(import_id))
+
+    async def state(self, import_id: str) -> ImportState:
+        found = await self.find(import_id)
+        assert found is not None
+        return found.state
+
+    async def counts(self, import_id: str) -> Mapping[RowState, int]:
+        return await self.it.store.read(lambda tx: tx.user_imports.counts(import_id))
+
+    async def report(self, import_id: str) -> list[list[str]]:
+        text = b"".join([piece async for piece in report(self.it.store, import_id)]).decode()
+        heading, *rows = csv.reader(StringIO(text, newline=""))
+        assert heading == ["row", "username", "email", "result", "reason"]
+        return rows
+
+
+def _file(count: int, first: int = 0) -> str:
+    numbers = range(first, first + count)
+    return "username,email\n" + "".join(f"person{n},person{n}@example.net\n" for n in numbers)
+
+
+def test_dry_run_changes_nothing_and_import_reports_every_row(database_url: str) -> None:
+    content = (
+        "username,email,uid,password_hash\n"
+        f"carl,carl@example.com,17,{_HASH}\n"
+        "alice,other@example.com,,\n"
+        "dora,Alice@example.com,,\n"
+        "eve,eve@example.com,1001,\n"
+        "fred,fred@example.com,,plain\n"
+        "a b,g@example.com,,\n"
+        "=cmd,h@example.com,,\n"
+        "late,late@example.com,,\n"
+    )
+
+    async def story(it: World) -> None:
+        imports = _Imports(it)
+        events = await it.events()
+        import_id = await imports.checked(content)
+        assert await it.count("users") == 2
+        assert await it.events() == events
+        assert [row[3] for row in await imports.report(import_id)] == [
+            *("can be imported", "already exists", "already exists", "already exists"),
+            *("fault", "fault", "can be imported", "can be imported"),
+        ]
+        # Between the check and the import, the name is taken.
+        record = UserRecord("late", "later@example.com")
+        await it.store.write(lambda tx: Accounts(SYSTEM.random).register(tx, record, it.clock.now))
+        assert await imports.move(import_id, ImportState.IMPORTING)
+        await imports.finish()
+        assert await imports.state(import_id) is ImportState.FINISHED
+        rows = await imports.report(import_id)
+        assert rows[0] == ["2", "carl", "carl@example.com", "created", ""]
+        assert rows[1][3:] == ["already exists", "username: an account with this name exists"]
+        assert rows[2][3:] == ["already exists", "email: an account with this address exists"]
+        assert rows[3][3:] == ["already exists", "uid: an account with this number exists"]
+        assert rows[4][3:] == ["fault", "password_hash: unknown format, or too costly to verify"]
+        assert rows[5][4].startswith("username: ")
+        assert rows[6] == ["8", "'=cmd", "h@example.com", "created", ""]
+        assert rows[7][3:] == ["already exists", "username: an account with this name exists"]
+        carl = await it.store.read(lambda tx: tx.users.find_by_username("carl"))
+        assert carl is not None
+        assert (carl.uid, carl.email_verified_at) == (17, it.clock.now)
+        stored = await it.store.read(lambda tx: tx.users.password_hash(carl.uid))
+        assert stored == _HASH
+        # What the file said is not kept.
+        assert await _kept(it) == 0
+        page = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+        told = {each.name: each.done_by for each in page if each.name.startswith("user")}
+        assert set(told) == {"user_import.started", "user.registered", "user_import.finished"}
+        assert told["user_import.finished"] == by_cli("root")
+
+    run(database_url, story)
+
+
+async def _kept(it: World) -> int:
+    row = await it.store.read(
+        lambda tx: tx.db.row("SELECT count(*) FROM user_import_rows WHERE data <> ''")
+    )
+    assert row is not None
+    return int(row[0])
+
+
+def test_64_parallel_workers_create_each_user_once(database_url: str) -> None:
+    async def story(it: World) -> None:
+        imports = _Imports(it)
+        content = _file(8 * BATCH)
+        one, other = await imports.checked(content), await imports.checked(content)
+        moved = await asyncio.gather(
+            *(imports.move(each, ImportState.IMPORTING) for each in (one, other) for _ in range(8))
+        )
+        assert moved.count(True) == 2
+        await asyncio.gather(*(_step_until_over(imports, (one, other)) for _ in range(64)))
+        counts = [await imports.counts(each) for each in (one, other)]
+        assert sum(each.get(RowState.CREATED, 0) for each in counts) == 8 * BATCH
+        assert sum(each.get(RowState.EXISTS, 0) for each in counts) == 8 * BATCH
+        assert await it.count("users") == 2 + 8 * BATCH
+        assert (await it.events()).count("user.registered") == 8 * BATCH
+        assert (await it.events()).count("user_import.finished") == 2
+
+    run(database_url, story)
+
+
+async def _step_until_over(imports: _Imports, ids: tuple[str, ...]) -> None:
+    for import_id in ids:
+        while True:
+            found = await imports.find(import_id)
+            assert found is not None
+            if not found.is_due:
+                break
+            await imports.it.store.write(_stepping(imports, found))
+
+
+def _stepping(imports: _Imports, found: UserImport) -> Callable[[Transaction], UserImport | None]:
+    return lambda tx: imports.work.step(tx, found, imports.it.clock.now)
+
+
+def test_import_of_a_killed_worker_is_continued_by_another(database_url: str) -> None:
+    async def story(it: World) -> None:
+        imports = _Imports(it)
+        import_id = await imports.checked(_file(3 * BATCH))
+        assert await imports.move(import_id, ImportState.IMPORTING)
+        found = await imports.find(import_id)
+        assert found is not None
+        # One batch is committed; the worker dies in the middle of the next one.
+        after = await it.store.write(_stepping(imports, found))
+        assert after is not None
+
+        def dies(tx: Transaction) -> None:
+            imports.work.step(tx, after, it.clock.now)
+            raise RuntimeError("killed")
+
+        with pytest.raises(RuntimeError):
+            await it.store.write(dies)
+        assert not await imports.worker.work_some()
+        it.clock.forward(10)
+        await imports.finish()
+        assert await imports.state(import_id) is ImportState.FINISHED
+        assert await imports.counts(import_id) == {RowState.CREATED: 3 * BATCH}
+        assert await it.count("users") == 2 + 3 * BATCH
+
+    run(database_url, story)
+
+
+def test_import_stops_when_administrator_loses_the_role(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        imports = _Imports(it)
+        await give(it, Role.ADMINISTRATOR)
+        import_id = await imports.checked(_file(2 * BATCH), _Administrator(ALICE.uid))
+        assert await imports.move(import_id, ImportState.IMPORTING)
+        found = await imports.find(import_id)
+        assert found is not None
+        await it.store.write(_stepping(imports, found))
+        await give(it, Role.SUPPORT)
+        it.clock.forward(10)
+        await imports.finish()
+        assert await imports.state(import_id) is ImportState.STOPPED
+        assert await imports.counts(import_id) == {RowState.CREATED: BATCH, RowState.FAULTY: BATCH}
+        assert (await imports.report(import_id))[-1][4] == "the import was stopped"
+        assert await _kept(it) == 0
+
+    run(sqlite_url, story)
+
+
+def test_discarded_file_and_file_with_a_late_fault_are_cleared(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        imports = _Imports(it)
+        discarded = await imports.checked(_file(BATCH))
+        assert await imports.move(discarded, ImportState.STOPPED)
+        assert not await imports.move(discarded, ImportState.IMPORTING)
+        late = f'{_file(300)}broken,"'
+        with pytest.raises(Mistake, match="is not CSV"):
+            await imports.checked(late)
+        await imports.finish()
+        assert await _kept(it) == 0
+        assert await it.count("users") == 2
+
+    run(sqlite_url, story)
+
+
+def test_open_imports_are_bounded_and_old_ones_swept(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        imports = _Imports(it)
+
+        def begin(tx: Transaction) -> bool:
+            wanted = UserImport(
+                *("im_upload", None, by_cli("root"), "a", ImportKind.CSV, ImportState.RECEIVING),
+                *(0, 0, it.clock.now),
+            )
+            return tx.user_imports.begin(wanted, MOST_OPEN)
+
+        async def sweep(after: int) -> list[str]:
+            it.clock.forward(after)
+            while await it.store.write(lambda tx: sweep_imports(tx, it.clock.now, 7)):
+                pass
+            recent = await it.store.read(lambda tx: tx.user_imports.recent(20))
+            return [each.id for each in recent]
+
+        finished = await imports.imported(_file(10))
+        assert await it.store.write(begin)
+        checked = [await imports.checked(_file(10, 10)) for _ in range(MOST_OPEN - 1)]
+        with pytest.raises(Mistake, match="too many imports"):
+            await imports.checked(_file(1, 50))
+        assert "im_upload" in await sweep(UPLOAD_LIFETIME)
+        assert set(await sweep(1)) == {finished, *checked}
+        assert await sweep(WAITING_LIFETIME) == [finished]
+        assert await sweep(REPORT_LIFETIME) == []
+        assert await it.count("user_import_rows") == 0
+
+    run(sqlite_url, story)
+
+
+def test_imported_hash_signs_in_and_is_upgraded(database_url: str) -> None:
+    digest = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b"salt", 1_000, 32)
+    made = f"pbkdf2_sha256$1000$salt${base64.b64encode(digest).decode()}"
+
+    async def story(it: World) -> None:
+        await _Imports(it).imported(f"username,email,password_hash\nzoe,z@example.com,{made}\n")
+        browser = it.browser()
+        page = await browser.sign_in(await browser.ask(), "zoe")
+        assert 'id="allow"' in page.body
+        zoe = await it.store.read(lambda tx: tx.users.find_by_username("zoe"))
+        assert zoe is not None
+        stored = await it.store.read(lambda tx: tx.users.password_hash(zoe.uid))
+        assert stored is not None
+        assert is_current(stored, PasswordSettings())
+
+    run(database_url, story)

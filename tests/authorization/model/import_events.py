@@ -1,0 +1,24 @@
+"""What happens when users are imported, once each."""
+
+from tests.authorization.endpoints.world import Service
+from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
+from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.model.account.user_import import ImportState
+from valetkey.kernel.runtime import SYSTEM, Runtime
+
+_HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="
+
+
+async def imports(it: Service, told: set[str]) -> None:
+    """A file with one user is checked and imported."""
+    store, now = it.foundation.store, it.clock.now
+    uploads = ImportUpload(store, SYSTEM.random, 10)
+    runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
+    worker = UserImporter(store, ImportWork(it.foundation.accounts()), runtime)
+    file = f"username,email,password_hash\ncarl,carl@example.com,{_HASH}\n"
+    import_id = await uploads.receive(CommandLine(), "users.csv", file.encode(), now)
+    assert await worker.work_some()
+    assert await uploads.move(CommandLine(), import_id, ImportState.IMPORTING, now)
+    assert await worker.work_some()
+    told.add(_HASH)
