@@ -123,6 +123,10 @@ SENTENCES = {
     "/account/connections": "The accounts elsewhere from which a person signs in.",
     "/admin": "For people with a role: how it goes, in numbers and charts.",
     "/admin/users": "Everybody who has an account: searched, filtered, page by page.",
+    "/admin/users/import": "Uploads a file of users; it is checked before anything is imported.",
+    "/admin/users/import/{import_id}": "An import: its progress, the result of the check, the "
+    "decision.",
+    "/admin/users/import/{import_id}/report": "The outcome of every row of the file, as CSV.",
     "/admin/users/{uid}": "One of them: ways to sign in, sessions, apps, what happened.",
     "/admin/users/{uid}/{act}": "Asks, and does something for them, to them or with them.",
     "/admin/roles": "Who has which role; owners give them.",

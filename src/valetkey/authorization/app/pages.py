@@ -64,6 +64,7 @@ from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.settings import SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
 from valetkey.authorization.site.admin.users.attributes import UserAttributesPage
+from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolders
 from valetkey.authorization.site.admin.users.user import UserPages
@@ -327,6 +328,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     return (
         *ConsoleOverview(store, inspector).pages(),
         *Users(store).pages(),
+        *UserImports(store, settings.accounts, services.random).pages(),
         *UserAttributesPage(services).pages(),
         *ApiRoleForms(services).pages(),
         *UserPages(services).pages(),

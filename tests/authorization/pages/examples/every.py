@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tests.authorization.pages.examples.account import account_examples, ago
 from tests.authorization.pages.examples.developer import developer_examples
 from tests.authorization.pages.examples.federation import federation_examples
+from tests.authorization.pages.examples.imports import imports_examples
 from tests.authorization.pages.examples.insight import insight_examples
 from tests.authorization.pages.examples.mailed import mailed_examples
 from tests.authorization.pages.examples.people import people_examples
@@ -129,6 +130,7 @@ EXAMPLES: Mapping[str, PageContext] = {
     **trial_examples(HOSTILE),
     **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     **people_examples(),
+    **imports_examples(),
     **mailed_examples(PRINTER, HOSTILE),
     **things_examples(LONG, RTL, HOSTILE),
     "sign_in": SIGN_IN,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_people, uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
@@ -22,6 +23,7 @@ from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
 
 USERS = "/admin/users"
+IMPORT = "/admin/users/import"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class UsersPage:
     first: str = ""
     #: Somebody was just deleted.
     deleted: bool = False
+    #: "" where the role may not.
+    import_url: str = ""
 
 
 SHOWN = 50
@@ -98,6 +102,7 @@ class Users:
             more=_address(text, chosen, found.more) if found.more else "",
             first=_address(text, chosen, "") if after else "",
             deleted=deleted,
+            import_url=IMPORT if request.powers.allow(Permission.PEOPLE) else "",
         )
         return Show(page)
 

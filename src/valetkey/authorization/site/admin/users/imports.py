@@ -1,0 +1,227 @@
+"""/admin/users/import: upload a file of users, look at the check, import, and see the report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from valetkey.authorization.actions.admin.import_file import COLUMNS
+from valetkey.authorization.actions.admin.import_report import report
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.user_imports import ImportUpload
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user_import import (
+    ImportRow,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    administrator,
+    page_not_found,
+)
+from valetkey.authorization.site.admin.users.users import IMPORT, USERS
+from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.transaction import Store
+from valetkey.config.sections.accounts import AccountSettings
+from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.words import translatable
+from valetkey.web.exchange import Pairs
+
+ONE = f"{IMPORT}/{{import_id}}"
+REPORT = f"{ONE}/report"
+
+SHOWN = 50
+"""Rows with problems on the page; the report has all."""
+
+_BAD_REQUEST = 400
+_RECENT = 10
+_EVERY = 2
+_DECISIONS = {"import": ImportState.IMPORTING, "stop": ImportState.STOPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLine:
+    """One import in the list."""
+
+    file: str
+    state: str
+    since: When
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPage:
+    """The form for a file, and recent imports. Posts `csrf` and the file `file`."""
+
+    template: ClassVar[str] = "admin/users/import.html"
+
+    action: str
+    back: str
+    csrf: str
+    mebibytes: int
+    users: int
+    columns: tuple[str, ...]
+    recent: tuple[ImportLine, ...] = ()
+    #: What is wrong with the file.
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemLine:
+    """A user of the file who gets no account, and why."""
+
+    line: int
+    username: str
+    email: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportStatePage:
+    """One import: its progress, the result of the check, or the report.
+
+    Posts `csrf` and `decision`: `import` or `stop`.
+    """
+
+    template: ClassVar[str] = "admin/users/import_state.html"
+
+    action: str
+    back: str
+    csrf: str
+    file: str
+    state: str
+    is_running: bool
+    total: int
+    done: int
+    good: int
+    created: int
+    existing: int
+    faulty: int
+    problems: tuple[ProblemLine, ...]
+    report_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserImports:
+    """Import users from a file."""
+
+    store: Store
+    settings: AccountSettings
+    random: Callable[[int], bytes]
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The upload, one import, and its report."""
+        recent = administrator(Permission.PEOPLE, recent=True)
+        # A long import is watched for longer than a proof of identity is recent.
+        anytime = administrator(Permission.PEOPLE)
+        title = translatable("Import users")
+        return (
+            Page(
+                IMPORT,
+                recent,
+                self.ask,
+                Act(self.upload, upload=self.settings.import_upload),
+                title=title,
+            ),
+            Page(ONE, anytime, self.show, Act(self.decide, requires=recent), title=title),
+            Page(REPORT, recent, self.report, title=title),
+        )
+
+    @property
+    def _uploads(self) -> ImportUpload:
+        return ImportUpload(self.store, self.random, self.settings.import_users)
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """The form."""
+        return await self._form(request)
+
+    async def upload(self, request: AdminRequest) -> Outcome:
+        """Take the file; it is checked in the background."""
+        file = request.form.file("file")
+        if file is None:
+            return await self._form(request, "choose a file")
+        try:
+            import_id = await self._uploads.receive(
+                request.actor, file.name, file.content, request.now
+            )
+        except Mistake as mistake:
+            return await self._form(request, str(mistake))
+        return SeeOther(_address(import_id))
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Progress, the result of the check, or the report; it reloads while it is running."""
+        import_id = request.arguments["import_id"]
+        found, counts, problems = await self.store.scan(
+            lambda tx: (
+                tx.user_imports.find(import_id),
+                tx.user_imports.counts(import_id),
+                tx.user_imports.problems(import_id, 0, SHOWN),
+            )
+        )
+        if found is None:
+            raise page_not_found()
+        address = _address(import_id)
+        headers: Pairs = (("refresh", f"{_EVERY}; url={address}"),)
+        page = ImportStatePage(
+            action=address,
+            back=IMPORT,
+            csrf=request.csrf,
+            file=found.file,
+            state=found.state.value,
+            is_running=found.state.is_running,
+            total=found.total,
+            done=found.position,
+            good=counts.get(RowState.GOOD, 0),
+            created=counts.get(RowState.CREATED, 0),
+            existing=counts.get(RowState.EXISTS, 0),
+            faulty=counts.get(RowState.FAULTY, 0),
+            problems=tuple(_problem(each) for each in problems),
+            report_url=f"{address}/report",
+        )
+        return Show(page, headers=headers if found.state.is_running else ())
+
+    async def decide(self, request: AdminRequest) -> Outcome:
+        """Import the users, discard the file, or stop."""
+        import_id, actor = request.arguments["import_id"], request.actor
+        after = _DECISIONS.get(request.form.get("decision") or "")
+        if after is not None:
+            await self._uploads.move(actor, import_id, after, request.now)
+        # Also where another request was faster: the page shows what is true now.
+        return SeeOther(_address(import_id))
+
+    async def report(self, request: AdminRequest) -> Outcome:
+        """The outcome of every row, as CSV."""
+        import_id = request.arguments["import_id"]
+        found = await self.store.read(lambda tx: tx.user_imports.find(import_id))
+        if found is None or found.state.is_running:
+            raise page_not_found()
+        pieces = report(self.store, import_id)
+        return Download(f"{import_id}.csv", "text/csv; charset=utf-8", pieces=pieces)
+
+    async def _form(self, request: AdminRequest, fault: str = "") -> Outcome:
+        recent = await self.store.scan(lambda tx: tx.user_imports.recent(_RECENT))
+        page = ImportPage(
+            action=IMPORT,
+            back=USERS,
+            csrf=request.csrf,
+            mebibytes=self.settings.import_size,
+            users=self.settings.import_users,
+            columns=COLUMNS,
+            recent=tuple(_line(each, request) for each in recent),
+            fault=fault,
+        )
+        return Show(page, _BAD_REQUEST if fault else 200)
+
+
+def _address(import_id: str) -> str:
+    return f"{IMPORT}/{import_id}"
+
+
+def _line(found: UserImport, request: AdminRequest) -> ImportLine:
+    since = When(found.created_at, request.now)
+    return ImportLine(found.file, found.state.value, since, _address(found.id))
+
+
+def _problem(row: ImportRow) -> ProblemLine:
+    return ProblemLine(row.line, row.username, row.email, row.reason)
