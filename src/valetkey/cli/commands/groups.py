@@ -8,6 +8,7 @@ from valetkey.authorization.email.message import is_mailable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
+from valetkey.cli.register.importing import import_users
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import Mistake
@@ -74,7 +75,7 @@ _HELP = {
     Example: valetkey registration invite --uses 1 --note "Ada's printer"
     """,
     "user": """
-    Create, show, change and delete accounts, invite users, with the servers running or stopped.
+    Create, import, show, change and delete accounts, and invite users. Servers may be running.
 
     Example: valetkey user create ada --email ada@example.com --name "Ada Lovelace"
     """,
@@ -116,4 +117,4 @@ _HELP = {
 
 def group_of(name: str) -> click.Group:
     """Return the group with its derived commands."""
-    return group(name, _HELP[name], *((invite,) if name == "user" else ()))
+    return group(name, _HELP[name], *((import_users, invite) if name == "user" else ()))

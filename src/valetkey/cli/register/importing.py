@@ -1,0 +1,173 @@
+"""`valetkey user import`: check a file of users, import it, and report the outcome of every row."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import click
+
+from valetkey.authorization.actions.admin.import_report import report
+from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
+from valetkey.authorization.model.account.user_import import (
+    ImportRow,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli import options, say
+from valetkey.cli.register.keeper import account_keeper, confirm
+from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.say import Exit
+from valetkey.config.sections.accounts import AccountSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Mistake
+
+_SHOWN = 20
+_PAUSE = 0.05
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Check the file only; nothing is changed.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the outcome of every row to this CSV file.",
+)
+@options.yes
+@options.config_file
+@options.as_json
+def import_users(
+    file: Path,
+    report_file: Path | None,
+    config: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Import users from a CSV file with a heading, or a JSON array of objects.
+
+    The whole file is checked first. Users whose username or email address exists are reported and
+    never changed. `password_hash` takes bcrypt, scrypt, PBKDF2, Argon2 and Django's formats.
+    If the import is killed, a running server continues it. Exit status 1 if a row has a fault.
+
+    Example: valetkey user import users.csv --dry-run --report report.csv
+    """
+    settings = options.settings_of(config)
+    content = _content(file, settings.accounts)
+
+    async def work(opened: Opened) -> Mapping[str, object]:
+        job = _Import(opened, ImportWork(account_keeper(opened)))
+        actor = opened.operator
+        import_id = await job.uploads.receive(actor, file.name, content, opened.now)
+        try:
+            counts = await job.until_done(import_id, "Checking")
+            imports = not dry_run and RowState.GOOD in counts
+            if imports:
+                confirm(_question(counts), yes=yes)
+                await job.uploads.move(actor, import_id, ImportState.IMPORTING, job.now)
+                counts = await job.until_done(import_id, "Importing")
+            problems = await opened.store.scan(
+                lambda tx: tx.user_imports.problems(import_id, 0, _SHOWN)
+            )
+            if report_file is not None:
+                with report_file.open("wb") as written:
+                    async for piece in report(opened.store, import_id):
+                        written.write(piece)
+        finally:
+            # Also after Ctrl-C or a "no": what was not imported is not kept.
+            await job.uploads.move(actor, import_id, ImportState.STOPPED, job.now)
+            await job.until_done(import_id, "Finishing")
+        if not as_json:
+            _tell(counts, problems, imports=imports)
+        return {"import_id": import_id, **_figures(counts)}
+
+    found = with_store(settings, work)
+    if as_json:
+        say.as_json(found)
+    if found["faults"]:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """Runs the stages of an import in this process, beside the workers of running servers."""
+
+    opened: Opened
+    work: ImportWork
+
+    @property
+    def uploads(self) -> ImportUpload:
+        """What takes the file."""
+        runtime, most = self.opened.runtime, self.opened.settings.accounts.import_users
+        return ImportUpload(self.opened.store, runtime.random, most)
+
+    @property
+    def now(self) -> Instant:
+        """The time."""
+        return self.opened.runtime.now()
+
+    async def until_done(self, import_id: str, doing: str) -> Mapping[RowState, int]:
+        """Do the stage of the import that is due; return how many rows have each outcome."""
+        store = self.opened.store
+        while True:
+            found = await store.read(lambda tx: tx.user_imports.find(import_id))
+            if found is None or not found.is_due:
+                return await store.scan(lambda tx: tx.user_imports.counts(import_id))
+            say.progress(f"{doing}: {found.position} of {found.total} users")
+            step = partial(_step, self.work, found, self.now)
+            if await store.write(step) is None:
+                # The stage is over, or a server did this batch.
+                await asyncio.sleep(_PAUSE)
+
+
+def _step(work: ImportWork, found: UserImport, now: Instant, tx: Transaction) -> UserImport | None:
+    return work.step(tx, found, now)
+
+
+def _content(file: Path, settings: AccountSettings) -> bytes:
+    most = settings.import_bytes
+    with file.open("rb") as opened:
+        content = opened.read(most + 1)
+    if len(content) > most:
+        said = f"the file has more than {settings.import_size} MiB: split it"
+        raise Mistake(said, "accounts.import_size")
+    return content
+
+
+def _figures(counts: Mapping[RowState, int]) -> Mapping[str, int]:
+    return {
+        "created": counts.get(RowState.CREATED, 0),
+        "can_be_imported": counts.get(RowState.GOOD, 0),
+        "existing": counts.get(RowState.EXISTS, 0),
+        "faults": counts.get(RowState.FAULTY, 0),
+    }
+
+
+def _question(counts: Mapping[RowState, int]) -> str:
+    found = _figures(counts)
+    return (
+        f"Import {found['can_be_imported']} users? "
+        f"{found['existing']} exist already, {found['faults']} have a fault."
+    )
+
+
+def _tell(counts: Mapping[RowState, int], rows: Sequence[ImportRow], *, imports: bool) -> None:
+    found = _figures(counts)
+    first = (
+        ("Created", str(found["created"]))
+        if imports
+        else ("Can be imported", str(found["can_be_imported"]))
+    )
+    say.fields([first, ("Exist already", str(found["existing"])), ("Faults", str(found["faults"]))])
+    if rows:
+        say.line()
+        cells = [(str(it.line), it.username, it.email, it.reason) for it in rows]
+        say.table(("ROW", "USERNAME", "EMAIL", "REASON"), cells)
+        if len(rows) < found["existing"] + found["faults"]:
+            say.line(f"The first {len(rows)}; --report FILE has all of them.")

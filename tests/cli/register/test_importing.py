@@ -1,0 +1,114 @@
+"""`valetkey user import`: dry run, import, report, and a kill in the middle."""
+
+import asyncio
+import csv
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.cli.site import begin
+from tests.support.wait import CEILING
+from valetkey.authorization.actions.admin.user_imports import ImportWork
+from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.storage.transaction import Store
+from valetkey.database.connect import connect
+from valetkey.kernel.moment import Instant, later, seconds
+from valetkey.kernel.runtime import SYSTEM, Runtime
+
+_FILE = "username,email\nada,ada@example.com\nbob,\n=cmd,carl@example.com\n"
+_MANY = 400
+
+
+def _site(here: Path, content: str, more: str = "") -> None:
+    file = begin(here)
+    file.write_text(file.read_text() + more)
+    (here / "users.csv").write_text(content)
+
+
+def test_dry_run_then_import_with_report(tmp_path: Path) -> None:
+    _site(tmp_path, _FILE)
+    dry = valetkey("user", "import", "users.csv", "--dry-run", "--json", here=tmp_path)
+    assert (dry.code, dry.json["can_be_imported"], dry.json["faults"]) == (1, 2, 1)
+    asked = valetkey("user", "import", "users.csv", here=tmp_path)
+    assert asked.code == 2
+    assert "add --yes" in asked.err
+    assert len(valetkey("user", "list", "--json", here=tmp_path).json) == 0
+    done = valetkey("user", "import", "users.csv", "--yes", "--report", "r.csv", here=tmp_path)
+    assert done.code == 1, done.err
+    assert "email: is missing" in done.out
+    rows = list(csv.reader((tmp_path / "r.csv").read_text().splitlines()))
+    assert [row[:4] for row in rows[1:]] == [
+        ["2", "ada", "ada@example.com", "created"],
+        ["3", "bob", "", "fault"],
+        ["4", "'=cmd", "carl@example.com", "created"],
+    ]
+    again = valetkey("user", "import", "users.csv", "--yes", "--json", here=tmp_path)
+    assert (again.json["created"], again.json["existing"]) == (0, 2)
+
+
+def test_wrong_and_large_files_are_refused(tmp_path: Path) -> None:
+    _site(tmp_path, "name\nAda\n", "[accounts]\nimport_size = 1\nimport_users = 2\n")
+    ran = valetkey("user", "import", "users.csv", here=tmp_path)
+    assert (ran.code, 'has no "username"' in ran.err) == (2, True)
+    (tmp_path / "users.csv").write_bytes(b"x" * (1024 * 1024 + 1))
+    ran = valetkey("user", "import", "users.csv", here=tmp_path)
+    assert (ran.code, "accounts.import_size" in ran.err) == (2, True)
+    (tmp_path / "users.csv").write_text("username,email\n" + "a,a@b\n" * 3)
+    ran = valetkey("user", "import", "users.csv", here=tmp_path)
+    assert (ran.code, "more than 2 users" in ran.err) == (2, True)
+
+
+def test_killed_import_is_continued(database_url: str, tmp_path: Path) -> None:
+    lines = "".join(f"person{n},person{n}@example.net\n" for n in range(_MANY))
+    _site(tmp_path, f"username,email\n{lines}")
+    file = tmp_path / "valetkey.toml"
+    database = f'[authorization]\ndatabase = "{database_url}"\n'
+    file.write_text(file.read_text().replace("[authorization]\n", database))
+    assert valetkey("database", "migrate", here=tmp_path).code == 0
+    process = subprocess.Popen(
+        [str(PROGRAM), "user", "import", "users.csv", "--yes"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        asyncio.run(_kill_and_continue(database_url, process))
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _kill_and_continue(url: str, process: subprocess.Popen[bytes]) -> None:
+    engine = connect(url, directory=Path("/"))
+    store = Store(engine, SYSTEM.random)
+    try:
+        end = time.monotonic() + CEILING
+        while await _users(store) < _MANY // 10:
+            assert time.monotonic() < end
+            assert process.poll() is None
+            await asyncio.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        at_kill = await _users(store)
+        assert at_kill < _MANY
+        # As a running server does it once the lease is over.
+        clock = Runtime(lambda: Instant(later(SYSTEM.now(), seconds(11))), SYSTEM.random)
+        worker = UserImporter(store, ImportWork(Accounts(SYSTEM.random)), clock)
+        while await worker.work_some():
+            pass
+        assert await _users(store) == _MANY
+        (found,) = await store.read(lambda tx: tx.user_imports.recent(2))
+        counts = await store.read(lambda tx: tx.user_imports.counts(found.id))
+        assert (found.state.value, dict(counts)) == ("finished", {"created": _MANY})
+    finally:
+        await engine.close()
+
+
+async def _users(store: Store) -> int:
+    row = await store.read(lambda tx: tx.db.row("SELECT count(*) FROM users"))
+    return 0 if row is None else int(row[0])
