@@ -110,3 +110,4 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             health = asyncio.run(healths(settings))[0]
             assert not health.ok
             assert "It answers, but cannot be written to" in health.next
+            assert [each.next for each in found(settings, about)] == [gone.next]

@@ -28,6 +28,8 @@ class Health:
     ok: bool
     found: str
     next: str = ""
+    is_readable: bool = False
+    """Whether its tables can be read, although it cannot be written to."""
 
 
 async def healths(settings: Settings) -> Sequence[Health]:
@@ -43,6 +45,7 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
     except (DatabaseUnavailable, Mistake) as reason:
         return Health(name, False, str(reason))
     is_file = database_file(settings, server) is not None
+    is_empty = True
     advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
     try:
         is_empty = await is_missing(engine)
@@ -51,7 +54,7 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
     except Mistake as mistake:
         return Health(name, False, str(mistake))
     except DatabaseUnavailable as reason:
-        return Health(name, False, str(reason), advice)
+        return Health(name, False, str(reason), advice, is_readable=not is_empty)
     finally:
         await engine.close()
 

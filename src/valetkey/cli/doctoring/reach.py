@@ -55,10 +55,9 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
         for look in looks:
             if (found := await asyncio.to_thread(look, name, server, context)) is not None:
                 yield found
-        if name == "authorization":
-            found = await _issuer(settings, context)
-            if found is not None:
-                yield found
+        # A server that is not ready says nothing about its name.
+        if name == "authorization" and answer.status != http.client.SERVICE_UNAVAILABLE:
+            yield await _issuer(settings, context)
 
 
 def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer | Finding:
@@ -75,14 +74,11 @@ def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer
         return bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
 
 
-async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding | None:
+async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
     url = settings.authorization.url
     path = "/.well-known/oauth-authorization-server"
     try:
         answer = await asyncio.to_thread(ask, "GET", url, path, context)
-        if answer.status == http.client.SERVICE_UNAVAILABLE:
-            # Reported as such: it says nothing about its name.
-            return None
         said = json.loads(answer.body).get("issuer")
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         said = None
