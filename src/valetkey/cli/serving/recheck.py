@@ -15,6 +15,7 @@ from stat import S_IWOTH
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import Problem, missing_files, servers
+from valetkey.config.effect import METRICS_LISTEN, PINNED, SHARED
 from valetkey.config.environment import environment
 from valetkey.config.load import Mistakes, load
 from valetkey.config.paths import certificate_files, monitoring_token
@@ -22,19 +23,15 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Mistake
 
 _DECLARED = "valetkey.resource.objects.declared.directory"
-# The supervisor holds the sockets and passes them to the workers.
-_PINNED = ("url", "listen", "workers")
-# Workers of one server with different databases or keys would contradict each other.
-_SHARED = ("database", "keyring", "keyring_text", "credential", "credential_text")
 
 
 def fixed(settings: Settings, names: Sequence[str]) -> Mapping[str, str]:
     """Return the settings that stay fixed until a restart, as digests because some are secret."""
-    return {"metrics.listen": _digest(settings.metrics.listen)} | {
+    return {METRICS_LISTEN: _digest(settings.metrics.listen)} | {
         f"{name}.{key}": _digest(getattr(server, key))
         for name, server in servers(settings)
         if name in names
-        for key in (*_PINNED, *_SHARED)
+        for key in (*PINNED, *SHARED)
         if hasattr(server, key)
     }
 
@@ -56,14 +53,14 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
         if name in names and (files := certificate_files(settings, server)):
             import_module("valetkey.cli.serving.acme").prepare(settings, server)
             import_module("valetkey.web.listen").tls_context(*files)
-    changed = changed_since(before, settings, _SHARED)
+    changed = changed_since(before, settings, SHARED)
     if changed:
         raise Mistake(f"{', '.join(changed)}: changed, which needs a restart; nothing was reloaded")
 
 
 def needs_restart(before: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
     """Return the changed settings that a reload does not apply."""
-    return changed_since(before, settings, _PINNED)
+    return changed_since(before, settings, PINNED)
 
 
 def changed_since(

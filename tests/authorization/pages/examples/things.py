@@ -290,6 +290,8 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_settings": SettingsPage(
             (section, replace(section, name="mail")), "/etc/valetkey.toml", "/admin/settings/brand"
         ),
+        "admin_settings_found": SettingsPage((section,), "", "", text="token"),
+        "admin_settings_none": SettingsPage((), "", "", text=hostile.name),
         "admin_settings_changed": SettingsPage((section,), "", "", changed=True),
         "admin_brand": brand,
         "admin_brand_wrong": replace(

@@ -43,6 +43,24 @@ def test_settings_are_read_with_their_origin_and_no_secret(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
+def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it, Role.AUDITOR)
+        for words, effect in (
+            ("ACCESS_token lifetime", "A change takes effect after <code>valetkey reload</code>."),
+            ("authorization listen", "A change takes effect after a restart."),
+            ("brand accent", "A change takes effect within seconds, without a restart."),
+        ):
+            shown = await browser.get("/admin/settings", q=words)
+            assert effect in " ".join(shown.body.split())
+            assert "password_argon2" not in shown.body
+        none = await browser.get("/admin/settings", q='"><script> nothing')
+        assert "No setting contains these words" in none.body
+        assert "<script> nothing" not in none.body
+
+    run(tmp_path, story)
+
+
 def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         browser = await administrator(it)

@@ -1,6 +1,7 @@
 """/admin/settings: every setting and where its value comes from; name, logo and colour change."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.catalogue import Explained, explain
+from valetkey.config.effect import Effect, effect_of
 from valetkey.config.sections.brand import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.words import translatable
@@ -24,7 +26,10 @@ BRAND = "/admin/settings/brand"
 
 @dataclass(frozen=True, slots=True)
 class SettingLine:
-    """One setting; `origin` is `default`, `file` or `environment`. Secrets are masked."""
+    """One setting; `origin` is `default`, `file` or `environment`. Secrets are masked.
+
+    `effect` says how a change takes effect.
+    """
 
     path: str
     name: str
@@ -33,6 +38,7 @@ class SettingLine:
     default: str
     variable: str
     reason: str
+    effect: Effect = Effect.RELOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,9 @@ class SettingsPage:
     file: str
     brand_url: str
     changed: bool = False
+    #: The words that were searched for; "" shows all settings.
+    text: str = ""
+    action: str = SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ class BrandFormPage:
 
 
 _BAD_REQUEST = 400
+_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +102,12 @@ class SettingsPages:
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show all settings; secrets are masked."""
+        """Show the settings that contain every word of the search; secrets are masked."""
+        text = (request.query.get("q") or "").strip()[:_LONGEST]
         sections: dict[str, list[SettingLine]] = {}
         for each in explain(self.settings):
+            if not _contains(each, text.casefold().split()):
+                continue
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
         file = self.settings.source.file
         may = request.powers.allow(Permission.SETTINGS)
@@ -103,6 +116,7 @@ class SettingsPages:
             file="" if file is None else str(file),
             brand_url=BRAND if may else "",
             changed="changed" in request.query,
+            text=text,
         )
         return Show(page)
 
@@ -139,7 +153,14 @@ def _line(each: Explained) -> SettingLine:
         default=shown(each.default, each.unit),
         variable=each.variable,
         reason=each.reason,
+        effect=effect_of(each.path),
     )
+
+
+def _contains(each: Explained, words: Sequence[str]) -> bool:
+    """Return whether every word is in the path, the variable or the explanation."""
+    text = f"{each.path} {each.variable} {each.reason}".casefold()
+    return all(word in text for word in words)
 
 
 def shown(value: object, unit: str) -> str:
