@@ -20,6 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from valetkey.authorization.layout.addresses import ADDRESSES, documentation_of
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.highlight import highlighted
 from valetkey.authorization.layout.language import Language, day, number
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, NOWHERE, Navigation, Viewer
@@ -220,6 +221,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     environment.filters["own_path"] = own_path
+    environment.filters["highlighted"] = highlighted
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
