@@ -273,3 +273,20 @@ def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
         assert 'name="name"' not in page.body
 
     run(tmp_path, story, mail=MailSettings())
+
+
+@pytest.mark.parametrize(("name", "emails"), [("ada", 2), ("nobody", 0)])
+def test_link_is_sent_again_with_one_answer_for_every_name(
+    tmp_path: Path, name: str, emails: int
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        page = await ask(it, name, here)
+        again = await here.submit(page, "resend")
+        assert again.status == 200
+        assert "We sent the email again." in again.body
+        found = [each for each in await letters(it) if each.kind is EmailKind.PASSWORD_RESET]
+        assert len(found) == emails
+
+    run(tmp_path, story)

@@ -18,7 +18,7 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.world import Service
-from valetkey.authorization.actions.account.sign_up import FROM_ONE_PLACE, LIFETIME
+from valetkey.authorization.actions.account.sign_up import FROM_ONE_PLACE, LIFETIME, SENT_AGAIN
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings
@@ -311,5 +311,51 @@ def test_what_is_no_link_is_told_so(tmp_path: Path, link: str) -> None:
         ):
             assert (await here.get(path, link=link)).status == 410
         assert (await here.get("/account/new", link=link)).status == 200
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("email", "kind"),
+    [("grace@example.com", EmailKind.SIGN_UP), ("ada@example.com", EmailKind.SIGN_UP_TAKEN)],
+)
+def test_email_is_sent_again_with_one_answer_for_every_address(
+    database_url: str, tmp_path: Path, email: str, kind: EmailKind
+) -> None:
+    async def story(it: Service) -> None:
+        await proven(it)
+        here = browser(it)
+        page = await asked_to_sign_up(it, here, email=email)
+        for _ in range(SENT_AGAIN.attempts):
+            page = await here.submit(page, "resend")
+            assert page.status == 200
+            assert "We sent the email again." in page.body
+            assert email in page.body
+        sent = [each for each in await letters(it) if each.kind is kind]
+        assert len(sent) == 1 + SENT_AGAIN.attempts
+        assert {each.to for each in sent} == {email}
+        assert (await here.submit(page, "resend")).status == 429
+        assert len([each for each in await letters(it) if each.kind is kind]) == len(sent)
+        if kind is EmailKind.SIGN_UP:
+            last = await here.get(link_of(sent[0]))
+            assert (await here.submit(last, "finish")).status == 303
+
+    run(tmp_path, story, database_url)
+
+
+def test_email_is_sent_again_only_in_the_same_browser_and_for_a_day(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        here, other = browser(it), browser(it)
+        page = await asked_to_sign_up(it, here)
+        _, fields = page.form("resend")
+        _, foreign = (await other.get("/account/new")).form("create")
+        again = fields["again"][0]
+        for text in (again, again[:-4], "x", "v1.AAAA"):
+            said = {"csrf": foreign["csrf"][0], "again": text}
+            assert (await other.post("/account/new", said)).status == 410
+        assert len(await letters(it)) == 1
+        it.clock.forward(LIFETIME)
+        assert (await here.submit(page, "resend")).status == 410
+        assert await letters(it) == []
 
     run(tmp_path, story)

@@ -1,6 +1,7 @@
 """One example of every page around links in letters, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.email.message import Paragraph
@@ -15,6 +16,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     InvalidLinkPage,
     LinkSubject,
+    Resend,
 )
 from valetkey.authorization.site.mailbox.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
 from valetkey.authorization.site.password_reset.password_reset import (
@@ -34,6 +36,8 @@ _LONG = "a.very.long.address.that.somebody.really.has.had.since.1997@" + "x" * 6
 _HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
 _LINK = "https://auth.example.com/account/reset?link=vk_ln_" + "4Kz9" * 12
 _WRONG = {"username": "taken", "email": "wrong", "name": "wrong", "new": "common"}
+
+_RESEND = Resend(_NEW, "csrf-value", "again", "v1.sealed")
 
 
 def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
@@ -78,8 +82,10 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
         ),
         "sign-up-closed": SignUpClosedPage(_IN, by_invitation=False),
         "sign-up-by-invitation": SignUpClosedPage(_IN, by_invitation=True),
-        "sign-up-sent": CheckEmailPage(LinkSubject.SIGN_UP, _GRACE, _NEW, _IN),
-        "sign-up-sent-demo": CheckEmailPage(LinkSubject.SIGN_UP, _GRACE, _NEW, _IN, "/mailbox"),
+        "sign-up-sent": CheckEmailPage(LinkSubject.SIGN_UP, _GRACE, _NEW, _RESEND, _IN),
+        "sign-up-sent-demo": CheckEmailPage(
+            LinkSubject.SIGN_UP, _GRACE, _NEW, replace(_RESEND, done=True), _IN, "/mailbox"
+        ),
         "sign-up-finish": FinishSignUpPage(
             _NEW, "csrf-value", "vk", "grace", _GRACE, asks_password=False
         ),
@@ -99,7 +105,12 @@ def _recovery() -> Mapping[str, PageContext]:
         "forgotten-empty": ForgottenPage(where, "csrf-value", _IN, sends_mail=True, empty=True),
         "forgotten-wait": ForgottenPage(where, "csrf-value", _IN, True, "grace", wait=40),
         "forgotten-no-mail": ForgottenPage(where, "csrf-value", _IN, sends_mail=False),
-        "forgotten-sent": CheckEmailPage(LinkSubject.PASSWORD, _HOSTILE, where),
+        "forgotten-sent": CheckEmailPage(
+            LinkSubject.PASSWORD,
+            _HOSTILE,
+            where,
+            Resend(where, "csrf-value", "name", _HOSTILE, done=True),
+        ),
         "reset": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8),
         "reset-wrong": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8, "common"),
         "reset-done": ResetDonePage(_IN),

@@ -5,8 +5,10 @@ is taken is public: usernames are shown to other users (docs/decisions/0012-link
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+import msgspec
 
 from valetkey.authorization.actions.account.password_change import (
     NewPasswordFault,
@@ -42,6 +44,12 @@ LIFETIME = LIFETIMES[VoucherKind.SIGN_UP]
 
 FROM_ONE_PLACE = Limit(30, hours(1))
 """Attempts from one address (/24 or /56)."""
+
+SENT_AGAIN = Limit(3, hours(1))
+"""Emails sent again to one address."""
+
+_AGAIN = "sign-up to send again"
+"""What the sealed sign-up is bound to."""
 
 _GUESSES = Limit(10, hours(1))
 """Passwords tried at one link, where it is opened in another browser."""
@@ -88,6 +96,14 @@ class Typed:
         return found
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _Sealed:
+    """A sign-up as the page keeps it, encrypted: what the link is issued with."""
+
+    says: dict[str, str]
+    until: Instant
+
+
 @dataclass(frozen=True, slots=True)
 class SignUpErrors:
     """Nothing was begun: faults by field, or seconds to wait."""
@@ -98,7 +114,13 @@ class SignUpErrors:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationSent:
-    """An email was queued, whether or not the address belongs to an account."""
+    """An email was queued, whether or not the address belongs to an account.
+
+    `again` is the sealed sign-up, for the form that sends the email again.
+    """
+
+    email: str
+    again: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +200,34 @@ class SignUp:
         wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now)
         return await store.write(lambda tx: self._settle(tx, wanted, enter))
 
+    async def send_again(
+        self, again: str, browser: str, address: str, now: Instant
+    ) -> ConfirmationSent | SignUpErrors | None:
+        """Queue the email of a sign-up again, with another link; None if it is too old.
+
+        `again` counts only in the browser of the sign-up. The limits are those of `begin`, and
+        three more for each email address.
+        """
+        plain = self.links.keyring.sealer.open(again, _AGAIN)
+        if plain is None:
+            return None
+        sealed = msgspec.json.decode(plain, type=_Sealed)
+        says = sealed.says
+        if sealed.until <= now or not browser or says["browser"] != browser:
+            return None
+        key, link = self.passwords.key, self.links.fresh()
+        place = f"sign_up_from:{key.of('throttle', neighbourhood(address))}"
+        box = f"sign_up_again:{key.of('throttle', fold(says['email']))}"
+
+        def work(tx: Transaction) -> ConfirmationSent | SignUpErrors:
+            for bucket, limit in ((place, FROM_ONE_PLACE), (box, SENT_AGAIN)):
+                if wait := tx.throttles.take(bucket, limit, now):
+                    return SignUpErrors({}, wait)
+            owner = tx.users.find_by_name(says["email"])
+            return self._send(tx, says, link, owner, now)
+
+        return await self.passwords.store.write(work)
+
     def _settle(
         self, tx: Transaction, wanted: _Wanted, enter: Enter
     ) -> User | ConfirmationSent | SignUpErrors:
@@ -204,7 +254,7 @@ class SignUp:
         return user
 
     def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> ConfirmationSent:
-        record, asked, until = wanted.record, wanted.asked, later(wanted.now, LIFETIME)
+        record, asked = wanted.record, wanted.asked
         says = {
             "username": record.username,
             "email": record.email,
@@ -215,16 +265,29 @@ class SignUp:
             "interaction": asked.interaction,
             "to": asked.to,
         }
+        return self._send(tx, says, wanted.link, owner, wanted.now)
+
+    def _send(
+        self,
+        tx: Transaction,
+        says: Mapping[str, str],
+        link: Secret,
+        owner: User | None,
+        now: Instant,
+    ) -> ConfirmationSent:
+        until = later(now, LIFETIME)
         # Written for an address that is taken, too, and sent to nobody.
-        self.links.issue(tx, VoucherKind.SIGN_UP, wanted.link, says, until)
+        self.links.issue(tx, VoucherKind.SIGN_UP, link, says, until)
         if owner is None:
-            values = {"link": self.links.address(SIGN_UP_CONFIRM, wanted.link)}
+            values = {"link": self.links.address(SIGN_UP_CONFIRM, link)}
             kind = EmailKind.SIGN_UP
-            message = Email(kind, record.email, asked.language, values, good_until=until)
+            message = Email(kind, says["email"], says["locale"], values, good_until=until)
         else:
             message = already_there(owner, self.links)
-        self.outbox.enqueue(tx, message, wanted.now)
-        return ConfirmationSent()
+        self.outbox.enqueue(tx, message, now)
+        plain = msgspec.json.encode(_Sealed(dict(says), until))
+        again = self.links.keyring.sealer.seal(plain, _AGAIN, self.links.random)
+        return ConfirmationSent(says["email"], again)
 
     async def look(self, text: str, browser: str, now: Instant) -> Confirmation | None:
         """Return the content of the link's page; None if the link is invalid."""

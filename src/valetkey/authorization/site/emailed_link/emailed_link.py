@@ -19,6 +19,20 @@ class LinkSubject(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Resend:
+    """The form that sends the email again: posts `csrf`, `again` and the field `name`.
+
+    It is `done` on the page that answers it, in the same words whether or not one was sent.
+    """
+
+    action: str
+    csrf: str
+    name: str
+    value: str
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CheckEmailPage:
     """Tell the user to check their email; shown whether or not one was sent."""
 
@@ -29,6 +43,7 @@ class CheckEmailPage:
     typed: str
     #: The way to try again.
     again_url: str
+    resend: Resend
     #: The way on, once the link was opened; "" for none.
     on_url: str = ""
     #: Where a demo shows its emails; "" where they are sent.

@@ -17,6 +17,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     InvalidLinkPage,
     LinkSubject,
+    Resend,
     link_in,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
@@ -113,8 +114,12 @@ class ResetPassword:
         if wait:
             return self._ask(request, name, wait=wait)
         box = mailbox_of(outbox)
+        sent_again = request.form.get("again") is not None
+        resend = Resend(FORGOTTEN, request.csrf, "name", name[:_LONGEST], done=sent_again)
         return Show(
-            CheckEmailPage(LinkSubject.PASSWORD, name[:_LONGEST], FORGOTTEN, mailbox_url=box)
+            CheckEmailPage(
+                LinkSubject.PASSWORD, name[:_LONGEST], FORGOTTEN, resend, mailbox_url=box
+            )
         )
 
     async def show_link(self, request: VisitorRequest) -> Outcome:

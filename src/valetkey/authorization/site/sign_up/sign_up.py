@@ -30,6 +30,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     CheckEmailPage,
     InvalidLinkPage,
     LinkSubject,
+    Resend,
     link_in,
 )
 from valetkey.authorization.site.mailbox.mailbox import mailbox_of
@@ -151,6 +152,8 @@ class CreateAccount:
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request)
+        if again := form.get("again"):
+            return await self._send_again(request, again)
         typed = Typed(
             (form.get("username") or "").strip(),
             invited or (form.get("email") or "").strip(),
@@ -171,9 +174,7 @@ class CreateAccount:
         if isinstance(done, SignUpErrors):
             return _form(request, typed, done, invited)
         if isinstance(done, ConfirmationSent):
-            box = mailbox_of(self.sign_up.outbox)
-            again, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
-            return Show(CheckEmailPage(LinkSubject.SIGN_UP, typed.email, again, on, box))
+            return self._sent(request, done)
         return self.flow.continue_to(came, target, fresh, entered[-1])
 
     async def show_link(self, request: VisitorRequest) -> Outcome:
@@ -200,6 +201,27 @@ class CreateAccount:
         if not isinstance(done, User):
             return _finish(request, link, found, wrong=True)
         return flow.continue_to(came, await self._way_on(came, found), fresh, entered[-1])
+
+    async def _send_again(self, request: TargetRequest, again: str) -> Outcome:
+        """Send the email of a sign-up again, or say after how long that is possible."""
+        came = request.request
+        done = await self.sign_up.send_again(
+            again, self._browser(request), came.address, request.now
+        )
+        if done is None:
+            return _dead()
+        if isinstance(done, SignUpErrors):
+            return _form(request, Typed("", "", "", ""), done, "")
+        return self._sent(request, done, sent_again=True)
+
+    def _sent(
+        self, request: TargetRequest, done: ConfirmationSent, *, sent_again: bool = False
+    ) -> Show:
+        target, csrf = request.target, request.csrf
+        form, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
+        box = mailbox_of(self.sign_up.outbox)
+        resend = Resend(form, csrf, "again", done.again, done=sent_again)
+        return Show(CheckEmailPage(LinkSubject.SIGN_UP, done.email, form, resend, on, box))
 
     async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget:
         """Return where they were going, if they began in this browser and not too long ago."""
