@@ -40,7 +40,7 @@ _STYLES = (
     "developer.css",
     "admin.css",
 )
-"""In this order, files under assets/styles; scripts are under assets/scripts."""
+"""In this order, files under layout/styles; scripts are under layout/scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def assets(brand: Brand) -> Assets:
         f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
     own = _lean("\n".join(_read("styles", name) for name in _STYLES))
-    icon = _read("icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
+    icon = _read("styles", "icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(
         style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
         icon=_asset("icon", "svg", "image/svg+xml", icon),
