@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +29,14 @@ from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User
+from valetkey.authorization.model.account.user_import import (
+    ImportKind,
+    ImportRow,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import (
@@ -146,6 +155,7 @@ async def _fill(it: Service) -> bytes:
     await _use(it)
     await _refusals(it)
     key = await _ada_at_work(it)
+    await it.write(lambda tx: _import(tx, it.clock.now))
     await _letters(it)
     return key
 
@@ -184,7 +194,10 @@ async def _people_and_apps(it: Service) -> None:
         assert not scim.issue(tx, key, directory, Secret("token of Okta"))
         registrar = it.foundation.api_registrar("test")
         declared = ApiMetadata(
-            CALENDAR.identifier, CALENDAR.name, {"calendar:read": "see your calendar"}
+            CALENDAR.identifier,
+            CALENDAR.name,
+            {"calendar:read": "see your calendar"},
+            roles=("editor",),
         )
         made = registrar.register(tx, declared, it.clock.now, api_id=CALENDAR.id)
         assert isinstance(made, Api), made
@@ -197,6 +210,19 @@ async def _people_and_apps(it: Service) -> None:
             assert isinstance(made_webhook, NewWebhook), made_webhook
 
     await it.write(work)
+
+
+def _import(tx: Transaction, now: Instant) -> None:
+    """A file of users that was checked and waits for a decision."""
+    states = (ImportState.RECEIVING, ImportState.CHECKING, ImportState.CHECKED)
+    wanted = UserImport(
+        "im_1", ADA, DoneBy("user"), "staff.csv", ImportKind.CSV, states[0], 0, 0, now
+    )
+    assert tx.user_imports.begin(wanted, 5)
+    row = ImportRow(1, 2, "ada", "ada@example.com", RowState.EXISTS, "the username is taken")
+    assert tx.user_imports.add(wanted.id, (row,))
+    for before, after in pairwise(states):
+        assert tx.user_imports.move(wanted.id, before, after, now)
 
 
 async def _use(it: Service) -> None:
