@@ -221,7 +221,8 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     environment.filters["own_path"] = own_path
-    environment.filters["highlighted"] = highlighted
+    # Typed as one of Jinja's own filters, of which none takes two texts.
+    environment.filters["highlighted"] = highlighted  # pyright: ignore[reportArgumentType]
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
