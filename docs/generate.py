@@ -297,6 +297,7 @@ def protect() -> Iterator[str]:
         created_at=Instant(0),
         changed_at=Instant(0),
     )
+    yield "<!-- tabs -->"
     for framework in FRAMEWORKS.values():
         yield f"## {framework.label}"
         yield f"Install: `{framework.install}`"
@@ -304,6 +305,7 @@ def protect() -> Iterator[str]:
             language = _LANGUAGES[file.name.rpartition(".")[2]]
             yield f"`{file.name}`:\n\n```{language}\n{file.text}```"
         yield f"Run: `{framework.run}`"
+    yield "<!-- end of tabs -->"
     yield (
         "## Try it\n\nA request without a token is answered with 401, one with a token for\n"
         "another API too, and one whose token lacks the scope with 403."

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
+from textwrap import indent
 
 from docs.generate import NOTICE
 from valetkey.authorization.endpoints.admin_api import openapi as admin_api
@@ -44,6 +45,7 @@ _IMAGE = re.compile(r'\b(?P<name>src|srcset)="(?P<target>[^"]+)"')
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->\n", re.MULTILINE | re.DOTALL)
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 _REDOC = "redoc@2.5.4"
@@ -206,7 +208,15 @@ def _staged(page: Page, pages: Mapping[str, Page]) -> str:
 
     # The text of a link may be code, so only fenced blocks are left as they are.
     parts = _FENCE.split(page.text)
-    return "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)
+    text = "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)
+    return _TABS.sub(lambda found: "".join(_tabs(found[1])), text)
+
+
+def _tabs(sections: str) -> Iterator[str]:
+    """The sections of a page as tabs, each named by its heading; elsewhere they stay sections."""
+    for part in re.split(r"^## ", sections, flags=re.MULTILINE)[1:]:
+        title, _, body = part.partition("\n")
+        yield f'=== "{title}"\n{indent(body, "    ")}\n'
 
 
 def _navigation(pages: Mapping[str, Page]) -> Iterator[Mapping[str, object]]:

@@ -12,6 +12,7 @@ from docs import site
 from tests.authorization.endpoints.visitor.world import World, run
 from valetkey.authorization.layout.addresses import DOCUMENTATION
 from valetkey.authorization.site import documentation
+from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.documentation import File, read
 
 _REFERENCE = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
@@ -45,6 +46,17 @@ def test_site_is_complete_and_loads_nothing_from_elsewhere(archive: Path) -> Non
     named = set(re.findall(r"\]\(([^)]+\.md)\)", index))
     assert named == {name for name in files if name.endswith(".md")}
     assert set(DOCUMENTATION.values()) < files.keys()
+
+
+def test_frameworks_are_tabs(archive: Path) -> None:
+    files = dict(read(archive))
+    page = gzip.decompress(files["how-to/apis/protect-your-api.html"].gzip).decode()
+    (labels,) = re.findall(r'<div class="tabbed-labels">(.*?)</div>', page, re.DOTALL)
+    assert re.findall(r">([^<]+)</label>", labels) == [
+        framework.label for framework in FRAMEWORKS.values()
+    ]
+    assert "=== " not in page
+    assert "<!-- tabs" not in page
 
 
 def test_dead_link_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
