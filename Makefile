@@ -48,7 +48,7 @@ demo: .venv/.runtime
 	@$(BIN)/valetkey demo
 
 test: .venv/.dev tests/clients/node_modules/.stamp
-	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile)
+	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile --no-loadscope-reorder)
 
 interop: .venv/.dev
 	@$(BIN)/python -m pytest tests/clients/interop/*.py
@@ -68,7 +68,7 @@ format: .venv/.dev
 
 coverage: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile
+	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

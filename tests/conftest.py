@@ -21,6 +21,12 @@ pytest_plugins = ("tests.clients.programs", "tests.support.browser")
 # In CI nothing is left out: there, tests that need a missing PostgreSQL fail.
 _LEFT_OUT = postgres.binaries() is None and not os.environ.get("CI")
 ENGINES = ("sqlite",) if _LEFT_OUT else ("sqlite", "postgres")
+_SLOW = tuple(
+    f"tests/{folder}/"
+    for folder in ("deploy", "documents", "reliability", "stories", "clients", "cli", "release")
+)
+"""Folders with files that take a minute: they begin first."""
+
 _NEED_IT = {"postgres_url", "own_postgres"}
 
 
@@ -43,6 +49,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Whoever gets the last file of whole servers would otherwise be waited for.
+    items.sort(key=lambda item: not item.nodeid.startswith(_SLOW))
     if not _LEFT_OUT:
         return
     left_out = [item for item in items if _NEED_IT & set(_fixtures(item))]

@@ -17,8 +17,9 @@ import uvloop
 
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
-from valetkey.web.connection.bind import ACME, BACKLOG, Challenge, TlsListener, bind, listen
+from valetkey.web.connection.bind import BACKLOG, bind, listen
 from valetkey.web.connection.gate import Gate, Limits
+from valetkey.web.connection.tls_listener import ACME, Challenge, TlsListener
 from valetkey.web.protocol import HttpProtocol
 from valetkey.web.router import App
 

@@ -111,6 +111,13 @@ DOORS: Mapping[str, Door] = {
     # Administration: people.
     "/admin": Door(Need.ROLE),
     "/admin/users": Door(Need.ROLE),
+    "/admin/users/import": Door(Need.ROLE, Permission.PEOPLE),
+    "/admin/users/import/{import_id}": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/users/import/im_1", shown=False
+    ),
+    "/admin/users/import/{import_id}/report": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/users/import/im_1/report", shown=False
+    ),
     "/admin/users/{uid}": Door(Need.ROLE, at="/admin/users/1001"),
     "/admin/users/{uid}/{act}": Door(Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/disable"),
     "/admin/roles": Door(Need.ROLE, changing=Permission.ROLES),

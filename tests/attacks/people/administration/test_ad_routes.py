@@ -104,6 +104,14 @@ def shown(answer: Answer) -> bool:
     return answer.status == 200 or (answer.status == 303 and not to_sign_in(answer))
 
 
+async def sent(browser: Browser, route: Route, path: str, *, csrf: bool = False) -> Answer:
+    """Send the route's form empty, or with a wrong token alone."""
+    if route.body is not Body.UPLOAD:
+        return await browser.post(path, {"csrf": "x"} if csrf else {})
+    headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
+    return await browser.send("POST", path, WRONG_TOKEN if csrf else EMPTY, headers)
+
+
 def of_need(it: Service, *needs: Need) -> Iterator[tuple[str, Route, Door]]:
     for route in routes(it):
         door = door_of(route.path)
@@ -131,15 +139,8 @@ def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_pat
                 assert is_shown or not door.shown or door.need is Need.DEVELOPER, path
                 seen += is_shown
             if "POST" in route.methods:
-                if route.body is Body.UPLOAD:
-                    headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
-                    bodies = EMPTY, WRONG_TOKEN
-                    answers = [await bob.send("POST", path, each, headers) for each in bodies]
-                    first = await stranger.send("POST", path, EMPTY, headers)
-                else:
-                    answers = [await bob.post(path, each) for each in ({}, {"csrf": "x"})]
-                    first = await stranger.post(path, {})
-                assert refused(first), path
+                answers = [await sent(bob, route, path, csrf=each) for each in (False, True)]
+                assert refused(await sent(stranger, route, path)), path
                 assert {each.status for each in answers} <= {403, 404}, path
         assert seen >= 10
 
@@ -187,8 +188,8 @@ def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path
                     seen += shown(answer)
             if "POST" in route.methods:
                 for name in ("stranger", "bob", "member"):
-                    assert (await browsers[name].post(path, {})).status == 404, (name, path)
-                answer = await browser.post(path, {})
+                    assert (await sent(browsers[name], route, path)).status == 404, (name, path)
+                answer = await sent(browser, route, path)
                 assert answer.status == (403 if door.form in may else 404), (path, answer.status)
         assert seen >= 5
 

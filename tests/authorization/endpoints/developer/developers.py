@@ -51,6 +51,6 @@ def text_of(page: Answer) -> str:
 
 def shown(page: Answer, id: str) -> str:
     """What the element of that id holds."""
-    found = re.search(rf'<code id="{id}">([^<]*)</code>', page.body)
+    found = re.search(rf'<code id="{id}">(.*?)</code>', page.body, re.DOTALL)
     assert found is not None, page.body
-    return unescape(found[1])
+    return unescape(re.sub(r"</?span[^>]*>", "", found[1]))

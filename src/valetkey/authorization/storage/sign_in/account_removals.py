@@ -15,6 +15,7 @@ KEPT = {
     "deliveries": "empty: moved into `outbox`",
     "mails": "empty: moved into `outbox`",
     "events": "the audit log names people by number alone; `log.keep_events` ends it",
+    "user_imports": "which administrator imported a file, by number; swept after seven days",
     "account_removals": "that it was removed, and when",
 }
 """Tables that name a user and keep their rows, with the reason."""
