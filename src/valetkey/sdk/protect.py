@@ -73,8 +73,7 @@ class Protection:
         for the pages on which users see what apps use; needs a credential.
         """
         self.challenge = Challenge(realm or audience, resource_metadata)
-        network = Fetcher(tls)
-        self._fetch = network if door is None else door
+        self._fetch = Fetcher(tls) if door is None else door
         self._keys = KeySource(issuer.keys, self._fetch, known=memory.keys, keep=memory.keep_keys)
         self._revocations = (
             Revocations(
@@ -88,8 +87,8 @@ class Protection:
             else None
         )
         self._uses = (
-            Uses(issuer.uses, network, credential, watches)
-            if credential and issuer.uses and watches and door is None
+            Uses(issuer.uses, self._fetch, credential, watches)
+            if credential and issuer.uses and watches and isinstance(self._fetch, Fetcher)
             else None
         )
         introspection = (
