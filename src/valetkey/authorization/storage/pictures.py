@@ -1,4 +1,4 @@
-"""Pictures that users uploaded for their profile, encoded anew."""
+"""Pictures that users uploaded for their profile, re-encoded."""
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass

@@ -21,9 +21,9 @@ MOST = 500
 
 
 def leave_an_owner(tx: Transaction, user: User) -> None:
-    """Let `user` stop being an owner, or being at all, if another owner is there to stay.
+    """Allow `user` to lose the role owner, or to be removed, if another owner remains.
 
-    Of two who try this for the last two owners at once, the second is refused: call it before
+    If two requests do this for the last two owners at once, the second is refused. Call it before
     anything is written. Raises Refused (conflict).
     """
     if user.role is not Role.OWNER:
