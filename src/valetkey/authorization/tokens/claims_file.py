@@ -265,8 +265,10 @@ async def _line(process: Process | None, sent: bytes) -> Mapping[str, object]:
     """Send a line and read one. Raises ValueError or OSError for none, or one that is no object."""
     if process is None or process.stdin is None or process.stdout is None:
         raise OSError("the process has no pipes")
-    process.stdin.write(sent)
-    await process.stdin.drain()
+    # A process that has ended may have said why, and its line is still to be read.
+    with contextlib.suppress(ConnectionError):
+        process.stdin.write(sent)
+        await process.stdin.drain()
     said = read_object(await process.stdout.readline())
     if said is None:
         raise ValueError("the line is no JSON object")
