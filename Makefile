@@ -1,4 +1,4 @@
-# The few words of this repository. On a fresh clone the first word fetches its own tools into .venv.
+# Targets for development. The first one that runs installs its tools into .venv.
 
 .DEFAULT_GOAL := words
 .SUFFIXES:
@@ -7,7 +7,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-# The Node that Playwright brings wants a library that a bare Debian does not have; ours does not.
+# Playwright's own Node needs a library that a plain Debian lacks; the one in .venv does not.
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
@@ -25,22 +25,22 @@ EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
 .PHONY: $(KNOWN)
 
 words:
-	@echo 'make demo         both servers and an example app: the whole story once, then yours to try'
-	@echo 'make test         every test; make test token runs those with "token" in their name'
-	@echo 'make interop      Spring Boot, Go, Next.js, Ruby and JupyterHub, with what presets and quickstarts print; needs them'
-	@echo 'make races        100 rounds of all that is issued against all that ends it; ROUNDS=10 for fewer'
-	@echo 'make reliability  faults and changes under load, at full count; writes docs/explanation/reliability.md'
-	@echo 'make check        style, types, import contracts, spelling; under 20 seconds'
-	@echo 'make format       let the formatter have its way'
-	@echo 'make coverage     every test, and which lines none of them reached'
-	@echo 'make fuzz         a million random connections against h11, in about a quarter of an hour'
-	@echo 'make bench        how fast it is here, side by side with others; KEEP=1 keeps the results'
-	@echo 'make bench-quick  whether it has become slower, against what our stack can do at all'
-	@echo 'make docs         write the generated reference pages again, then build the site'
+	@echo 'make demo         run a scripted demo of all flows, then keep both servers running to try them'
+	@echo 'make test         run all tests; make test token runs those with "token" in their name'
+	@echo 'make interop      test presets and quickstarts with Spring Boot, Go, Next.js, Ruby and JupyterHub, if installed'
+	@echo 'make races        race revocations against token requests, 100 rounds; ROUNDS=10 for fewer'
+	@echo 'make reliability  inject faults under load; writes docs/explanation/reliability.md'
+	@echo 'make check        check style, types, import contracts and spelling'
+	@echo 'make format       format the code'
+	@echo 'make coverage     run all tests and list the lines that none of them reached'
+	@echo 'make fuzz         compare the HTTP parser with h11 on a million random connections; 15 minutes'
+	@echo 'make bench        benchmark Valetkey and other servers on this machine; KEEP=1 keeps the results'
+	@echo 'make bench-quick  check for performance regressions'
+	@echo 'make docs         regenerate the reference pages, then build the site'
 	@echo 'make site         build the documentation site that the server shows under /docs/'
-	@echo 'make translations write the catalogues of texts again; says what has no translation'
-	@echo 'make screenshots  photograph every page again, for docs/screenshots; needs Chromium'
-	@echo 'make lock         write the locks again after a change of pyproject.toml; NEWER=1 moves versions'
+	@echo 'make translations update the translation catalogues; lists texts without a translation'
+	@echo 'make screenshots  take the screenshots of docs/screenshots; needs Chromium'
+	@echo 'make lock         update the lock files after a change of pyproject.toml; NEWER=1 upgrades versions'
 	@echo 'make release VERSION=0.2.0   check, test, build and tag a release; KEY=file signs it with an SSH key'
 
 demo: .venv/.runtime
@@ -112,6 +112,6 @@ release: .venv/.dev tests/clients/node_modules/.stamp
 .venv/.dev: requirements-dev.lock .ci/install
 	@.ci/install dev
 
-# Clients nobody here wrote, run by the Node that the lock pins.
+# Third-party clients for the tests, run by the Node of the lock file.
 tests/clients/node_modules/.stamp: tests/clients/package-lock.json .venv/.dev
 	@cd tests/clients && npm ci --loglevel=error --ignore-scripts && touch node_modules/.stamp

@@ -1,4 +1,4 @@
-"""The page of endpoints: what the two servers really serve, with a sentence for each path."""
+"""Generate the endpoint reference from the routes of both servers."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -23,186 +23,186 @@ ASSETS = "/assets/"
 API = "/v2/"
 ADMIN_API = "/admin/api/"
 SCIM = "/scim/v2/"
-# Some routes are there where a provider is.
+# Routes of upstream sign-in exist only if a provider is configured.
 _PROVIDER = '[{"id": "other", "issuer": "https://other.example", "client_id": "us"}]'
 
 SENTENCES = {
-    "/.well-known/openid-configuration": "What this server can do, for programs (Discovery 3).",
-    "/.well-known/oauth-authorization-server": "The same document under its other name (RFC 8414).",
-    "/oauth/jwks": "The keys that verify its tokens: next, current, retiring (RFC 7517).",
-    "/oauth/authorize": "Where an application sends people to ask them (RFC 6749 section 3.1).",
-    "/oauth/token": "Tokens for every grant type (RFC 6749 section 3.2).",
-    "/token": "Tokens for client credentials alone.",
-    "/oauth/device-authorization": "A device asks for the code that it shows (RFC 8628).",
-    "/device": "Where users enter the code that a device shows.",
-    "/device/{user_code}": "What the device asks for, allowed or denied.",
-    "/device/{user_code}/qr.svg": "The QR code of that page, for devices that cannot draw one.",
-    "/oauth/revoke": "Ends an access token, or by its refresh token a whole grant (RFC 7009).",
-    "/oauth/introspect": "What a token is worth now (RFC 7662); signed, if asked for (RFC 9701).",
-    "/oauth/register": "An application registers itself, where that is on (RFC 7591).",
-    "/oauth/register/{client_id}": "It reads, changes, removes its registration (RFC 7592).",
-    "/oauth/revocations": "What ended before its time: pages or a stream. For the resource server.",
-    "/oauth/uses": "Which granted scopes apps used. From the resource server and declared APIs.",
+    "/.well-known/openid-configuration": "Provider metadata (OpenID Connect Discovery 1.0).",
+    "/.well-known/oauth-authorization-server": "The same metadata at its OAuth path (RFC 8414).",
+    "/oauth/jwks": "Public signing keys: next, current, retiring (RFC 7517).",
+    "/oauth/authorize": "Authorization endpoint (RFC 6749, section 3.1).",
+    "/oauth/token": "Token endpoint, for every grant type (RFC 6749, section 3.2).",
+    "/token": "Token endpoint for the client credentials grant only.",
+    "/oauth/device-authorization": "Device authorization endpoint (RFC 8628).",
+    "/device": "Page where users enter the code that a device displays.",
+    "/device/{user_code}": "Page that shows a device's request, to allow or deny.",
+    "/device/{user_code}/qr.svg": "QR code of that page, for devices that cannot draw one.",
+    "/oauth/revoke": "Revoke an access token, or a grant by its refresh token (RFC 7009).",
+    "/oauth/introspect": "Token introspection (RFC 7662), signed on request (RFC 9701).",
+    "/oauth/register": "Dynamic client registration, if enabled (RFC 7591).",
+    "/oauth/register/{client_id}": "Read, update or delete such a registration (RFC 7592).",
+    "/oauth/revocations": "Revocations, paged or as a stream. For the resource server.",
+    "/oauth/uses": "Reports of scopes that apps used. For the resource server and declared APIs.",
     "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
-    "/oauth/userinfo": "Claims about the person behind an access token (OpenID Connect Core 5.3).",
-    "/oauth/sign-in": "The sign-in page.",
-    "/oauth/second-factor": "The second step of signing in, where the account has a second factor.",
-    "/oauth/consent": "The consent page: who asks for what, allow or deny.",
-    "/oauth/switch-account": "Somebody else wants to decide: back to the sign-in page.",
-    "/oauth/sign-out": "The sign-out page.",
-    "/oauth/logout": "Where an application sends people to sign out (RP-Initiated Logout 1.0).",
-    "/oauth/check-session": "A frame in which applications ask about the session, in the browser.",
-    "/oauth/start": "Opens an application, which then sends the person here (OpenID Core 4).",
-    "/account/profile": "What one says of oneself: names, website, language, time zone, address.",
+    "/oauth/userinfo": "Claims about the user of an access token (OpenID Connect Core 5.3).",
+    "/oauth/sign-in": "Sign-in page.",
+    "/oauth/second-factor": "Second step of sign-in, for accounts with a second factor.",
+    "/oauth/consent": "Consent page: the requested permissions, to allow or deny.",
+    "/oauth/switch-account": "Return to the sign-in page to use another account.",
+    "/oauth/sign-out": "Sign-out page.",
+    "/oauth/logout": "End session endpoint (OpenID Connect RP-Initiated Logout 1.0).",
+    "/oauth/check-session": "Session iframe (OpenID Connect Session Management 1.0).",
+    "/oauth/start": "Start sign-in at an app (OpenID Connect Core 4).",
+    "/account/profile": "Edit the profile: names, website, language, time zone, address.",
     "/account/profile/picture": "Upload a picture.",
     "/account/profile/picture/remove": "Remove the uploaded picture.",
-    "/account/data": "Everything that is known of one, as one file, for who proved who they are.",
-    "/account/delete": "Asks, and plans the end of the account; signing in calls it off.",
-    "/account/apps": "Connected apps: who may do what, since when.",
-    "/account/apps/app": "One of them: what it may do, what of that it used, and since when.",
-    "/account/apps/end": "Asks, and ends the access of one of them.",
-    "/account/apps/end-all": "The same for all of them.",
-    "/account/sessions": "Where one is signed in; signs out one other browser, or all others.",
-    "/account/security": "What opens the account: passkeys, an app, codes, the password.",
-    "/account/security/password": "Changes the password; the current one is asked.",
-    "/account/security/password/remove": "Asks, and lets passkeys alone open the account.",
-    "/account/security/passkeys/new": "The browser makes a passkey.",
-    "/account/security/passkeys/{id}": "One passkey: its name, its last use.",
-    "/account/security/passkeys/{id}/remove": "Asks, and removes it.",
-    "/account/security/authenticator/new": "Sets up an authenticator app, by a code of it.",
-    "/account/security/authenticator/remove": "Asks, and removes it.",
-    "/account/security/recovery-codes": "How many are left; a new set, shown once.",
-    "/account/security/recovery-codes/download": "The set just shown, as a file.",
-    "/account/security/devices": "The second factor is asked for again, in one browser or in all.",
-    "/account/new": "Makes an account, where one may (`accounts.sign_up`).",
-    "/account/new/confirm": "The link in the letter that finishes it.",
-    "/account/forgotten": "Sends a link to who forgot their password.",
-    "/account/reset": "The link: another password.",
-    "/account/email": "The account's address; has it confirmed, or another one sent a link.",
-    "/account/email/confirm": "The link to a new address.",
-    "/account/email/verify": "The link to the address that the account has.",
-    "/account/email/undo": "The link by which the old address takes the account back.",
-    "/account/confirm": "Asks again who it is, before something that matters.",
-    "/account/activity": "What happened to the account, newest first.",
-    "/developer": "The apps that a person registered, or helps to look after.",
-    "/developer/new": "Registers an app, where the settings let people do so.",
-    "/developer/apps/{client_id}/settings": "Changes it.",
-    "/developer/apps/{client_id}/secrets": "Its secrets: when each was used, and one more.",
-    "/developer/apps/{client_id}/secrets/end": "Asks, and ends one of them.",
-    "/developer/apps/{client_id}/webhooks": "Its webhooks: where events about it are sent.",
-    "/developer/apps/{client_id}/webhooks/new": "Creates a webhook, and shows its secret once.",
-    "/developer/apps/{client_id}/webhooks/{webhook_id}": "One webhook, and its delivery log.",
-    "/developer/apps/{client_id}/webhooks/{webhook_id}/edit": "Changes address and events.",
-    "/developer/apps/{client_id}/webhooks/{webhook_id}/{act}": "Asks, and does it: test, replay, "
-    "rotate the secret, disable, enable, delete.",
-    "/developer/apps/{client_id}/team": "Who looks after it, and who is asked to.",
-    "/developer/apps/{client_id}/team/remove": "Asks, and takes somebody out of the team.",
-    "/developer/apps/{client_id}/delete": "Says what it breaks, and deletes the app by its name.",
-    "/developer/invitations/{invitation_id}": "Come into the team of an app, or stay away.",
-    "/developer/apps/{client_id}/legacy": "Asks, and takes a grant type of old from it.",
-    "/developer/apps/{client_id}": "One of them: its id, where it stands, what is to be done.",
-    "/developer/apps/{client_id}/failures": "What was refused it, newest first.",
-    "/developer/apps/{client_id}/quickstart": "A complete app in a stack of choice, by `in`.",
-    "/developer/apps/{client_id}/start": "Programs to paste, with its own ids in them.",
-    "/developer/apps/{client_id}/try": "Begins a run of the flow, with oneself as the person.",
-    "/developer/apps/{client_id}/try/answer": "Shows the answer in an address that was pasted.",
-    "/developer/apps/{client_id}/try/exchange": "Exchanges the code at the token endpoint.",
-    "/developer/apps/{client_id}/try/userinfo": "Asks userinfo with the token.",
-    "/developer/try/callback": "Catches the answer, in the session that began; no client has it.",
-    "/developer/apps/{client_id}/health": "What should be mended about it.",
-    "/developer/apps/{client_id}/health/{fix}": "Asks, and mends one of these things.",
-    "/developer/apps/{client_id}/usage": "What it was used for, day by day.",
-    "/developer/apps/{client_id}/people": "Who connected with it, as far as the app may know.",
-    "/developer/apps/{client_id}/failures/{reference}": "Why it was refused, and what mends it.",
-    "/developer/apps/{client_id}/failures/{reference}/add": "Asks, and adds the URI it wanted.",
-    "/developer/failures": "Leads the team of an app to the refusal with this reference.",
-    "/developer/failures/{reference}": "The same, for a link.",
-    "/oauth/sign-in/with/{provider}": "Leads to another server to sign in at, where one is named.",
-    "/oauth/sign-in/with/{provider}/callback": "The way back from there.",
-    "/oauth/sign-in/arrived": "For who came from there and has no account here yet.",
-    "/account/connections": "The accounts elsewhere from which a person signs in.",
-    "/admin": "For people with a role: how it goes, in numbers and charts.",
-    "/admin/users": "Everybody who has an account: searched, filtered, page by page.",
-    "/admin/users/import": "Uploads a file of users; it is checked before anything is imported.",
-    "/admin/users/import/{import_id}": "An import: its progress, the result of the check, the "
-    "decision.",
-    "/admin/users/import/{import_id}/report": "The outcome of every row of the file, as CSV.",
-    "/admin/users/{uid}": "One of them: ways to sign in, sessions, apps, what happened.",
-    "/admin/users/{uid}/{act}": "Asks, and does something for them, to them or with them.",
-    "/admin/roles": "Who has which role; owners give them.",
-    "/admin/owner": "Where the link of `valetkey owner` leads: it makes an owner, once.",
-    "/admin/owner/account": "An account for who comes with that link and has none.",
-    "/language": "Keeps in which language somebody wants the pages.",
-    "/account": "Leads to the front page.",
-    "/": "Who runs this; for who is signed in, the front page of their account.",
+    "/account/data": "Download all data of the account as one file. Needs recent authentication.",
+    "/account/delete": "Schedule deletion of the account; signing in again cancels it.",
+    "/account/apps": "Connected apps.",
+    "/account/apps/app": "One connected app: its permissions, when each was used and since when.",
+    "/account/apps/end": "Confirm and revoke the access of an app.",
+    "/account/apps/end-all": "Confirm and revoke the access of all apps.",
+    "/account/sessions": "Signed-in browsers; sign out one of them or all others.",
+    "/account/security": "Sign-in methods: passkeys, authenticator app, recovery codes, password.",
+    "/account/security/password": "Change the password; asks for the current one.",
+    "/account/security/password/remove": "Confirm and remove the password; passkeys remain.",
+    "/account/security/passkeys/new": "Create a passkey.",
+    "/account/security/passkeys/{id}": "One passkey: its name and last use.",
+    "/account/security/passkeys/{id}/remove": "Confirm and remove a passkey.",
+    "/account/security/authenticator/new": "Set up an authenticator app.",
+    "/account/security/authenticator/remove": "Confirm and remove the authenticator app.",
+    "/account/security/recovery-codes": "Number of codes left; create new ones, shown once.",
+    "/account/security/recovery-codes/download": "The codes just created, as a file.",
+    "/account/security/devices": "Forget one trusted browser or all: they need the second factor.",
+    "/account/new": "Sign up, if `accounts.sign_up` allows it.",
+    "/account/new/confirm": "Target of the link in the sign-up email.",
+    "/account/forgotten": "Request a link to reset a password.",
+    "/account/reset": "Target of that link: set a new password.",
+    "/account/email": "Verify or change the email address of the account.",
+    "/account/email/confirm": "Target of the link sent to a new address.",
+    "/account/email/verify": "Target of the link sent to the current address.",
+    "/account/email/undo": "Target of the link sent to the old address: undo the change.",
+    "/account/confirm": "Confirm the user's identity before a sensitive action.",
+    "/account/activity": "Activity of the account, newest first.",
+    "/developer": "Apps that the user registered or whose team they are in.",
+    "/developer/new": "Register an app, if the settings allow it.",
+    "/developer/apps/{client_id}/settings": "Change the settings of an app.",
+    "/developer/apps/{client_id}/secrets": "Client secrets with their last use; create another.",
+    "/developer/apps/{client_id}/secrets/end": "Confirm and revoke a client secret.",
+    "/developer/apps/{client_id}/webhooks": "Webhooks for events of an app.",
+    "/developer/apps/{client_id}/webhooks/new": "Create a webhook; its secret is shown once.",
+    "/developer/apps/{client_id}/webhooks/{webhook_id}": "One webhook and its delivery log.",
+    "/developer/apps/{client_id}/webhooks/{webhook_id}/edit": "Change its URL and events.",
+    "/developer/apps/{client_id}/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, "
+    "replay, rotate the secret, disable, enable, delete.",
+    "/developer/apps/{client_id}/team": "Members of the app's team, and open invitations.",
+    "/developer/apps/{client_id}/team/remove": "Confirm and remove a member from the team.",
+    "/developer/apps/{client_id}/delete": "Delete an app; asks for its name.",
+    "/developer/invitations/{invitation_id}": "Accept or decline an invitation to a team.",
+    "/developer/apps/{client_id}/legacy": "Confirm and remove a deprecated grant type.",
+    "/developer/apps/{client_id}": "Overview of an app: client ID, status and open tasks.",
+    "/developer/apps/{client_id}/failures": "Failed requests of an app, newest first.",
+    "/developer/apps/{client_id}/quickstart": "A complete app in the language named by `in`.",
+    "/developer/apps/{client_id}/start": "Code samples with the app's own client ID.",
+    "/developer/apps/{client_id}/try": "Try the authorization flow with one's own account.",
+    "/developer/apps/{client_id}/try/answer": "Show the response contained in a pasted URL.",
+    "/developer/apps/{client_id}/try/exchange": "Exchange the code at the token endpoint.",
+    "/developer/apps/{client_id}/try/userinfo": "Call the userinfo endpoint with the token.",
+    "/developer/try/callback": "Redirect URI of these trials; bound to the session.",
+    "/developer/apps/{client_id}/health": "Problems found in the app's settings and requests.",
+    "/developer/apps/{client_id}/health/{fix}": "Confirm and fix one of these problems.",
+    "/developer/apps/{client_id}/usage": "Usage by day.",
+    "/developer/apps/{client_id}/people": "Connected users, as far as the app may know them.",
+    "/developer/apps/{client_id}/failures/{reference}": "One failed request: cause and fix.",
+    "/developer/apps/{client_id}/failures/{reference}/add": "Confirm and add its redirect URI.",
+    "/developer/failures": "Find a failed request by its reference.",
+    "/developer/failures/{reference}": "The same, for links.",
+    "/oauth/sign-in/with/{provider}": "Start sign-in at an upstream provider.",
+    "/oauth/sign-in/with/{provider}/callback": "Redirect URI for that provider.",
+    "/oauth/sign-in/arrived": "First sign-in from a provider: create or link an account.",
+    "/account/connections": "Linked accounts at upstream providers.",
+    "/admin": "Dashboard of the console: numbers and charts. Needs a role.",
+    "/admin/users": "Users: search and filter.",
+    "/admin/users/import": "Upload a file of users; it is checked before anything is imported.",
+    "/admin/users/import/{import_id}": "One import: result of the check, progress, confirmation.",
+    "/admin/users/import/{import_id}/report": "Result of each row of the file, as CSV.",
+    "/admin/users/{uid}": "One user: sign-in methods, sessions, apps and events.",
+    "/admin/users/{uid}/{act}": "Confirm and run an action on a user.",
+    "/admin/roles": "Roles of users; owners assign them.",
+    "/admin/owner": "Target of the link that `valetkey owner` prints: become an owner, once.",
+    "/admin/owner/account": "Create an account for that link.",
+    "/language": "Remember the preferred language of the pages.",
+    "/account": "Redirect to the front page.",
+    "/": "Front page: the service, or the account of the signed-in user.",
     "/errors/": "All error codes.",
     "/errors/{code}": "One error code, explained.",
-    "/docs/": "The documentation of this version, unless `docs.url` names another copy.",
-    "/docs/{+file}": "A page or a file of it.",
-    "/logos/{name}": "A copy of an app's logo.",
-    "/pictures/{name}": "A picture that a user uploaded.",
-    "/notices/query-string": "Why a secret in an address should be replaced, and how.",
-    "/.well-known/oauth-protected-resource": "Whom this API trusts, and its scopes (RFC 9728).",
-    "/forward-auth": "Who is calling, for a proxy that asks before it passes a request on.",
-    "/forward-auth/{+rest}": "The same for proxies that append the path of the request.",
-    "/health/live": "200 while the process answers.",
-    "/health/started": "200 once the server has started, whatever happens later.",
-    "/health/ready": "200 while a write transaction commits, else 503.",
-    "/v2/": "This API for people: every object, with requests in curl, Python and JavaScript.",
-    "/v2/openapi.json": "This API for programs (OpenAPI 3.1).",
+    "/docs/": "Documentation of this version, unless `docs.url` names another copy.",
+    "/docs/{+file}": "A page or file of the documentation.",
+    "/logos/{name}": "Copy of an app's logo.",
+    "/pictures/{name}": "Picture that a user uploaded.",
+    "/notices/query-string": "Why a secret in a URL must be replaced, and how.",
+    "/.well-known/oauth-protected-resource": "Trusted issuer and scopes of the API (RFC 9728).",
+    "/forward-auth": "Authenticate a request for a proxy (forward authentication).",
+    "/forward-auth/{+rest}": "The same, for proxies that append the request's path.",
+    "/health/live": "200 while the process responds.",
+    "/health/started": "200 once the server has started.",
+    "/health/ready": "200 while a write transaction commits, otherwise 503.",
+    "/v2/": "Reference of this API, with requests in curl, Python and JavaScript.",
+    "/v2/openapi.json": "OpenAPI 3.1 document of this API.",
     "/admin/apis": "APIs by identifier.",
     "/admin/apis/new": "Declare an API.",
-    "/admin/apis/{api_id}": "One API: scopes, secrets, and what can be done.",
-    "/admin/apis/{api_id}/edit": "Change what an API declares.",
+    "/admin/apis/{api_id}": "One API: scopes, secrets and actions.",
+    "/admin/apis/{api_id}/edit": "Change an API.",
     "/admin/apis/{api_id}/protect": "Code that protects an API, by framework.",
-    "/admin/apis/{api_id}/{act}": "Asks, and does it: secrets, disable, enable, delete.",
-    "/admin/webhooks": "Webhooks: where chosen events are sent.",
-    "/admin/webhooks/new": "Creates a webhook, and shows its secret once.",
-    "/admin/webhooks/{webhook_id}": "One webhook, and its delivery log.",
-    "/admin/webhooks/{webhook_id}/edit": "Changes address, events and description.",
-    "/admin/webhooks/{webhook_id}/{act}": "Asks, and does it: test, send again, rotate the secret, "
-    "disable, enable, delete.",
+    "/admin/apis/{api_id}/{act}": "Confirm and run an action: secrets, disable, enable, delete.",
+    "/admin/webhooks": "Webhooks.",
+    "/admin/webhooks/new": "Create a webhook; its secret is shown once.",
+    "/admin/webhooks/{webhook_id}": "One webhook and its delivery log.",
+    "/admin/webhooks/{webhook_id}/edit": "Change URL, events and description.",
+    "/admin/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, replay, rotate the "
+    "secret, disable, enable, delete.",
     "/admin/users/{uid}/api-roles": "Assign a role at an API to a user, or remove it.",
     "/admin/groups/{group}/api-roles": "Assign a role at an API to a group, or remove it.",
     "/admin/users/{uid}/attributes": "Edit the attributes of a user.",
     "/admin/attributes": "Declared attributes of accounts.",
     "/admin/attributes/new": "Declare an attribute.",
     "/admin/attributes/{attribute}/edit": "Change an attribute.",
-    "/admin/attributes/{attribute}/{act}": "Asks, and deletes the attribute.",
+    "/admin/attributes/{attribute}/{act}": "Confirm and delete an attribute.",
     "/admin/claims": "Declared claims of tokens.",
     "/admin/claims/new": "Declare a claim.",
-    "/admin/claims/preview": "What the tokens of a user for an app and an API would hold.",
+    "/admin/claims/preview": "Preview the tokens of a user for an app and an API.",
     "/admin/claims/{claim}/edit": "Change a claim.",
-    "/admin/claims/{claim}/{act}": "Asks, and deletes the claim.",
-    "/admin/scim": "Credentials for provisioning by SCIM.",
-    "/admin/scim/new": "Create a credential; its token is shown this once.",
-    "/admin/scim/{credential_id}/{act}": "Asks, and does it: rotate the token, revoke.",
+    "/admin/claims/{claim}/{act}": "Confirm and delete a claim.",
+    "/admin/scim": "SCIM credentials.",
+    "/admin/scim/new": "Create a credential; its token is shown once.",
+    "/admin/scim/{credential_id}/{act}": "Confirm and rotate its token, or revoke it.",
     "/admin/groups": "Groups of users: search.",
     "/admin/groups/new": "Create a group.",
-    "/admin/groups/{group}": "One group: members, groups in it, apps that require it.",
-    "/admin/groups/{group}/edit": "Rename a group, move it, change its description.",
+    "/admin/groups/{group}": "One group: members, subgroups, apps that require it.",
+    "/admin/groups/{group}/edit": "Rename or move a group, or change its description.",
     "/admin/groups/{group}/members": "Add a user to a group.",
-    "/admin/groups/{group}/{act}": "Asks, and does it: remove a user, delete.",
-    "/admin/clients": "Apps: search, filter.",
-    "/admin/clients/new": "Register an app, and show its secret and configuration once.",
-    "/admin/clients/{client_id}": "One app: everything but its secrets, and what can be done.",
-    "/admin/clients/{client_id}/{act}": "Asks, and does it: verify, secrets, on and off, delete.",
+    "/admin/groups/{group}/{act}": "Confirm and remove a member, or delete the group.",
+    "/admin/clients": "Apps: search and filter.",
+    "/admin/clients/new": "Register an app; its secret and configuration are shown once.",
+    "/admin/clients/{client_id}": "One app: settings and actions.",
+    "/admin/clients/{client_id}/{act}": "Confirm and run an action: verify, secrets, disable, "
+    "enable, delete.",
     "/admin/keys": "Signing keys: next, current, retiring.",
-    "/admin/keys/rotate": "Asks, and rotates them before their time.",
-    "/admin/keys/{kid}/withdraw": "Asks, and refuses everything that this key signed.",
-    "/admin/events": "What happened: search, filter.",
-    "/admin/events/export": "Asks, and gives a copy as CSV or NDJSON.",
-    "/admin/settings": "Every setting, where its value comes from, and why it exists.",
-    "/admin/settings/brand": "Changes name, logo, colour and links while the server runs.",
-    "/admin/registration": "Who may register apps; makes invitations.",
-    "/admin/registration/invitations/{invitation_id}/withdraw": "Takes one back.",
-    "/admin/mail": "How the post stands; sends a letter to try it.",
-    "/admin/tokens": "Tokens of the admin API.",
-    "/admin/tokens/new": "Makes one.",
-    "/admin/tokens/{token_id}/end": "Asks, and ends one.",
-    ADMIN_API: "What the console does, for programs (OpenAPI 3.1 in `v1/openapi.json`).",
-    SCIM: "Directories provision users and groups (RFC 7644), where `scim.enabled` says so.",
-    ASSETS: "Stylesheet and icon, under names that change with their content.",
+    "/admin/keys/rotate": "Confirm and rotate the signing keys now.",
+    "/admin/keys/{kid}/withdraw": "Confirm and reject every token that this key signed.",
+    "/admin/events": "Events: search and filter.",
+    "/admin/events/export": "Confirm and export events as CSV or NDJSON.",
+    "/admin/settings": "Settings, with the source and the reason of each value.",
+    "/admin/settings/brand": "Change name, logo, colour and links while the server runs.",
+    "/admin/registration": "Who may register apps; create invitations.",
+    "/admin/registration/invitations/{invitation_id}/withdraw": "Withdraw an invitation.",
+    "/admin/mail": "Status of the email queue; send a test email.",
+    "/admin/tokens": "API tokens of the admin API.",
+    "/admin/tokens/new": "Create an API token.",
+    "/admin/tokens/{token_id}/end": "Confirm and revoke an API token.",
+    ADMIN_API: "Admin API (OpenAPI 3.1 in `v1/openapi.json`).",
+    SCIM: "Provisioning of users and groups (SCIM, RFC 7644), if `scim.enabled` is set.",
+    ASSETS: "Stylesheets, scripts and icons; their names change with their content.",
 }
 
 
@@ -211,22 +211,22 @@ def endpoints() -> Iterator[str]:
     ours, theirs = asyncio.run(_routes())
     yield "# Endpoints"
     yield (
-        "Paths match exactly as they are sent. Another method is 405 with `Allow`. Bodies are\n"
-        "forms of at most 64 KiB or JSON of at most 1 MiB. Addresses have at most 8 KiB."
+        "Paths match exactly as they are sent. Other methods return 405 with `Allow`. Bodies are\n"
+        "forms of at most 64 KiB or JSON of at most 1 MiB. URLs have at most 8 KiB."
     )
     yield "## Authorization server"
     yield _table(ours)
     yield (
-        "Clients show who they are in the body, with HTTP Basic, with `private_key_jwt`, or, in\n"
-        "the `classic` profile, in the query string. Exactly one of these at a time. The three\n"
-        "paths for the resource server take its credential with HTTP Basic and nobody else's.\n"
-        "A public client sends `client_id` alone, in the body or with HTTP Basic and no secret."
+        "Clients authenticate in the body, with HTTP Basic, with `private_key_jwt`, or, in the\n"
+        "`classic` profile, in the query string: exactly one of these per request. The three\n"
+        "paths for the resource server accept only its own credential, with HTTP Basic. A public\n"
+        "client sends `client_id` alone, in the body or with HTTP Basic and an empty secret."
     )
     yield "## Resource server"
     yield _table([route for route in theirs if not _is_object(route)])
     yield (
-        "`Authorization: Bearer …`, and nowhere else. Errors are problem documents (RFC 9457). A\n"
-        "POST without a body reads; a POST with a body creates."
+        "Tokens are accepted in `Authorization: Bearer …` only. Errors are problem documents\n"
+        "(RFC 9457). A POST without a body reads; a POST with a body creates."
     )
     yield "\n".join(
         [
@@ -236,18 +236,18 @@ def endpoints() -> Iterator[str]:
         ]
     )
     yield "\n".join(
-        f"`/v2/{kind.name}` lists the newest {kind.newest:,} {kind.name}; it has no more pages."
+        f"`/v2/{kind.name}` lists the newest {kind.newest:,} {kind.name}; it has no further pages."
         for kind in OBJECTS
         if kind.newest
     )
     yield "## Scopes"
-    yield "People read the sentence, never the name."
+    yield "The consent page shows the description, never the name."
     yield "\n".join(
         [
-            "| scope | sentence |",
+            "| scope | description |",
             "|---|---|",
             *(
-                f"| `{name}` | {text or 'for a client alone, never asked of people'} |"
+                f"| `{name}` | {text or 'client credentials only; never shown to users'} |"
                 for name, text in {**SCOPES, **IDENTITY_SCOPES}.items()
             ),
         ]
@@ -258,7 +258,7 @@ def _table(routes: Sequence[Route]) -> str:
     rows = {_path(route): route for route in routes}
     return "\n".join(
         [
-            "| path | methods | what it is |",
+            "| path | methods | purpose |",
             "|---|---|---|",
             *(
                 f"| `{path}` | {_methods(route)} | {SENTENCES[path]} |"
@@ -291,7 +291,7 @@ def _object_row(route: Route) -> str:
 
 
 async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
-    """What the servers serve: built as they are at a start, on a folder that goes away."""
+    """Return the routes of both servers, built on temporary databases."""
     with TemporaryDirectory() as folder:
         environment = {
             f"VALETKEY__{server}__DATABASE": f"sqlite:///{folder}/{server}.db"
@@ -310,27 +310,29 @@ async def _routes() -> tuple[Sequence[Route], Sequence[Route]]:
 
 
 def admin_api() -> Iterator[str]:
-    """Manners, permissions, and a table for each area."""
+    """Conventions, permissions, and a table for each area."""
     yield "# Admin API"
     yield (
         "Manage users, apps and keys from your own programs. Every path begins with\n"
-        f"`{PREFIX}`. The document for programs (OpenAPI 3.1) is at\n"
-        f"`{OPENAPI}`. How to begin:\n"
+        f"`{PREFIX}`. The OpenAPI 3.1 document is at\n"
+        f"`{OPENAPI}`. To get started, see\n"
         "[automate administration](../how-to/operate/automate-administration.md)."
     )
     yield (
-        "- `Authorization: Bearer vka_…`, and nothing else: no cookie opens it.\n"
-        "- Bodies are JSON of at most 1 MiB, read strictly: an unknown member is an error.\n"
-        "- Errors are problem documents (RFC 9457). `errors` names wrong fields by JSON pointer;\n"
-        "  `reference` is what `valetkey explain` takes.\n"
-        "- Lists have `limit` and `after`; `next` and the `Link` header lead on.\n"
-        "- What has an `ETag` is changed with `If-Match`; 412 if somebody was faster.\n"
-        "- What is not there and what nobody may know of is 404 in the same words."
+        "- Authenticate with `Authorization: Bearer vka_…`. Cookies are ignored.\n"
+        "- Bodies are JSON of at most 1 MiB. Unknown members are an error.\n"
+        "- Errors are problem documents (RFC 9457). `errors` lists invalid fields by JSON\n"
+        "  pointer; pass `reference` to `valetkey explain`.\n"
+        "- Lists accept `limit` and `after`; `next` and the `Link` header point to the next page.\n"
+        "- To change a resource that has an `ETag`, send it as `If-Match`. The response is 412 if\n"
+        "  the resource has changed since.\n"
+        "- A missing resource and one that the token may not see return the same 404."
     )
     yield "## Permissions"
     yield (
-        "A token has some of these. It allows what both it and the role of its maker allow, asked\n"
-        "in the transaction that acts: a maker who loses a role has weaker tokens at once."
+        "A token has some of these permissions, limited to those of the role of the user who\n"
+        "created it. Both are checked in the transaction of each request, so a user who loses a\n"
+        "role loses the permissions of their tokens at once."
     )
     roles = tuple(MAY)
     yield "\n".join(
@@ -349,7 +351,7 @@ def admin_api() -> Iterator[str]:
         yield f"## {area.capitalize()}"
         yield "\n".join(
             [
-                "| operation | needs | what it does |",
+                "| operation | permission | description |",
                 "|---|---|---|",
                 *map(_operation_row, operations),
             ]

@@ -1,6 +1,6 @@
-"""The reference pages, written from the code they describe: `make docs`.
+"""Generate the reference pages from the code they describe: `make docs`.
 
-A page that was not written again after a change fails `tests/documents/test_reference.py`.
+An outdated page fails `tests/documents/test_reference.py`.
 """
 
 import json
@@ -40,13 +40,13 @@ NOTICE = "<!-- Written from the code by `make docs`. Change the code, not this p
 
 
 def settings() -> Iterator[str]:
-    """Every setting: default, what it may be, reason."""
+    """Return the settings with their defaults, allowed values and reasons."""
     yield "# Settings"
     yield (
-        "One TOML file. The environment wins over it: `tokens.access_token_lifetime` is also\n"
-        "`VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME`. Lengths of time are written `90s`, `10m`,\n"
-        "`1h` or `30d`. Relative paths start at the folder of the file. `valetkey config explain`\n"
-        "shows what holds in your installation, and where each value comes from."
+        "Settings are read from one TOML file. Environment variables override it:\n"
+        "`tokens.access_token_lifetime` is also `VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME`.\n"
+        "Durations are written `90s`, `10m`, `1h` or `30d`. Relative paths start at the folder of\n"
+        "the file. `valetkey config explain` shows the values in effect and where each comes from."
     )
     for section, kind in sections().items():
         yield f"## [{section}]"
@@ -59,36 +59,36 @@ def settings() -> Iterator[str]:
 
 def _allowed(setting: Setting) -> str:
     if setting.rule.only_by_environment:
-        return f"By the environment only, as `{setting.variable}`."
+        return f"Environment variable only: `{setting.variable}`."
     default = json.dumps(setting.shown(setting.default))
     unit = f" {setting.rule.unit}" if setting.rule.unit else ""
-    return f"Default `{default}`{unit}. Write {setting.rule.expected}."
+    return f"Default `{default}`{unit}. Allowed: {setting.rule.expected}."
 
 
 def events() -> Iterator[str]:
-    """Every event: its name, when it is written, what it carries."""
+    """Return the events with their meaning and fields."""
     yield "# Events"
     yield (
-        "Every change writes one event, in the same transaction. Together they are the audit\n"
-        "record. Each names who did it as `done_by`, such as `user 17` or `cli root`: see\n"
-        "[who did what](../how-to/operate/run-it-with-a-team.md#see-who-did-what). No event\n"
-        "carries a secret, or free text that a client sent. `valetkey events` shows them; they\n"
-        "are kept as long as `log.keep_events` says:\n"
-        "see [audit log and export](../how-to/operate/audit-log.md)."
+        "Every change writes one event in its own transaction. Together they are the audit log.\n"
+        "`done_by` names the actor, such as `user 17` or `cli root`: see\n"
+        "[who did what](../how-to/operate/run-it-with-a-team.md#see-who-did-what). Events contain\n"
+        "no secrets and no free text that a client sent. `valetkey events` shows them.\n"
+        "`log.keep_events` sets how long they are kept: see\n"
+        "[audit log and export](../how-to/operate/audit-log.md)."
     )
     yield "## Authorization server"
     yield _events(EVENTS)
     yield "## Resource server"
     yield (
-        "What is done to declared objects, one event for each version of each. What the\n"
-        "authorization server keeps (`account`, `client`, `authorizations`) has its events there."
+        "Changes of declared objects: one event for each version of an object. Objects stored at\n"
+        "the authorization server (`account`, `client`, `authorizations`) have their events there."
     )
     yield _events(OBJECT_EVENTS)
 
 
 def _events(events: Iterable[type[Event | ObjectEvent]]) -> str:
     rows = (f"| `{e.name}` | {_line(getdoc(e))} | {_carried(e)} |" for e in events)
-    return "\n".join(["| event | written when | with |", "|---|---|---|", *rows])
+    return "\n".join(["| event | meaning | fields |", "|---|---|---|", *rows])
 
 
 def _carried(event: type) -> str:
@@ -102,20 +102,20 @@ def _optional(hint: object) -> bool:
 
 
 def metrics() -> Iterator[str]:
-    """Every metric: its name, its type, its labels, what it says."""
+    """Return the metrics with their types, labels and meaning."""
     yield "# Metrics"
     yield (
-        "What `GET /metrics` answers where [`metrics.listen`](settings.md#metricslisten) says:\n"
+        "`GET /metrics` at [`metrics.listen`](settings.md#metricslisten) returns these metrics:\n"
         "see [monitor your servers](../how-to/operate/monitor.md). Every series has the label\n"
-        "`server`, and those of one process `worker` as well; add them up with\n"
-        "`sum without (worker)`. No label holds anything that a caller chose. Names of counters\n"
-        "end in `_total`, those of histograms in `_bucket`, `_count` and `_sum`."
+        "`server`; series of a single process also have `worker`. Add them up with\n"
+        "`sum without (worker)`. No label contains a value chosen by a caller. Names of counters\n"
+        "end in `_total`, names of histograms in `_bucket`, `_count` and `_sum`."
     )
     rows = (
         f"| `{PREFIX}{each.name}` | {each.kind} | {_labels(each)} | {each.help} |"
         for each in CATALOGUE.values()
     )
-    yield "\n".join(["| metric | type | labels | what it says |", "|---|---|---|---|", *rows])
+    yield "\n".join(["| metric | type | labels | meaning |", "|---|---|---|---|", *rows])
 
 
 def _labels(metric: Metric) -> str:
@@ -124,12 +124,12 @@ def _labels(metric: Metric) -> str:
 
 
 def errors() -> Iterator[str]:
-    """Every error code: its status, what it means, what to do."""
+    """Return the error codes with their status, meaning and remedies."""
     yield "# Errors"
     yield (
-        "A refusal has a code, a sentence and a reference. On the authorization server the\n"
-        "address in `error_uri` leads to one of these texts; the resource server answers with a\n"
-        "problem document (RFC 9457) that names the same code. What to do with the reference:\n"
+        "An error has a code, a description and a reference. The `error_uri` of the\n"
+        "authorization server links to one of these texts; the resource server returns a problem\n"
+        "document (RFC 9457) with the same code. How to use the reference:\n"
         "[read a refusal](../how-to/apps/read-a-refusal.md)."
     )
     yield "\n".join(
@@ -142,7 +142,7 @@ def errors() -> Iterator[str]:
     for code in ErrorCode:
         text = TEXTS[code]
         yield f"## {code}"
-        yield f"{text.meaning} Status {code.status}, where the answer is not a redirect."
+        yield f"{text.meaning} Status {code.status}, unless the response is a redirect."
         yield "Usual causes:"
         yield "\n".join(f"- {cause}" for cause in text.causes)
         yield "What to do:"
@@ -156,13 +156,12 @@ def _remedy(remedy: Remedy) -> str:
 
 
 def commands() -> Iterator[str]:
-    """Every command as its own help tells it."""
+    """Return the help of every command."""
     yield "# Commands"
     yield (
-        "Every command takes `--help`. Where one answers with data, `--json` makes it a document\n"
-        "for scripts. The exit code is 0 if all is well, 1 if something failed, 2 if the command\n"
-        "or the configuration has to be mended. `VALETKEY_CONFIG` names the configuration file\n"
-        "for every command."
+        "Every command accepts `--help`. Commands that print data accept `--json`. The exit code\n"
+        "is 0 on success, 1 if the command failed, and 2 if its arguments or the configuration\n"
+        "are invalid. `VALETKEY_CONFIG` names the configuration file for every command."
     )
     yield from _helps(valetkey, None, "valetkey")
 
@@ -190,13 +189,14 @@ def _line(text: str | None) -> str:
 
 
 def client_fields() -> Iterator[str]:
-    """Every field of a client: its names, who may set it, its default and what it means."""
+    """Return the fields of a client with their names, editors, defaults and meaning."""
     yield "# Fields of a client"
     yield (
-        "A field has one name in commands, in the file of `valetkey apply` and in the admin API.\n"
-        "Its name in a registration is given where it differs. A `client` sets a field by dynamic\n"
-        "registration, a `developer` in the portal, an `administrator` through the admin API, an\n"
-        "`operator` by commands and the file. A field that one of them cannot set keeps its value."
+        "A field has the same name in commands, in the file of `valetkey apply` and in the admin\n"
+        "API. Its name in client registration is given where it differs. A `client` sets fields\n"
+        "by dynamic registration, a `developer` in the portal, an `administrator` through the\n"
+        "admin API, an `operator` by commands and the file. A field that an editor cannot set\n"
+        "keeps its value."
     )
     texts = field_texts()
     for field in FIELDS.values():
@@ -204,7 +204,7 @@ def client_fields() -> Iterator[str]:
         yield f"## `{field.name}`"
         yield texts[field.name]
         facts = [
-            f"In a registration: `{rule.member}`" if rule.member else "",
+            f"In client registration: `{rule.member}`" if rule.member else "",
             f"Type: {_kind(rule)}",
             f"Default: `{json.dumps(field.default)}`" if not rule.shortest else "Required",
             f"Set by: {', '.join(str(each.name).lower() for each in rule.editors)}",
@@ -222,12 +222,12 @@ def _kind(rule: FieldRule) -> str:
 
 
 def roles() -> Iterator[str]:
-    """Every role, and what it may do."""
+    """Return the roles with their permissions."""
     yield "# Roles"
     yield (
-        "What people with a role may do on the pages under `/admin`, and programs with tokens of\n"
-        "theirs through the admin API. Nobody acts on a person with a higher role. How roles are\n"
-        "given: [run it with a team](../how-to/operate/run-it-with-a-team.md)."
+        "A role applies to the console under `/admin` and to the admin API, for API tokens that\n"
+        "its user created. No role can change a user with a higher role. How to assign roles:\n"
+        "[run it with a team](../how-to/operate/run-it-with-a-team.md)."
     )
     head = " | ".join(role.value for role in Role)
     rows = (
@@ -244,12 +244,12 @@ def _may(role: Role, permission: Permission) -> str:
 
 
 def clients() -> Iterator[str]:
-    """The clients that presets are made for: what each needs, and which test drives it."""
-    yield "# Clients we have met"
+    """Return the clients that have a preset, with what each needs and its test."""
+    yield "# Tested clients"
     yield (
-        "What each client needs of this server, and why. Its [preset](../how-to/apps/presets.md)\n"
-        "sets all of it. Where no test is named, the configuration follows the client's\n"
-        "documentation and was not run."
+        "What each client requires, and why. Its [preset](../how-to/apps/presets.md) configures\n"
+        "all of it. Where no test is named, the configuration follows the client's documentation\n"
+        "and has not been run."
     )
     for preset in PRESETS.values():
         yield f"## {preset.label}"
@@ -261,18 +261,18 @@ def clients() -> Iterator[str]:
             f"Tested by: {preset.run or 'no test'}",
         ]
         yield "\n".join(f"- {fact}" for fact in facts if fact)
-        yield "Needs:\n\n" + "\n".join(f"- {need}" for need in preset.needs)
+        yield "Requires:\n\n" + "\n".join(f"- {need}" for need in preset.needs)
     yield "## Quickstarts"
     yield (
-        "The portal's [quickstarts](../how-to/apps/presets.md#quickstarts), and what a test does\n"
-        "with each."
+        "The portal's [quickstarts](../how-to/apps/presets.md#quickstarts), and how each is\n"
+        "tested."
     )
     rows = [f"| {each.label} | {each.title} | {each.tested} |" for each in STACKS.values()]
     yield "\n".join(["| stack | built with | tested |", "|---|---|---|", *rows])
 
 
 def protect() -> Iterator[str]:
-    """The code that the console shows for an API, with an example of one."""
+    """Return the code that the console shows for an API, for an example API."""
     yield "# Protect your API"
     yield (
         "Declare the API ([how to](several-apis.md)), then paste the code for its framework. The\n"
@@ -307,8 +307,8 @@ def protect() -> Iterator[str]:
         yield f"Run: `{framework.run}`"
     yield "<!-- end of tabs -->"
     yield (
-        "## Try it\n\nA request without a token is answered with 401, one with a token for\n"
-        "another API too, and one whose token lacks the scope with 403."
+        "## Try it\n\nA request without a token, or with a token for another API, returns 401. A\n"
+        "token that lacks the scope returns 403."
     )
 
 
@@ -337,7 +337,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
 
 
 def rendered() -> Mapping[str, str]:
-    """Each page's name with its text."""
+    """Return the text of each page by its path."""
     return {name: "\n\n".join([NOTICE, *page()]) + "\n" for name, page in PAGES.items()}
 
 

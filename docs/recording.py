@@ -1,4 +1,4 @@
-"""The recording of the demo as an animated picture, for the start page: `make screenshots`."""
+"""Record the demo as an animated SVG for the start page: `make screenshots`."""
 
 import subprocess
 import sys
@@ -10,9 +10,9 @@ SECONDS = 30
 _COMMAND = "valetkey demo --walk"
 _LINE, _TOP, _LEFT, _WIDTH = 20, 44, 20, 760
 _TYPED = 2.0
-"""Seconds until the command is typed; the output follows."""
+"""Seconds of typing the command, before the output starts."""
 _REST = 6.0
-"""Seconds in which the complete output stays."""
+"""Seconds for which the complete output is shown."""
 _STYLE = """
 text{font:13px ui-monospace,Menlo,Consolas,monospace;fill:#d6dbe1;white-space:pre}
 .done{fill:#7fd18b}.command{fill:#ffffff}
@@ -22,7 +22,7 @@ text{font:13px ui-monospace,Menlo,Consolas,monospace;fill:#d6dbe1;white-space:pr
 
 
 def picture(output: str) -> str:
-    """Return the output of the walk as SVG, line after line within half a minute."""
+    """Return the output of `valetkey demo --walk` as SVG, line by line within 30 seconds."""
     lines = [f"$ {_COMMAND}", "", *output.strip().splitlines()]
     height = _TOP + _LINE * len(lines) + 10
     pause = (SECONDS - _TYPED - _REST) / len(lines)
@@ -48,7 +48,7 @@ def picture(output: str) -> str:
 
 
 def main() -> None:
-    """Run the walk and write the picture."""
+    """Run `valetkey demo --walk` and write the SVG."""
     program = Path(sys.executable).parent / "valetkey"
     walk = subprocess.run(
         (program, *_COMMAND.split()[1:]), capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""The gallery: every page as people see it, light and dark, in a hand and on a desk.
+"""Screenshots of every page: light and dark, phone and desktop.
 
 `make screenshots` takes all of it again; a picture that came out the same is not written again.
 """
@@ -22,16 +22,16 @@ CHROMIUM = "/usr/bin/chromium"
 WIDTHS = {"phone": 390, "desktop": 1280}
 SCHEMES = ("light", "dark")
 TALLEST = 1_200
-"""Pixels of a page that are shown; what comes after is more of the same."""
+"""Maximum height in pixels; the rest of a page is cut off."""
 
 COLOURS = 16
-"""Our pages are text on a few grounds: more colours would only be more bytes."""
+"""Colours of the palette. Pages are text on few backgrounds, so few colours suffice."""
 
 FLAT = "main { box-shadow: none !important }"
-"""A shadow has more colours than all the rest."""
+"""Hides shadows, which need more colours than everything else."""
 
 GROUNDS, NEAR, FAR = 6, 8, 30
-"""The first are grounds, which are nearly alike; the others must be so far apart, of 441."""
+"""Number of background colours; minimum distance (of 441) between those, and between others."""
 
 NOTICE = "<!-- Written by `make screenshots`. -->"
 AREAS = {
@@ -41,17 +41,17 @@ AREAS = {
     "admin": "Administration",
     "errors": "Errors, and how to fix them",
 }
-"""What the areas are called, in the order of the gallery; others come after them."""
+"""Titles of the areas, in the order of the gallery; other areas follow."""
 
 
 MOST = 4
-"""States of one page: empty, one, many, wrong."""
+"""States of one page: empty, one entry, many entries, errors."""
 
 
 def _gallery() -> Iterator[str]:
     shown: defaultdict[str, int] = defaultdict(int)
     for name in SHOWN:
-        # Those that are there to be hard to lay out are looked at by tests.
+        # Examples for layout tests are left out.
         if not name.endswith(("hostile", "long", "rtl")):
             template = EXAMPLES[name].template
             shown[template] += 1
@@ -64,7 +64,7 @@ GALLERY = tuple(_gallery())
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One page, at one width, in one light."""
+    """One page at one width in one colour scheme."""
 
     name: str
     width: str
@@ -72,12 +72,12 @@ class Picture:
 
     @property
     def file(self) -> str:
-        """Its place in the gallery."""
+        """Return its path in the gallery."""
         return f"{area_of(EXAMPLES[self.name])}/{self.name}-{self.width}-{self.scheme}.webp"
 
 
 def take(context: BrowserContext, names: Sequence[str]) -> Iterator[tuple[Picture, bytes]]:
-    """Pictures of these examples."""
+    """Take screenshots of these examples."""
     tab = context.new_page()
     tab.route("**/*", answering(Brand("Acme", terms_url="/terms", privacy_url="/privacy")))
     for name in names:
@@ -101,7 +101,7 @@ def _shot(tab: Page, width: int) -> bytes:
 
 
 def _palette(shot: Image.Image) -> Image.Image:
-    """The colours that most of it is made of, each unlike the others."""
+    """Return the most frequent colours, each sufficiently different from the others."""
     chosen: list[tuple[int, ...]] = []
     for _, colour in sorted(shot.getcolors(1 << 24) or (), reverse=True):
         assert isinstance(colour, tuple)  # noqa: S101  # the picture is in RGB
@@ -121,7 +121,7 @@ def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 
 def write_indexes(names: Sequence[str]) -> None:
-    """A page for each area, and one that leads to them."""
+    """Return a page for each area, and an index."""
     areas: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         areas[area_of(EXAMPLES[name])].append(name)
@@ -151,7 +151,7 @@ def _row(name: str) -> str:
 
 
 def main(only: Sequence[str]) -> None:
-    """Take them all again, or those whose names begin like one of `only`."""
+    """Take all screenshots, or those whose names start with one of `only`."""
     names = [name for name in GALLERY if not only or name.startswith(tuple(only))]
     kept = {Picture(n, w, s).file for n in GALLERY for w in WIDTHS for s in SCHEMES}
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""The documentation site: these pages built by Zensical into one archive. `make site`.
+"""Build the documentation site with Zensical into one archive: `make site`.
 
 The archive belongs to the wheel, and the authorization server serves it under `/docs/`. Building
 needs no network, except that the first build fetches Redoc. See docs/decisions/0036.
@@ -37,7 +37,7 @@ SECTIONS = {
     "Reference": "docs/reference/",
     "Explanation": "",
 }
-"""The entries of the navigation, and the folder each shows; the last has everything else."""
+"""Navigation entries and their folders; the last one has all remaining pages."""
 
 _GALLERY = "docs/screenshots/"
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
@@ -98,24 +98,24 @@ slugify = {{ object = "pymdownx.slugs.slugify", kwds = {{ case = "lower" }} }}
 
 
 class Broken(Exception):
-    """The pages have errors; the message is what Zensical says of them."""
+    """The build failed; the message is the output of Zensical."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A Markdown file: its path from the root of the repository, and what it says."""
+    """A Markdown file: its path from the root of the repository, and its text."""
 
     path: str
     text: str
 
     @property
     def title(self) -> str:
-        """Its first heading."""
+        """Return the first heading."""
         return next(line[2:] for line in self.text.splitlines() if line.startswith("# "))
 
     @property
     def summary(self) -> str:
-        """Its first paragraph in one line, without links."""
+        """Return the first paragraph in one line, without links."""
         body = _FENCE.sub("", self.text)
         paragraphs = (part.strip() for part in body.partition("\n")[2].split("\n\n"))
         prose = next((part for part in paragraphs if part[:1].isalnum()), "")
@@ -123,7 +123,7 @@ class Page:
 
     @property
     def place(self) -> str:
-        """Where it stands in the site."""
+        """Return its path in the site."""
         path = self.path.removeprefix("docs/")
         path = path if path != self.path else f"project/{path}"
         return path.replace("README.md", "index.md")
@@ -156,7 +156,7 @@ def build(out: Path) -> int:
 
 
 def _pages() -> Mapping[str, Page]:
-    """Every page that the start page leads to, in the order of its links; no screenshots."""
+    """Return every page linked from the start page, in that order, without screenshots."""
     found: dict[str, Page] = {}
     waiting = [START]
     while waiting:
@@ -191,7 +191,7 @@ def _resolved(path: str, target: str) -> str:
 
 
 def _staged(page: Page, pages: Mapping[str, Page]) -> str:
-    """The page with links as the site has them; links to source files become their text."""
+    """Return the page with the links of the site; links to source files become plain text."""
     here = str(PurePosixPath(page.place).parent)
 
     def moved(link: re.Match[str]) -> str:
@@ -213,7 +213,7 @@ def _staged(page: Page, pages: Mapping[str, Page]) -> str:
 
 
 def _tabs(sections: str) -> Iterator[str]:
-    """The sections of a page as tabs, each named by its heading; elsewhere they stay sections."""
+    """Turn the marked sections of a page into tabs, named after their headings."""
     for part in re.split(r"^## ", sections, flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
         yield f'=== "{title}"\n{indent(body, "    ")}\n'
@@ -245,7 +245,7 @@ def _navigation(pages: Mapping[str, Page]) -> Iterator[Mapping[str, object]]:
 
 
 def _llms(pages: Mapping[str, Page]) -> Iterator[str]:
-    """The index for language models (llmstxt.org): every page as Markdown, with its summary."""
+    """Return the index for language models (llmstxt.org), with a summary of each page."""
     yield "# Valetkey\n"
     yield f"> {pages[START].summary}\n"
     left = dict(pages)

@@ -1,7 +1,7 @@
-"""The catalogues of the pages, written again from templates and code: `make translations`.
+"""Update the translation catalogues from templates and code: `make translations`.
 
-A sentence keeps its translation while its English stays the same; what is new waits for somebody
-who translates it in the `.po` file, and is English until then.
+A text keeps its translation as long as its English does not change. A new text is shown in English
+until it is translated in the `.po` file.
 """
 
 import sys
@@ -37,7 +37,7 @@ _AS_PAGES_DO = {
 }
 _CODE = [("**.py", "python")]
 _MARKS = {"translatable": None}
-# Those whose refusals people read on a page; all others are read by programs and their makers.
+# Modules whose refusals users read on a page. All others are read by developers.
 _REFUSING = (
     "authorization/endpoints/authorize/pending.py",
     "authorization/site",
@@ -51,7 +51,7 @@ Found = tuple[str | tuple[str, ...], str, list[str]]
 
 
 def messages() -> Catalog:
-    """Every text of the pages, in English."""
+    """Return all English texts of the pages."""
     catalog = _catalog(None)
     for text, file, comments in _found():
         catalog.add(text, None, locations=[(file, 0)], auto_comments=comments)
@@ -85,7 +85,7 @@ def _refusals() -> Iterator[Found]:
 
 
 def _sentences() -> Iterator[Found]:
-    """Texts that the code keeps as values."""
+    """Yield texts that are values in the code."""
     errors = "authorization/site/errors/errors.toml"
     for code in ErrorCode:
         text = TEXTS[code]
@@ -105,7 +105,7 @@ def _sentences() -> Iterator[Found]:
 
 
 def updated(tag: str, english: Catalog) -> Catalog:
-    """The catalogue of one language, with every message there is and none that is not."""
+    """Return the catalogue of a language, updated to the current messages."""
     catalog = _catalog(tag)
     before = read(tag)
     for message in english:
@@ -124,7 +124,7 @@ def updated(tag: str, english: Catalog) -> Catalog:
 
 
 def read(tag: str) -> Catalog:
-    """The catalogue as it lies in its file; empty where there is none."""
+    """Return the catalogue as stored, or an empty one."""
     file = FOLDER / f"{tag}.po"
     if not file.exists():
         return _catalog(tag)
@@ -133,7 +133,7 @@ def read(tag: str) -> Catalog:
 
 
 def missing(catalog: Catalog) -> Iterator[Message]:
-    """Messages that nobody translated."""
+    """Return the messages without a translation."""
     for message in catalog:
         texts = message.string if isinstance(message.string, tuple) else (message.string,)
         if message.id and not all(texts):
@@ -141,7 +141,7 @@ def missing(catalog: Catalog) -> Iterator[Message]:
 
 
 def source_of(catalog: Catalog) -> bytes:
-    """The text of a `.po` file: by file and not by line, so that moving a line changes nothing."""
+    """Return the text of a `.po` file, with file names but without line numbers."""
     file = BytesIO()
     write_po(file, catalog, width=100, sort_by_file=True, include_lineno=False, omit_header=False)
     return file.getvalue()
@@ -163,7 +163,7 @@ def _catalog(tag: str | None) -> Catalog:
 
 
 def main(arguments: Iterable[str]) -> None:
-    """Write the file of every language; `--missing` says what waits for a translation."""
+    """Write the file of every language; `--missing` lists texts without a translation."""
     english = messages()
     for language in LANGUAGES:
         if language is ENGLISH:

