@@ -1,5 +1,6 @@
 """What holds for every page there is, and for every template."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib import resources
 from itertools import pairwise
@@ -15,7 +16,6 @@ from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH
 from valetkey.authorization.layout.render import (
-    PageContext,
     environment_of,
     render,
     scripts_of,
@@ -47,7 +47,20 @@ GIVEN_TOO = {
 IMPORTED = {"consent", "passwords", "factors", "mailed", "lists"}
 TEMPLATES = environment_of(ENGLISH)
 
-every_page = pytest.mark.parametrize("page", EXAMPLES.values(), ids=EXAMPLES.keys())
+
+@pytest.fixture(scope="module")
+def rendered() -> Mapping[str, bytes]:
+    """Every example, rendered once."""
+    return {
+        name: render(page, brand=BRAND, navigation=navigation_for(page))
+        for name, page in EXAMPLES.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def readings(rendered: Mapping[str, bytes]) -> Mapping[str, Reading]:
+    """Every example, parsed once."""
+    return {name: Reading(page) for name, page in rendered.items()}
 
 
 def _templates() -> list[str]:
@@ -59,98 +72,94 @@ def _templates() -> list[str]:
     ]
 
 
-@every_page
-def test_is_well_formed_and_says_where_one_is(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
+def test_is_well_formed_and_says_where_one_is(readings: Mapping[str, Reading]) -> None:
+    for name, reading in readings.items():
+        (title,) = [each.text for each in reading.inside(reading.the("head"), "title")]
 
-    (title,) = [each.text for each in reading.inside(reading.the("head"), "title")]
-    heading = reading.the("h1").text
-
-    assert title.endswith(" – Acme & Söhne")
-    assert heading
-    assert reading.the("html").attributes["lang"] == "en"
-    assert reading.the("main").text
+        assert title.endswith(" – Acme & Söhne"), name
+        assert reading.the("h1").text, name
+        assert reading.the("html").attributes["lang"] == "en", name
+        assert reading.the("main").text, name
 
 
-@every_page
-def test_holds_no_script_and_no_style_of_its_own(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
-
+def test_holds_no_script_and_no_style_of_its_own(readings: Mapping[str, Reading]) -> None:
     ours = {script.path for script in assets(BRAND).scripts.values()}
-    assert not list(reading.all("style", "iframe", "object", "base"))
-    assert all(script.attributes["src"] in ours for script in reading.all("script"))
-    assert not any(script.text.strip() for script in reading.all("script"))
-    for element in reading.elements:
-        assert not [n for n in element.attributes if n.startswith("on") or n == "style"]
-        for name in ("href", "src", "action"):
-            assert not element.attributes.get(name, "").lower().startswith(("javascript:", "data:"))
+    for page, reading in readings.items():
+        assert not list(reading.all("style", "iframe", "object", "base")), page
+        assert all(script.attributes["src"] in ours for script in reading.all("script")), page
+        assert not any(script.text.strip() for script in reading.all("script")), page
+        for element in reading.elements:
+            given = element.attributes
+            assert not [n for n in given if n.startswith("on") or n == "style"], page
+            for name in ("href", "src", "action"):
+                assert not given.get(name, "").lower().startswith(("javascript:", "data:")), page
 
 
-@every_page
-def test_recommends_no_paper_of_an_app_to_anybody(page: PageContext) -> None:
-    links = Reading(render(page, brand=BRAND, navigation=navigation_for(page))).all("a")
-    papers = [a for a in links if "papers" in a.holders[-1].attributes.get("class", "")]
-    theirs = [a for a in papers if a.attributes["href"].startswith("https://")]
+def test_recommends_no_paper_of_an_app_to_anybody(readings: Mapping[str, Reading]) -> None:
+    for name, reading in readings.items():
+        links = reading.all("a")
+        papers = [a for a in links if "papers" in a.holders[-1].attributes.get("class", "")]
+        theirs = [a for a in papers if a.attributes["href"].startswith("https://")]
 
-    assert {a.attributes.get("rel") for a in theirs} <= {"noopener noreferrer nofollow"}
-
-
-@every_page
-def test_has_headings_in_order(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
-
-    levels = [int(heading.name[1]) for heading in reading.all("h1", "h2", "h3", "h4")]
-
-    assert levels[0] == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
+        assert {a.attributes.get("rel") for a in theirs} <= {"noopener noreferrer nofollow"}, name
 
 
-@every_page
-def test_sends_every_form_here_by_post_with_the_csrf_value(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
+def test_has_headings_in_order(readings: Mapping[str, Reading]) -> None:
+    for name, reading in readings.items():
+        levels = [int(heading.name[1]) for heading in reading.all("h1", "h2", "h3", "h4")]
 
-    for form in reading.all("form"):
-        hidden = [i for i in reading.inside(form, "input") if i.attributes.get("name") == "csrf"]
-        if form.attributes.get("role") == "search":
-            # Looking for something changes nothing, and its address can be kept.
-            assert form.attributes["method"] == "get"
-            assert not hidden
-            continue
-        assert form.attributes["method"] == "post"
-        assert form.attributes["action"].startswith("/")
-        assert [i.attributes["value"] for i in hidden] == ["csrf-value"]
-        assert list(reading.inside(form, "button"))
+        assert levels[0] == 1, name
+        assert all(after <= before + 1 for before, after in pairwise(levels)), name
 
 
-@every_page
-def test_labels_every_input_and_gives_each_id_once(page: PageContext) -> None:
-    reading = Reading(render(page, brand=BRAND, navigation=navigation_for(page)))
-    ids = [e.attributes["id"] for e in reading.elements if "id" in e.attributes]
-    labelled = {label.attributes["for"]: label.text for label in reading.all("label")}
-
-    assert len(ids) == len(set(ids))
-    for entry in reading.all("input"):
-        if entry.attributes.get("type") != "hidden":
-            assert labelled[entry.attributes["id"]]
-    for element in reading.elements:
-        assert set(element.attributes.get("aria-describedby", "").split()) <= set(ids)
-
-
-@every_page
-def test_gives_every_image_its_size_so_that_nothing_moves(page: PageContext) -> None:
-    for image in Reading(render(page, brand=BRAND, navigation=navigation_for(page))).all("img"):
-        assert {"alt", "width", "height"} <= set(image.attributes)
+def test_sends_every_form_here_by_post_with_the_csrf_value(
+    readings: Mapping[str, Reading],
+) -> None:
+    for name, reading in readings.items():
+        for form in reading.all("form"):
+            inputs = list(reading.inside(form, "input"))
+            hidden = [each for each in inputs if each.attributes.get("name") == "csrf"]
+            if form.attributes.get("role") == "search":
+                # Looking for something changes nothing, and its address can be kept.
+                assert form.attributes["method"] == "get", name
+                assert not hidden, name
+                continue
+            assert form.attributes["method"] == "post", name
+            assert form.attributes["action"].startswith("/"), name
+            assert [each.attributes["value"] for each in hidden] == ["csrf-value"], name
+            assert list(reading.inside(form, "button")), name
 
 
-@every_page
-def test_weighs_less_than_50_kilobytes_with_all_it_loads(page: PageContext) -> None:
+def test_labels_every_input_and_gives_each_id_once(readings: Mapping[str, Reading]) -> None:
+    for name, reading in readings.items():
+        ids = [e.attributes["id"] for e in reading.elements if "id" in e.attributes]
+        labelled = {label.attributes["for"]: label.text for label in reading.all("label")}
+
+        assert len(ids) == len(set(ids)), name
+        for entry in reading.all("input"):
+            if entry.attributes.get("type") != "hidden":
+                assert labelled[entry.attributes["id"]], name
+        for element in reading.elements:
+            described = element.attributes.get("aria-describedby", "")
+            assert set(described.split()) <= set(ids), name
+
+
+def test_gives_every_image_its_size_so_that_nothing_moves(
+    readings: Mapping[str, Reading],
+) -> None:
+    for name, reading in readings.items():
+        for image in reading.all("img"):
+            assert {"alt", "width", "height"} <= set(image.attributes), name
+
+
+def test_weighs_less_than_50_kilobytes_with_all_it_loads(rendered: Mapping[str, bytes]) -> None:
     looks = assets(BRAND)
-    scripts = [looks.scripts[name] for name in scripts_of(page)]
-    loaded = sum(len(asset.body) for asset in (looks.style, looks.icon, *scripts))
-
-    # The reference of the admin API grows with its operations; a profile has 490 time zones.
-    limit = 80_000 if isinstance(page, ApiPage | ProfilePage) else 50_000
-    assert len(render(page, brand=BRAND, navigation=navigation_for(page))) + loaded < limit
+    for name, page in EXAMPLES.items():
+        scripts = [looks.scripts[script] for script in scripts_of(page)]
+        loaded = sum(len(asset.body) for asset in (looks.style, looks.icon, *scripts))
+        # The reference of the admin API grows with its operations; a profile has 490 time zones.
+        limit = 80_000 if isinstance(page, ApiPage | ProfilePage) else 50_000
+        assert len(rendered[name]) + loaded < limit, name
 
 
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n.endswith("hostile")])
