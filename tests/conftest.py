@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import lock_order, postgres, token_changes
+from tests.support import lock_order, postgres, schema_copy, token_changes
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 
@@ -36,6 +36,7 @@ def _began_here(config: pytest.Config) -> bool:
 
 lock_order.watch()
 token_changes.watch()
+schema_copy.use()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -189,6 +189,13 @@ def stop(data: Path, *, mode: str = "immediate") -> None:
     _run("pg_ctl", "stop", "-s", "-w", "-m", mode, "-D", str(data))
 
 
+def dump(url: str, file: Path) -> None:
+    """Write the statements that make this database, rows included, to a new file."""
+    unfinished = file.with_suffix(".unfinished")
+    _run("pg_dump", "--inserts", "--no-owner", "-f", str(unfinished), "-d", url)
+    unfinished.rename(file)
+
+
 def _run(program: str, *arguments: str) -> None:
     folder = binaries()
     if folder is None:
