@@ -7,6 +7,7 @@ from typing import Any, cast
 from playwright.sync_api import Route
 
 from tests.authorization.pages.examples.every import EXAMPLES
+from tests.authorization.pages.reading import Reading
 from valetkey.authorization.app.pages import account_pages, admin_pages, developer_pages
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
@@ -74,6 +75,22 @@ def navigation_for(page: PageContext) -> Navigation:
     named = [each for each in pages if each.path.rpartition("/")[2] == name]
     navigation = navigation_of(pages, named[0] if named else None)
     return replace(navigation, title=navigation.title or "A page")
+
+
+def readings(language: Language = ENGLISH) -> Mapping[str, Reading]:
+    """Parse every page of SHOWN, those with the most elements first."""
+    found = {
+        name: Reading(
+            render(
+                EXAMPLES[name],
+                brand=Brand("Acme"),
+                viewer=viewer_of(EXAMPLES[name], language),
+                navigation=navigation_for(EXAMPLES[name]),
+            )
+        )
+        for name in SHOWN
+    }
+    return dict(sorted(found.items(), key=lambda each: -len(each[1].elements)))
 
 
 def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], None]:
