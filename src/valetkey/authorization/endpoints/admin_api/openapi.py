@@ -86,6 +86,7 @@ def document(issuer: str, name: str) -> Document:
     }
 
 
+@cache
 def _paths() -> Document:
     paths: dict[str, Document] = {}
     for tag, operations in AREAS.items():
