@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlencode, urljoin, urlsplit
 
@@ -367,6 +368,7 @@ def _rank(path: str) -> int:
     return next((place for place, part in enumerate(_LAST, 1) if part in path), 0)
 
 
+@cache
 def _pattern(path: str) -> re.Pattern[str]:
     escaped = re.escape(path)
     escaped = re.sub(r"\\{\\\+[a-z_]+\\}", ".*", escaped)
