@@ -36,6 +36,8 @@ def test_dialogue_writes_what_was_answered(tmp_path: Path) -> None:
     assert _mode(tmp_path / "valetkey.toml") == 0o600
     text = (tmp_path / "valetkey.toml").read_text()
     assert 'trusted_proxies = ["10.0.0.0/8"]' in text
+    assert 'listen = "0.0.0.0:8400"' in text
+    assert "https://auth.example.com/admin" in shown.screen
     assert 'url = "https://api.example.com"' in text
     assert "[mail]" not in text
     (ada,) = valetkey("user", "roles", "--json", here=tmp_path).json

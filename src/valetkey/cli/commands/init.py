@@ -95,7 +95,8 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
         say.note(f"{file} is written; what follows it failed. Repeat it with the commands.")
         raise
     say.line(f"{file} is written. Next: valetkey serve --config {file}")
-    say.line(f"Then: valetkey doctor --config {file}")
+    say.line(f"Then sign in at {document['authorization']['url']}/admin")
+    say.line(f"To look for problems: valetkey doctor --config {file}")
 
 
 class _Dialogue:
@@ -173,8 +174,10 @@ def _tls(document: _Document, ask: "_Dialogue") -> _Check:
         section["listen"] = f"0.0.0.0:{port}"
     if kind == _PROXY:
         network = ask("trusted_proxy", "Address of the proxy", "127.0.0.1")
+        # A proxy on another machine could not reach loopback.
+        host = "127.0.0.1" if network.startswith("127.") else "0.0.0.0"  # noqa: S104 - as asked
         for name, port in (("authorization", 8400), ("resource", 8401)):
-            document[name].update(listen=f"127.0.0.1:{port}", trusted_proxies=[network])
+            document[name].update(listen=f"{host}:{port}", trusted_proxies=[network])
     elif kind == _OWN:
         certificate = ask("certificate", "PEM file with the certificate and its chain")
         key = ask("key", "PEM file with its private key")

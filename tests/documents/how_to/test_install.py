@@ -1,0 +1,39 @@
+"""The guide to an installation, followed from `valetkey init` to a consent page."""
+
+import re
+import signal
+from pathlib import Path
+
+from tests.documents.pages import blocks
+from tests.documents.shell import Terminal
+from tests.documents.test_first_server import free_ports
+from valetkey.testing.person import Person
+
+PAGE = "docs/how-to/operate/install.md"
+
+
+def test_guide_leads_from_questions_to_a_consent_page(tmp_path: Path) -> None:
+    ours, theirs = free_ports()
+    terminal = Terminal(tmp_path, {"8400": str(ours), "8401": str(theirs)})
+    codes = [block.code.strip() for block in blocks(PAGE)]
+    install, init, serve, client, address = codes
+    assert "pip install valetkey" in install
+    # Without a terminal nothing is asked: the answers are those that the table recommends.
+    answers = "--no-input --url http://localhost:8400 --api-url http://localhost:8401"
+    said = terminal.run(f"{init} {answers} --owner-email grace@example.com")
+    assert terminal.adapted("http://localhost:8400/admin") in said
+    password = re.search(r"password: (\S+)", said)
+    assert password is not None
+    with terminal.start(serve) as servers:
+        try:
+            assert servers.stdout is not None
+            assert servers.stdout.readline().startswith("ready ")
+            assert "client_secret" in terminal.run(client)
+            opened = terminal.adapted(address)
+            person = Person(opened.partition("/oauth")[0])
+            consent = person.sign_in(person.open(opened), "grace@example.com", password[1])
+            assert "My first app" in consent.text
+            assert set(person.allow(consent).told) >= {"code", "state", "iss"}
+        finally:
+            servers.send_signal(signal.SIGINT)
+            servers.wait(60)
