@@ -96,7 +96,7 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
         raise
     say.line(f"{file} is written. Next: valetkey serve --config {file}")
     say.line(f"Then sign in at {document['authorization']['url']}/admin")
-    say.line(f"To look for problems: valetkey doctor --config {file}")
+    say.line(f"While it runs, look for problems: valetkey doctor --config {file}")
 
 
 class _Dialogue:
