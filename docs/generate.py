@@ -5,7 +5,6 @@ An outdated page fails `tests/documents/test_reference.py`.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
 from inspect import getdoc
 from pathlib import Path
 from typing import get_type_hints
@@ -91,10 +90,12 @@ def _events(events: Iterable[type[Event | ObjectEvent]]) -> str:
     return "\n".join(["| event | meaning | fields |", "|---|---|---|", *rows])
 
 
-def _carried(event: type) -> str:
+def _carried(event: type[Event | ObjectEvent]) -> str:
     hints = get_type_hints(event)
-    names = (field.name for field in fields(event))
-    return ", ".join(f"`{name}`" + (" or none" if _optional(hints[name]) else "") for name in names)
+    return ", ".join(
+        f"`{name}`" + (" or none" if _optional(hints[name]) else "")
+        for name in event.__struct_fields__
+    )
 
 
 def _optional(hint: object) -> bool:

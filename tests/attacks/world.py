@@ -6,7 +6,7 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -21,6 +21,7 @@ from valetkey.config.settings import (
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +27,7 @@ _EVERYTHING = RegistrationSettings(
 )
 _KEYS = json.loads(KeySet.of(SigningKey.generate(Algorithm.ES256).public).document())
 _MEMBERS = (
-    *(field.name for field in fields(OpenIdRegistration)),
+    *OpenIdRegistration.__struct_fields__,
     "redirect_uris",
     "grant_types",
     "application_type",

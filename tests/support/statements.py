@@ -3,9 +3,12 @@
 import ast
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from valetkey.database.record import Record
 
@@ -80,7 +83,7 @@ def _records(path: Path, call: ast.Call) -> Iterator[Record[object]]:
                     yield from (
                         each.default
                         for found in module.values()
-                        if isinstance(found, type) and is_dataclass(found)
+                        if isinstance(found, type) and issubclass(found, Struct)
                         for each in fields(found)
                         if each.name == field and isinstance(each.default, Record)
                     )
@@ -98,7 +101,7 @@ def _declared(path: Path, node: ast.expr) -> Iterator[tuple[object, str]]:
             yield from _declared(path, other)
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=field):
             for constant in vars(_module(path)).values():
-                if is_dataclass(constant) and not isinstance(constant, type):
+                if isinstance(constant, Struct):
                     sql = getattr(constant, field, None)
                     if isinstance(sql, str):
                         yield constant, sql

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from tests.web import (
 )
 from tests.web.virtual import connected
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.web.connection.bind import bind, listen
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response

@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 
 import click
+from msgspec import Struct
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
@@ -18,8 +18,7 @@ from valetkey.kernel.refusal import Mistake, Refused
 _COMMANDS = "valetkey.cli.commands"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One command: its name, its summary, and its heading in the help.
 
     It is `command` in the module of its name, or one of the `groups` of derived commands.

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
@@ -19,8 +20,7 @@ _QUEUED = 10_000
 _LONGEST = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Which check refused, what it expected and what it received; never a secret."""
 
     reference: str
@@ -40,8 +40,7 @@ class Decision:
 DECISIONS = Record(Decision, "decisions", check=Column("checked"))
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(Struct, frozen=True):
     """Decision records, found by the reference in the error response."""
 
     db: Connection
@@ -73,8 +72,7 @@ class Decisions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionQueue:
+class DecisionQueue(Struct, frozen=True):
     """Decisions waiting to be written: an error response does not wait for the disk.
 
     At most 10,000 wait; under a flood of refusals the oldest records are dropped, and responses are

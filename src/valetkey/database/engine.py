@@ -8,8 +8,9 @@ for that. If it returns, its writes are committed; if it raises, they are undone
 
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -17,8 +18,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Time limits for the database, in seconds; `config` gives the reason for each."""
 
     connect: float = 5.0

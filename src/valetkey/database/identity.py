@@ -7,8 +7,9 @@ database (docs/decisions/0017).
 
 import contextlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from valetkey.database.engine import (
     Connection,
@@ -33,8 +34,7 @@ _NEXT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A database's id, security epoch and number, and when the number was reached."""
 
     database: str

@@ -6,9 +6,10 @@ version of the code still works: an older process starts on the migrated tables 
 
 import hashlib
 import re
-from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection, Engine, Row
 from valetkey.database.identity import is_missing
@@ -41,8 +42,7 @@ _MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One migration file: number, name, SQL script and the hash of the script."""
 
     number: int

@@ -13,10 +13,11 @@ generated once, so that it costs what the same function written by hand would.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.scope import Scope
@@ -31,8 +32,7 @@ _SET = re.compile(r"^(\s*UPDATE \w+ SET) \*")
 Converter = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """How a field is stored, where its name and its type do not say so.
 
     `sql` is an expression that is only read; `read` and `write` convert a value that is not NULL.
@@ -166,8 +166,7 @@ class Record(Generic[T]):
         return write
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One field of a class: a column, or a record within the record."""
 
     name: str

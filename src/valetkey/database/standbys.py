@@ -1,13 +1,13 @@
 """What a PostgreSQL server tells of its clock and its standbys; SQLite has neither."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Standby:
+class Standby(Struct, frozen=True):
     """A connected standby; without pg_monitor PostgreSQL hides everything but its name."""
 
     name: str
@@ -17,8 +17,7 @@ class Standby:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Replication:
+class Replication(Struct, frozen=True):
     """The standbys that commits wait for ("" for none), and those that are connected."""
 
     awaited: str

@@ -3,12 +3,13 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.fetch.address import (
     Address,
@@ -74,8 +75,7 @@ class Unfetchable(Exception):
         self.check = f"fetch.{check}"
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """A response from another server; `media_type` is lower case and without parameters."""
 
     status: int

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import to_base64url
@@ -28,8 +29,7 @@ REQUIRED = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Preconditions:
+class Preconditions(Struct, frozen=True):
     """The caller's conditions on the current state; None where there is no condition.
 
     The tags are as they were sent; an empty tuple means `*`.

@@ -4,9 +4,10 @@
 transaction and answers the client with the error.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
+
+from msgspec import Struct
 
 FAILED = "http.failed"
 """The check of a refusal that is a fault of the program; it `received` the reference in the log."""
@@ -76,8 +77,7 @@ class ErrorCode(StrEnum):
         return words if words.endswith("Error") else f"{words} Error"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """An error response: `code` and `description` go to the client, the rest to the event log.
 
     `check` names the rule ("code.replayed"); `expected` and `received` are redacted by their author

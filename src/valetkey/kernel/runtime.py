@@ -3,15 +3,15 @@
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
+
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """The inputs a program cannot compute: the current time and random bytes."""
 
     now: Callable[[], Instant]

@@ -6,10 +6,11 @@ host than a browser does where there is a backslash.
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import quote, unquote_plus
+
+from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
@@ -57,8 +58,7 @@ _LAST_PORT = 65_535
 _LONGEST_NAME = 253
 
 
-@dataclass(frozen=True, slots=True)
-class Web:
+class Web(Struct, frozen=True):
     """A parsed http or https URL; `rest` is its path and query, "" for neither.
 
     `host` is a name, an IPv4 address, or an IPv6 address in brackets.

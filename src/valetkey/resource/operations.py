@@ -1,15 +1,16 @@
 """List, read, create, replace, change and delete, implemented once for every object."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
 from http import HTTPStatus
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Invalid
 from valetkey.resource.homes.identity import Declined
@@ -54,8 +55,7 @@ _SEVERAL = Refusal(ErrorCode.INVALID_REQUEST, "this takes no query parameters", 
 Act = Callable[[Request, Visit], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Struct, frozen=True):
     """The operations on one kind of object over HTTP."""
 
     kind: ResourceObject

@@ -1,10 +1,10 @@
 """Error responses of the API (RFC 9457), with the challenge of RFC 6750 where required."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import asdict
 
 from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal

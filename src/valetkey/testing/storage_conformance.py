@@ -6,7 +6,6 @@ class TestStores(StorageConformance):
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -25,6 +24,7 @@ from valetkey.authorization.storage.tokens.revocations import RevocationRecord, 
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 from valetkey.testing.storage_story import (

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.connection.incoming_request import IncomingRequest
@@ -27,8 +28,7 @@ def no_page(path: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
+class ServerAddress(Struct, frozen=True):
     """The configured URL of a server, and which of its paths are pages for people.
 
     A page is redirected to `home` from another loopback name, and to the path with or without a

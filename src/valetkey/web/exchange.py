@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
@@ -134,8 +134,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 # Not frozen: creating a frozen instance costs four times as much as the rest of it.
-@dataclass(slots=True)
-class Response:
+class Response(Struct):
     """A response; it must not be changed once it is made.
 
     The App adds security headers, Content-Length, and `no-store` unless the response sets a

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -23,8 +24,7 @@ _NOT_READY = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The named checks of one server; exceptions in `failures` mean that a check failed.
 
     A request that presents `token` gets the result and reason of each check; without a configured

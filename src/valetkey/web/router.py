@@ -12,13 +12,15 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from enum import Enum
 from time import perf_counter
+
+from msgspec import Struct
 
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.kernel.tracing import OFF, TRACES, Span
@@ -71,8 +73,7 @@ _USUAL_TYPE = {Body.FORM: b"application/x-www-form-urlencoded", Body.JSON: b"app
 _JSON_TYPE = re.compile(r"application/(?:(?:merge-patch|scim)\+)?json" + _CHARSET, re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """A path, the endpoint of each method, and how refusals are rendered.
 
     `path` is compared with the path as sent; a segment written `{name}` matches any non-empty

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
@@ -28,6 +28,7 @@ from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from base64 import urlsafe_b64decode
-from dataclasses import replace
 from urllib.parse import urlencode
 
 from tests.attacks.world import CALLBACK, PASSWORD, World, secret_of
@@ -15,6 +14,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Person
 

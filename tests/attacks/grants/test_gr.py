@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,6 +15,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes, seconds
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Page, Person
 
 

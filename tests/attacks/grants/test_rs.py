@@ -1,7 +1,6 @@
 """RS: several APIs behind one server, and everything of one presented at another (RFC 8707)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +13,7 @@ from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -19,6 +19,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 CALLBACK = "https://app.example/cb"

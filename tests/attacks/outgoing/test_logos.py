@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from threading import Event
@@ -25,6 +25,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Page as Shown
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

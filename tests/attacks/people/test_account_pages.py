@@ -1,7 +1,5 @@
 """LG, XS, AP: the pages on which people look after their account, against those who mean ill."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.authorization.endpoints.account.people import grant_of, live, signed_in
@@ -9,6 +7,7 @@ from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 _FORMS: tuple[tuple[str, str, dict[str, str]], ...] = (

@@ -7,7 +7,7 @@ socket of this test that listens.
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

@@ -5,7 +5,6 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationSettings, Settings
 from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

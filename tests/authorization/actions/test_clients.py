@@ -1,7 +1,6 @@
 """The register of clients: rules before writing, one event for each change, no lost update."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import days
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()

@@ -1,6 +1,5 @@
 """Ending much: it has ended when the first transaction commits, however many rows follow."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import ADA, Service, run
@@ -12,6 +11,7 @@ from valetkey.authorization.storage.tokens.endings import BATCH
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.locks import Lock
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _MANY = 20_000
 _SESSIONS = 5_000

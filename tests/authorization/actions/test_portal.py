@@ -1,7 +1,6 @@
 """The portal's deeds where many come at one moment: limits hold, answers count once."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 from valetkey.testing.storage_story import NOW, THREADS, Memory

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 from threading import Thread
@@ -16,6 +15,7 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.fetch.outbound import OutboundHttp
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 _PLAIN = ClientMetadata("Printer", redirect_uris=(CALLBACK, "https://other.example/cb"))

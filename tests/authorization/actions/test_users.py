@@ -1,7 +1,6 @@
 """The register of people: who may be called what, and what ends with an account."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.actions.users import UserRecord, fresh_uid, withdraw
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 _BOB = UserRecord("bob", "bob@example.com", "Bob")

@@ -3,7 +3,6 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import pbkdf2_hmac
 from threading import Event
 from typing import ParamSpec, TypeVar
@@ -19,6 +18,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.web.offload import Busy, Offload
 
 LIMITS = LimitSettings(

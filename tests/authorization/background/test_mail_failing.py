@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from valetkey.authorization.email.delivery import PAUSES
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
+from valetkey.kernel.replace import replace
 from valetkey.web import log
 
 

@@ -1,7 +1,6 @@
 """Queues and logs of webhooks are bounded, and those who look after one are told."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,7 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 def test_full_queue_disables_the_webhook_and_its_log_is_trimmed(

@@ -1,6 +1,5 @@
 """The directory of clients believes itself only as long as nobody changed the register."""
 
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -15,6 +14,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.postgres import Postgres
 from valetkey.database.sqlite import SQLite
 from valetkey.kernel.moment import hours
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 

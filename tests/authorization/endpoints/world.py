@@ -5,7 +5,7 @@ import json
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -31,6 +31,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_id, fresh_secret

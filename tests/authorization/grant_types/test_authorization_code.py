@@ -1,12 +1,12 @@
 """Codes: look, bind, redeem, judge; and what a shrunken registration leaves of them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.world import CALLBACK, Service, run
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.kernel.replace import replace
 
 # RFC 7636 appendix B.
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

@@ -1,6 +1,5 @@
 """What the token endpoint says of a sign-in: ID tokens with codes and refreshes (Core 3.1, 12)."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from valetkey.authorization.tokens.id_token import half_hash
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 
 IDENTITY = ("openid", "profile", "email", "offline_access")

@@ -1,6 +1,5 @@
 """The password grant: for whom it is, how long its tokens live, and what it never gives."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from tests.authorization.endpoints.world import Answer, Service, run
 from valetkey.authorization.model.register.client import ClientType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
+from valetkey.kernel.replace import replace
 
 _WORD = "a good long password"
 

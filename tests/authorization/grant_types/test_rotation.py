@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -33,6 +32,7 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes, seconds
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.testing.storage_story import NOW, client, grant, user

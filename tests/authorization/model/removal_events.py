@@ -1,7 +1,5 @@
 """What happens to an account on its way out, each once."""
 
-from dataclasses import replace
-
 from tests.authorization.endpoints.world import ADA, Service
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.identities import connect, disconnect
@@ -9,6 +7,7 @@ from valetkey.authorization.authentication.federation.provider import Claimed
 from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -94,6 +93,7 @@ from valetkey.cli.register.store import Opened
 from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret
 
@@ -345,7 +345,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         assert {each.name for each in records} | offline | between == {
             event.name for event in EVENTS
         }
-        known = {event.name: {each.name for each in fields(event)} for event in EVENTS}
+        known = {event.name: set(event.__struct_fields__) for event in EVENTS}
         for record in records:
             data = json.loads(record.data)
             assert set(data) == known[record.name]

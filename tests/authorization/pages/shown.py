@@ -1,7 +1,6 @@
 """The examples as a browser gets them: one after the other, at addresses of their names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from playwright.sync_api import Route
@@ -20,6 +19,7 @@ from valetkey.authorization.layout.render import (
 )
 from valetkey.authorization.layout.viewer import Navigation, Viewer, navigation_of
 from valetkey.authorization.site.page import AnyPage
+from valetkey.kernel.replace import replace
 
 
 class _Unused:

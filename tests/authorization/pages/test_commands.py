@@ -1,7 +1,6 @@
 """Commands on the pages: each names the configuration of the server whose page it is."""
 
 import re
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from valetkey.authorization.layout.render import render
 from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.authorization.site.admin.users.roles import RolesPage
 from valetkey.config.load import load
+from valetkey.kernel.replace import replace
 
 FILE = "/srv/acme/valetkey.toml"
 _COMMAND = re.compile(r"valetkey [a-z][^<\n]*")

@@ -1,10 +1,10 @@
 """Rendering, and the policy that goes with a page."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 from jinja2 import UndefinedError
+from msgspec import Struct
 
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent
 from tests.authorization.pages.reading import Reading
@@ -21,8 +21,7 @@ from valetkey.authorization.site.errors.refuse import ProblemPage, Reader
 from valetkey.kernel.refusal import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class Forgetful:
+class Forgetful(Struct, frozen=True):
     """A page that does not say what its template asks for."""
 
     template: ClassVar[str] = "sign_out/sign_out.html"

@@ -1,7 +1,5 @@
 """A client and a good request of it, to be changed by tests of the rules."""
 
-from dataclasses import replace
-
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
     ApplicationType,
@@ -19,6 +17,7 @@ from valetkey.authorization.protocol.authorization_response import prove
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 NOW = Instant(1_800_000_000)

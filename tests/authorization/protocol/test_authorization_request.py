@@ -1,7 +1,5 @@
 """What a client may ask for: where the answer may go, and everything that is refused."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +34,7 @@ from valetkey.authorization.protocol.authorization_response import prove
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 

@@ -1,7 +1,6 @@
 """What happens next, as a table; and the sealed interaction."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -28,6 +27,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer, SealingKey

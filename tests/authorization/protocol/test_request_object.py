@@ -1,7 +1,6 @@
 """A request's parameters as claims."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,7 @@ from valetkey.authorization.protocol.request_object import (
 from valetkey.kernel.jose.jwt import Claims
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
 ISSUER = "https://auth.example"

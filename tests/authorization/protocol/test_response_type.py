@@ -1,7 +1,5 @@
 """What comes, how it travels, and who may ask for it."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from valetkey.authorization.protocol.response_type import (
     may_ask_for,
     mode_of_answer,
 )
+from valetkey.kernel.replace import replace
 
 BOTH = replace(WEB, grant_types=frozenset({"authorization_code", "implicit"}))
 

@@ -1,7 +1,6 @@
 """APIs in both databases: endings in batches, the feed, and disabling against issuing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.testing.storage_story import NOW, Memory, client, grant, user
 

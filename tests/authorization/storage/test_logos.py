@@ -1,7 +1,6 @@
 """Copies of logos, on each engine: who fetches, whose copy stays, and what a race leaves."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from valetkey.authorization.background.logos import drop_unshown
 from valetkey.authorization.storage.register.logos import WantedLogo
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory, client
 

@@ -1,7 +1,6 @@
 """The outbox, on each engine: who gets a delivery, for how long, and what a killed one leaves."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from valetkey.authorization.model.email import EmailKind, QueuedEmail
 from valetkey.authorization.model.session import Delivery, DeliveryKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory
 
 ONE = Delivery(

@@ -1,11 +1,11 @@
 """A session that goes on: one winner for each cookie, and nothing after the end."""
 
 import asyncio
-from dataclasses import replace
 
 from tests.authorization.endpoints.visitor.world import ALICE, NOON, WEB, World, run
 from valetkey.authorization.model.session import Session
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 
 SESSION = Session(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest
@@ -15,6 +14,7 @@ from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant, later, minutes, seconds
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 NOW = Instant(1_800_000_000)

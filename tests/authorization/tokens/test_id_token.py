@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
-from msgspec.structs import replace as changed
 
 from valetkey.authorization.model.account.user import StandardClaims, Uid, User
 from valetkey.authorization.model.register.client import Client, client_without_rights
@@ -14,6 +13,8 @@ from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.tokens.id_token import Identity, IdTokens, half_hash
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.replace import replace
+from valetkey.kernel.replace import replace as changed
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey
 

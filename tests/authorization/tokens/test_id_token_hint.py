@@ -1,7 +1,6 @@
 """ID tokens that come back: ours, for this client, however old."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,6 +15,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import days, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, Secret
 
 CLAIMS: Mapping[str, object] = {

@@ -1,11 +1,11 @@
 """Client secrets in clear."""
 
-from dataclasses import replace
 from hashlib import sha256
 
 from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets, place
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.kernel.secret import Fingerprint
 

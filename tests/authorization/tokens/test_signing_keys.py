@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 NOON = Instant(1_800_000_000)

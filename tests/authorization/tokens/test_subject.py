@@ -1,7 +1,5 @@
 """Subjects: one name for all, or another in each sector (Core section 8)."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +8,7 @@ from valetkey.authorization.model.register.client import Client, client_without_
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.tokens.subject import Subjects, sector_of
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey
 
 NOW = Instant(1_800_000_000)

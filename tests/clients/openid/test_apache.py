@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -19,6 +18,7 @@ from tests.openid.relying_party import PASSWORD
 from tests.support.wait import CEILING
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 

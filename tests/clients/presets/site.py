@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Page
@@ -21,6 +21,7 @@ from valetkey.authorization.model.register.client import BY_SECRET, GrantTypeNam
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.testing.server import Servers

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.json_schema import JsonSchema
 from valetkey.resource.homes import listing
 from valetkey.resource.homes.listing import read_page

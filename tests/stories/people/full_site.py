@@ -4,7 +4,6 @@ import re
 from base64 import b32decode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -59,6 +58,7 @@ from valetkey.config.settings import AuthorizationSettings
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, fresh_reference

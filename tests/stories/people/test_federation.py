@@ -4,7 +4,6 @@ import re
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from html import unescape
 from ipaddress import ip_network
 from pathlib import Path
@@ -21,6 +20,7 @@ from valetkey.config.sections.federation import (
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers

@@ -6,7 +6,6 @@ import json
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
@@ -16,6 +15,7 @@ from tests.sdk.certificate import self_signed
 from tests.support.wait import until
 from tests.web import QUICK
 from tests.web.connection.test_gate import Guest
+from valetkey.kernel.replace import replace
 from valetkey.web import log
 from valetkey.web.client_address import Proxies
 from valetkey.web.connection.gate import Gate

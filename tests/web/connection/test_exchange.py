@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from tests.sdk.certificate import self_signed
 from tests.support.wait import CEILING
 from tests.web import PATIENT, QUICK, RUNTIME, connect, exchange_bytes, refuse
 from tests.web.virtual import connected
+from valetkey.kernel.replace import replace
 from valetkey.web.connection.gate import Limits
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_network
 from math import inf
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.wait import until, wait_until
 from tests.web import PATIENT, QUICK, connect, exchange_bytes, reset_by, small_app, statuses
+from valetkey.kernel.replace import replace
 from valetkey.web.client_address import Proxies
 from valetkey.web.connection.gate import Gate, Limits, objection
 from valetkey.web.listen import RunningServer

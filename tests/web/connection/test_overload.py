@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.support.wait import wait_until
 from tests.web import PATIENT, RUNTIME, connect, read_all, refuse, statuses
 from tests.web.virtual import connected
+from valetkey.kernel.replace import replace
 from valetkey.web.client_address import Network
 from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.clients import Faults, Registrar
 from valetkey.authorization.actions.endings import end_all_of_api
@@ -33,6 +34,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 MOST_SCOPES = 100
@@ -50,8 +52,7 @@ _SCOPE = re.compile(r"[!$-\[\]-~]{1,100}")
 _LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
 
 
-@dataclass(frozen=True, slots=True)
-class ApiMetadata:
+class ApiMetadata(Struct, frozen=True):
     """What an operator declares of an API. `clients` is None where every client may ask for it."""
 
     identifier: str
@@ -66,8 +67,7 @@ class ApiMetadata:
     roles: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRegistrar:
+class ApiRegistrar(Struct, frozen=True):
     """Keeps the APIs by the rules. Its methods run inside a transaction.
 
     `own_identifiers` are the default API's and the issuer's, `own_scopes` the names of the default
@@ -230,7 +230,7 @@ def metadata_of(api: Api) -> ApiMetadata:
 def changed_fields(before: Api, after: Api) -> tuple[str, ...]:
     """Return the names of the declared fields in which two records of one API differ."""
     one, other = metadata_of(before), metadata_of(after)
-    names = tuple(each.name for each in fields(ApiMetadata))
+    names = ApiMetadata.__struct_fields__
     changed = [name for name in names if getattr(one, name) != getattr(other, name)]
     # Dictionaries are equal in any order, and consent pages show the declared one.
     if "scopes" not in changed and tuple(one.scopes) != tuple(other.scopes):

@@ -5,7 +5,6 @@ Its functions run inside a transaction. `change_attributes` is the only writer o
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -24,6 +23,7 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
 from valetkey.kernel.strict_json import read_object
 

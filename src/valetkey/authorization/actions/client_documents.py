@@ -6,7 +6,6 @@ docs/decisions/0033 says what happens when a document changes or disappears.
 import asyncio
 import contextlib
 from collections import OrderedDict
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -29,6 +28,7 @@ from valetkey.config.settings import RegistrationSettings
 from valetkey.fetch.outbound import ANYTHING, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant, days, hours, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.client_address import neighbourhood
 from valetkey.web.rate_limit import Buckets
 

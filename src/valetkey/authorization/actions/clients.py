@@ -1,8 +1,9 @@
 """Register, change, switch off and on: every change of a client, through whichever door."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.endings import end_all_of_client
 from valetkey.authorization.actions.sectors import concerns_sector
@@ -36,6 +37,7 @@ from valetkey.authorization.protocol.register.self_registration import look_alik
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.shared_secrets import place
 from valetkey.kernel.moment import Instant, Lifetime, later
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
@@ -71,8 +73,7 @@ NO_SCOPE = Scope()
 Faults = tuple[MetadataError, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Registrar:
+class Registrar(Struct, frozen=True):
     """Keeps the register of clients by the rules. Its methods run inside a transaction."""
 
     rules: ClientRules
@@ -303,9 +304,9 @@ def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
     """The names of the fields in which two records of one client differ."""
     apart = {"secrets", "changed_at", "key_set", "logo"}
     names = [
-        field.name
-        for field in fields(Client)
-        if field.name not in apart and getattr(before, field.name) != getattr(after, field.name)
+        name
+        for name in Client.__struct_fields__
+        if name not in apart and getattr(before, name) != getattr(after, name)
     ]
     if before.key_set.document() != after.key_set.document():
         names.append("key_set")

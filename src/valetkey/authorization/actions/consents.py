@@ -1,13 +1,13 @@
 """Stored consents of users, so that the consent page is not shown for them again."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from valetkey.authorization.model.event.grants import ConsentGiven
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 

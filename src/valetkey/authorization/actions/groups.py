@@ -1,7 +1,5 @@
 """Create, change, join and leave groups of users. Run inside a transaction."""
 
-from dataclasses import replace
-
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import ClientChanged
@@ -15,6 +13,7 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 MOST_RENAMED = 1_000
 """Apps that require a group, above which it cannot be renamed: they are changed all at once."""

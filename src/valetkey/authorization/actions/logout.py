@@ -1,7 +1,8 @@
 """Sign-out: end the session and notify every app that was signed in to by it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.session import end_session, end_sessions
 from valetkey.authorization.model.session import LEASE, Delivery, Session
@@ -14,8 +15,7 @@ Tell = Callable[[Sequence[Delivery]], Awaitable[None]]
 """Attempts deliveries now and does not wait for long."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignOut:
+class SignOut(Struct, frozen=True):
     """Ends sessions of people who are there to see it."""
 
     issuer: str

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from datetime import date
 from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -33,15 +32,15 @@ def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
             yield MetadataError(name, right)
     if claims.phone_number_verified and not claims.phone_number:
         yield MetadataError("phone_number_verified", "only with a phone_number")
-    for each in fields(Address):
-        part: str = getattr(claims.address, each.name)
-        if each.name in _SEVERAL_LINES:
+    for name in Address.__struct_fields__:
+        part: str = getattr(claims.address, name)
+        if name in _SEVERAL_LINES:
             is_plain = len(part) <= LONGEST_ADDRESS and all(map(_is_plain, part.split("\n")))
             right = f"lines of printable characters, {LONGEST_ADDRESS} together"
         else:
             is_plain, right = _is_plain(part), _PLAIN
         if part and not is_plain:
-            yield MetadataError(f"address/{each.name}", right)
+            yield MetadataError(f"address/{name}", right)
 
 
 def _is_plain(text: str) -> bool:

@@ -2,10 +2,11 @@
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.clients import Registrar, metadata_of
 from valetkey.authorization.actions.person import TEXTS
@@ -20,6 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.read import Read
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 MOST_LISTED = 1_000
@@ -33,8 +35,7 @@ Said = dict[str, object]
 Changes = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRequest:
+class RecordRequest(Struct, frozen=True):
     """A request to the records API, with the token that authorizes it. Never printed.
 
     A change applies only to the `expected` version of the record, if one is given.
@@ -48,8 +49,7 @@ class RecordRequest:
     expected: Changes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """A change that breaks rules; nothing was changed."""
 
     faults: tuple[MetadataError, ...]
@@ -65,8 +65,7 @@ class Rejected:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ClientChanges:
+class ClientChanges(Struct, frozen=True):
     """The fields that a client may change about itself."""
 
     redirect_uri: str | msgspec.UnsetType = msgspec.UNSET
@@ -74,8 +73,7 @@ class ClientChanges:
     description: str | msgspec.UnsetType = msgspec.UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class AccountChanges:
+class AccountChanges(Struct, frozen=True):
     """The fields that an app may change about its user's account; "" and {} are cleared."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
@@ -105,8 +103,7 @@ class AccountChanges:
         return replace(after, phone_number_verified=kept)
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """Answers about `account`, `client` and `authorizations` inside a transaction."""
 
     registrar: Registrar
@@ -314,7 +311,7 @@ def _missing(changes: ClientChanges) -> tuple[MetadataError, ...]:
 def _convert(
     changes: Mapping[str, object], wanted: type[T], read_only: frozenset[str]
 ) -> T | Rejected:
-    known = {each.name for each in fields(wanted)}
+    known = set(wanted.__struct_fields__)
     faults = [
         MetadataError(name, "cannot be changed here" if name in read_only else "is unknown")
         for name in changes

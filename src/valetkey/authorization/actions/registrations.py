@@ -1,10 +1,10 @@
 """Applications that register themselves, change and remove themselves (RFC 7591, RFC 7592)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import DOCUMENT, Registrar, metadata_of
 from valetkey.authorization.actions.endings import delete_clients
@@ -26,6 +26,7 @@ from valetkey.authorization.storage.register.registrations import DocumentRead
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
 
 MOST_ALIKE = 10
@@ -47,8 +48,7 @@ _MOST_NOTED = 10_000
 _NEW = ClientMetadata(name="")
 
 
-@dataclass(frozen=True, slots=True)
-class FreshRegistration:
+class FreshRegistration(Struct, frozen=True):
     """The random values of a new registration, generated outside any transaction."""
 
     client_id: str
@@ -56,16 +56,14 @@ class FreshRegistration:
     token: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """A stored registration; `secret` is a new secret, returned this once."""
 
     client: Client
     secret: Secret | None
 
 
-@dataclass(frozen=True, slots=True)
-class SelfRegistrar:
+class SelfRegistrar(Struct, frozen=True):
     """Dynamic client registration (RFC 7591, 7592). Methods run inside a transaction."""
 
     registrar: Registrar

@@ -1,7 +1,5 @@
 """The registration of the resource server: made and kept by the authorization server itself."""
 
-from dataclasses import replace
-
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.event.clients import ClientRegistered
@@ -16,6 +14,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret, same
 
 _OVERLAP = days(1)

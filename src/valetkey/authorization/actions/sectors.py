@@ -1,7 +1,8 @@
 """Sectors: whether the site that apps name as theirs knows them (OpenID Registration section 5)."""
 
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
@@ -30,8 +31,7 @@ def concerns_sector(metadata: ClientMetadata, before: Client | None) -> bool:
     return not set(metadata.redirect_uris) <= set(before.redirect_uris)
 
 
-@dataclass(frozen=True, slots=True)
-class Sectors:
+class Sectors(Struct, frozen=True):
     """Fetch sector identifier documents."""
 
     door: OutboundHttp

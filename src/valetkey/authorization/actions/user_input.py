@@ -1,15 +1,16 @@
 """A new account as files and the admin API describe it; nothing that signs in."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import LARGEST_UID, StandardClaims
+from valetkey.kernel.replace import replace
 
 Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
@@ -86,7 +87,7 @@ def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> Standa
 
     A new phone number is verified only if stated.
     """
-    names = {each.name for each in fields(StandardClaims)}
+    names = StandardClaims.__struct_fields__
     told = {name: value for name, value in said.items() if name in names}
     parts = msgspec.convert(told.pop("address", {}), dict[str, str])
     address = asdict(before.address) | parts

@@ -1,7 +1,8 @@
 """Accounts: register, change, switch off and on, and what ends when one of these happens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import reset_factors
 from valetkey.authorization.actions.account.usernames import username_fault
@@ -24,14 +25,14 @@ from valetkey.authorization.model.event.people import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
 _LONGEST = 200
 Faults = tuple[MetadataError, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UserRecord:
+class UserRecord(Struct, frozen=True):
     """The fields of an account that are chosen by somebody, unchecked."""
 
     username: str
@@ -64,8 +65,7 @@ class UserRecord:
         return (*found, *claim_faults(self.claims))
 
 
-@dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(Struct, frozen=True):
     """Keeps the register of people. Its methods run inside a transaction."""
 
     random: Callable[[int], bytes]
@@ -222,7 +222,7 @@ class Accounts:
 def changed_names(before: User, after: User) -> tuple[str, ...]:
     """The fields in which the two differ, the standard claims by their own names."""
     names = ("username", "email", "name", "email_verified_at")
-    claims = tuple(each.name for each in fields(StandardClaims))
+    claims = StandardClaims.__struct_fields__
     return (
         *(name for name in names if getattr(before, name) != getattr(after, name)),
         *(name for name in claims if getattr(before.claims, name) != getattr(after.claims, name)),

@@ -5,7 +5,8 @@ commit.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.model.event.administration import (
     WebhookChanged,
@@ -36,6 +37,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import fresh_id, same
 from valetkey.kernel.webhook import fresh_webhook_secret
@@ -47,8 +49,7 @@ CHANCE = 48
 """Random bytes of a new webhook: its id and its secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookTarget:
+class WebhookTarget(Struct, frozen=True):
     """What is chosen about a webhook; no events mean every event that it may receive."""
 
     url: str
@@ -56,16 +57,14 @@ class WebhookTarget:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewWebhook:
+class NewWebhook(Struct, frozen=True):
     """A new webhook and its secret, which is shown once."""
 
     webhook: Webhook
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookChanges:
+class WebhookChanges(Struct, frozen=True):
     """Creates, changes and uses webhooks. `chance` are random bytes drawn before a transaction."""
 
     settings: Settings

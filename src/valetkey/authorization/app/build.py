@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -62,6 +61,7 @@ from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import endings_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.elsewhere import ServerAddress
 from valetkey.web.offload import Busy, Offload

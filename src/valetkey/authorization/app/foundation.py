@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.invitations import Invitations
 from valetkey.authorization.actions.account.removal import Removal
@@ -52,8 +53,7 @@ from valetkey.kernel.url import origin
 SCHEMA = "valetkey.authorization.storage.schema"
 
 
-@dataclass(frozen=True, slots=True)
-class Foundation:
+class Foundation(Struct, frozen=True):
     """What every part of the server, and every command, is built on. Close the store's engine."""
 
     settings: Settings

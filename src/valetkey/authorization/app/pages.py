@@ -1,7 +1,8 @@
 """The pages for people: every feature, built with what it uses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailChange
 from valetkey.authorization.actions.account.identities import FederatedAccounts
@@ -117,13 +118,13 @@ from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.config.sections.accounts import SignUp as SignUpMode
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
 from valetkey.web.offload import Offload
 from valetkey.web.router import Body, Route
 
 
-@dataclass(frozen=True, slots=True)
-class PageDependencies:
+class PageDependencies(Struct, frozen=True):
     """The dependencies that several groups of pages share."""
 
     foundation: Foundation

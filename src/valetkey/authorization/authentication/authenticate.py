@@ -5,8 +5,9 @@ parallel guesses count too; a successful attempt is uncounted.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.password import (
     hash_prepared,
@@ -35,8 +36,7 @@ AfterSignIn = Callable[[Transaction, User], object]
 """Further work in the transaction that accepts the password."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(Struct, frozen=True):
     """The data found before the password is verified."""
 
     user: User | None
@@ -45,8 +45,7 @@ class _Attempt:
     wait: int
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordSignIn:
+class PasswordSignIn(Struct, frozen=True):
     """Find the user with a username (or email address) and a password.
 
     `door` names the caller for the audit log: "page" or "password_grant". Argon2 runs on `offload`,

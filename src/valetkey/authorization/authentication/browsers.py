@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.authentication.session import LiveSession, SignedIn, find_present
@@ -25,8 +26,7 @@ _MOST = 5
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}(?:\.[A-Za-z0-9_-]{43}){1,5}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class FamiliarBrowser:
+class FamiliarBrowser(Struct, frozen=True):
     """The cookie of one browser, "" for none: a random name, and a mark for each account."""
 
     cookie: str
@@ -52,8 +52,7 @@ class FamiliarBrowser:
         return self.key.of("familiar browser", f"{name} {uid}")
 
 
-@dataclass(frozen=True, slots=True)
-class Browsers:
+class Browsers(Struct, frozen=True):
     """Read and set the cookies of browsers, find their sessions, and check their forms.
 
     `issuer` is the URL of this server.

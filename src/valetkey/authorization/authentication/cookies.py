@@ -1,6 +1,6 @@
 """Cookies for the session, the browser and the session state."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Prefix, Secret, well_formed
 from valetkey.web.exchange import Pairs, Request
@@ -13,8 +13,7 @@ BROWSER = "browser"
 _STATE = "browser-state"
 
 
-@dataclass(frozen=True, slots=True)
-class Cookies:
+class Cookies(Struct, frozen=True):
     """Names and attributes: `__Host-` and Secure, except on http, which is loopback only.
 
     Cookies ignore ports: on loopback an app on another port shares them, and frameworks name theirs
@@ -96,8 +95,7 @@ class Cookies:
         return "set-cookie", f"{self.state_name}={value}; Path=/{more}; {how}"
 
 
-@dataclass(frozen=True, slots=True)
-class InternalCookie:
+class InternalCookie(Struct, frozen=True):
     """A cookie for this server's own requests."""
 
     what: str

@@ -11,11 +11,11 @@ import re
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2d, Argon2i, Argon2id
+from msgspec import Struct
 
 _LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2", "libc.so")
 _STATE = 256 * 1024
@@ -81,8 +81,7 @@ _ARGON2: Mapping[str, Callable[[bytes, str], None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Format:
+class _Format(Struct, frozen=True):
     """A pattern of stored hashes, whether its cost is bounded, and how it is verified."""
 
     pattern: re.Pattern[str]

@@ -1,7 +1,6 @@
 """Sessions: start them, find the signed-in user, and end everything bound to them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
@@ -24,6 +23,7 @@ from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, days, later, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import (
     FingerprintKey,
     Prefix,
@@ -101,8 +101,7 @@ class LiveSession(Struct, frozen=True):
     told: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NewSession:
+class NewSession(Struct, frozen=True):
     """A session about to start: its public id and cookie, drawn before the transaction."""
 
     id: str

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.latency import key_of
 from valetkey.authorization.background.upkeep import written_or
@@ -13,8 +14,7 @@ from valetkey.kernel.moment import Instant
 _WRITE_EVERY = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerClock:
+class AnswerClock(Struct, frozen=True):
     """Count response times in one process; at most a few dozen numbers are buffered."""
 
     waiting: Counter[Key] = field(default_factory=Counter[Key])

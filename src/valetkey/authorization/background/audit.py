@@ -1,10 +1,10 @@
 """Append the events of the audit log to its hash chain, from any worker."""
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.event.chain import BLOCK, Block, Retention, checkpoint
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -24,8 +24,7 @@ _CHANGED = minutes(1)
 _SAID_EVERY = hours(1)
 
 
-@dataclass(slots=True)
-class AuditChain:
+class AuditChain(Struct):
     """Append blocks. Any number of processes may do so concurrently: there is one chain."""
 
     store: Store

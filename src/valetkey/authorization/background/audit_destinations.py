@@ -7,12 +7,12 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.secret import Secret
@@ -32,8 +32,7 @@ class NotExported(Exception):
     """The destination did not take the batch, or may not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of a batch: an event, or the checkpoint of its block."""
 
     at: int
@@ -60,8 +59,7 @@ def destination(url: str, directory: Path, http: OutboundHttp, token: Secret | N
     return HttpCollector(url, http, authorization).deliver
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFile:
+class AuditFile(Struct, frozen=True):
     """A file with one JSON object a line, opened for each batch: it may be rotated at any time."""
 
     path: Path
@@ -91,8 +89,7 @@ class AuditFile:
                 raise
 
 
-@dataclass(frozen=True, slots=True)
-class SyslogServer:
+class SyslogServer(Struct, frozen=True):
     """A syslog server over TLS (RFC 5425), with a connection for each batch."""
 
     host: str
@@ -125,8 +122,7 @@ class SyslogServer:
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCollector:
+class HttpCollector(Struct, frozen=True):
     """A server that takes batches as newline-delimited JSON and answers with 2xx."""
 
     url: str

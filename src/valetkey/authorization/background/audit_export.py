@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.background.audit_destinations import Deliver, Line, NotExported
 from valetkey.authorization.model.event.chain import Block, ChainedEvent, checkpoint
@@ -24,8 +25,7 @@ _LEASE = minutes(2)
 _LONGEST_PAUSE = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Struct, frozen=True):
     block: Block
     events: Sequence[ChainedEvent]
     skipped: int

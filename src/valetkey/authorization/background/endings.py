@@ -1,9 +1,10 @@
 """Record endings in a file outside the database, within two seconds."""
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from valetkey.authorization.storage.administration.restoration import EndingPage
 from valetkey.authorization.storage.endings import Endings
@@ -33,8 +34,7 @@ def _page(at: Instant, after: str, tx: Transaction) -> EndingPage:
     return tx.restoration.endings(at, after, _AT_ONCE)
 
 
-@dataclass(frozen=True, slots=True)
-class EndingsFile:
+class EndingsFile(Struct, frozen=True):
     """Keep the file of endings beside the keyring up to date while the server runs."""
 
     store: Store

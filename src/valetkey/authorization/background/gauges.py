@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -14,8 +15,7 @@ from valetkey.kernel.runtime import Runtime
 _READ_EVERY = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseGauges:
+class DatabaseGauges(Struct, frozen=True):
     """Read the metrics every 15 seconds, independently of requests."""
 
     store: Store

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.storage.register.logos import WantedLogo
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -27,8 +28,7 @@ Get = Callable[[str], Awaitable[Fetched]]
 """Fetches a URL that an app registered; raises Unfetchable."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogoFetcher:
+class LogoFetcher(Struct, frozen=True):
     """Fetch logos. Any number of processes may do so concurrently."""
 
     store: Store

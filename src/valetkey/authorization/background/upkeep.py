@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.latency import sweep_latency
 from valetkey.authorization.actions.admin.user_imports import sweep_imports
@@ -112,8 +113,7 @@ SWEEPS: tuple[Sweep, ...] = (
 """Every table with rows that expire. Events expire only if the operator says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Maintenance:
+class Maintenance(Struct, frozen=True):
     """Run in the background of every worker; nothing here requires a single instance."""
 
     store: Store

@@ -1,8 +1,9 @@
 """Check and import the users of uploaded files, a batch at a time, from any worker."""
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.model.account.user_import import UserImport
@@ -14,8 +15,7 @@ _LOOK_EVERY = 1.0
 _LONGEST_REST = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class UserImporter:
+class UserImporter(Struct, frozen=True):
     """Any number of processes may do so concurrently: each row is taken by one transaction.
 
     What a killed process had taken is continued by another one ten seconds later.

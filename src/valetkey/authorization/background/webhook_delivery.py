@@ -9,6 +9,7 @@ from functools import partial
 from http import HTTPStatus
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.actions.webhooks import may_receive
@@ -63,8 +64,7 @@ Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Fetched]]
 """Posts JSON to a URL; raises Unfetchable."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     outcome: str
     excerpt: str = ""
     retry_after: int = 0

@@ -1,7 +1,8 @@
 """Exactly one method proves which client is asking (RFC 6749 section 2.3)."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.method import (
@@ -27,6 +28,7 @@ from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.rate_limit import Buckets
 
@@ -37,8 +39,7 @@ _IN_BODY = frozenset({"client_secret", "client_assertion", "client_assertion_typ
 """The parameters by which a client proves who it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """The number of failures that get their own answer before requests are delayed."""
 
     of_client: Buckets

@@ -54,8 +54,7 @@ class Authenticated(Struct, frozen=True):
     mark: Voucher | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct, frozen=True):
     """One authentication method.
 
     `recognises` says whether a request uses this method, `claims` returns the client id that it

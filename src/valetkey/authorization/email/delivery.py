@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from email.message import EmailMessage
+
+from msgspec import Struct
 
 from valetkey.authorization.email.message import message_of
 from valetkey.authorization.email.outbox import MailOutbox
@@ -32,8 +33,7 @@ BrandNow = Callable[[], Brand]
 """Returns the brand as it is now."""
 
 
-@dataclass(frozen=True, slots=True)
-class MailDelivery:
+class MailDelivery(Struct, frozen=True):
     """Delivers queued email. Any number of processes may do so at the same time."""
 
     store: Store

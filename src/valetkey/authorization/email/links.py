@@ -1,10 +1,10 @@
 """Single-use links sent by email: random, time-limited, void once their subject changed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -34,16 +34,14 @@ LIFETIMES: Mapping[VoucherKind, Lifetime] = MappingProxyType(
 """How long links of each kind are valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A link that is still valid, and the data that it was issued with."""
 
     voucher: Voucher
     says: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct, frozen=True):
     """Issues and redeems links. Their data is stored encrypted, the links as fingerprints."""
 
     issuer: str

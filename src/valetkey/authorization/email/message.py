@@ -6,7 +6,6 @@ Messages do not track their readers: no image, no address of another server.
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -15,6 +14,7 @@ from email.utils import format_datetime
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import Struct
 
 from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
@@ -32,8 +32,7 @@ _SEPARATOR = "\x01"
 _BREAKS = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """A paragraph: text, or a URL on a button with this label."""
 
     text: str
@@ -45,8 +44,7 @@ class Paragraph:
         return _ADDRESS.fullmatch(self.text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """The text of an email."""
 
     subject: str

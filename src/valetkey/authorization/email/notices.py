@@ -1,10 +1,11 @@
 """Notices: emails about changes that concern an account's safety, and who made them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.email.links import EMAIL_UNDO, LIFETIMES, Links
@@ -35,8 +36,7 @@ _PLACES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Notices:
+class Notices(Struct, frozen=True):
     """Tells people, at an address that is known to be theirs."""
 
     issuer: str

@@ -1,7 +1,8 @@
 """Queue email in the transaction of the change that it announces."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.email import LIFETIME, Email, EmailKind, QueuedEmail
@@ -31,8 +32,7 @@ NOTICE_LIMIT = Limit(30, hours(1))
 """All other emails to one address; those with a link that undoes a change are counted apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class MailOutbox:
+class MailOutbox(Struct, frozen=True):
     """The queue of emails, as those who send one see it. Its methods run inside a transaction."""
 
     settings: MailSettings

@@ -1,7 +1,6 @@
 """The authorization code, exchanged once (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
@@ -32,6 +31,7 @@ from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, well_formed
 
 CODE = "code"

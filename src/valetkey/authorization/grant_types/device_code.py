@@ -1,7 +1,5 @@
 """The device code, polled until the user decided in a browser (RFC 8628 sections 3.4 and 3.5)."""
 
-from dataclasses import replace
-
 from valetkey.authorization.grant_types.authorization_code import begin_grant, still_allowed
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
@@ -18,6 +16,7 @@ from valetkey.authorization.protocol.resource import choose, still
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, well_formed
 
 DEVICE_CODE = "device_code"

@@ -1,8 +1,9 @@
 """The interface of a grant type: a name, a preparation step and one transaction."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api, ApiGeneration
@@ -54,8 +55,7 @@ class PreparedSecrets:
         return fresh_id("gr", self.random)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
+class TokenRequest(Struct, frozen=True):
     """A token request of an authenticated client.
 
     `prepare` sets `user`, `id_token` and `assertion`, and `reads`: the verified JWTs among the
@@ -121,8 +121,7 @@ Prepare = Callable[[TokenRequest, Authenticate], Awaitable[TokenRequest]]
 """Slow work before the transaction, such as password hashing; may raise Refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class GrantType:
+class GrantType(Struct, frozen=True):
     """One grant type of the token endpoint, and what it requires of its clients."""
 
     name: str

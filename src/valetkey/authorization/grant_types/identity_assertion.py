@@ -6,7 +6,6 @@ which servers a client may have assertions, and which servers are trusted here. 
 """
 
 import re
-from dataclasses import replace
 
 from valetkey.authorization.grant_types.family import (
     begin,
@@ -49,6 +48,7 @@ from valetkey.authorization.tokens.identity_assertion import (
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import same
 

@@ -6,8 +6,6 @@ counts once, at most an hour of life) before this transaction. The identity asse
 server does not authenticate the client; see `identity_assertion`.
 """
 
-from dataclasses import replace
-
 from valetkey.authorization.grant_types import identity_assertion
 from valetkey.authorization.grant_types.client_credentials import issue_own
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType, TokenRequest
@@ -17,6 +15,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.identity_assertion import is_identity_assertion, not_accepted
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 
 async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:

@@ -3,8 +3,6 @@
 Disabled for a client until an administrator enables it: the application sees the password.
 """
 
-from dataclasses import replace
-
 from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
@@ -22,6 +20,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import hours
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 NAME = "password"
 

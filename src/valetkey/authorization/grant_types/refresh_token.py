@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from valetkey.authorization.grant_types.family import (
     fingerprint_of,
@@ -39,6 +38,7 @@ from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import open_with, seal_with
 from valetkey.kernel.secret import Fingerprint, Secret, same

@@ -8,8 +8,6 @@ With an actor token the new token names the actor (delegation); without one it d
 `identity_assertion`.
 """
 
-from dataclasses import replace
-
 from valetkey.authorization.grant_types import identity_assertion
 from valetkey.authorization.grant_types.family import apis_of, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
@@ -43,6 +41,7 @@ from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_t
 from valetkey.authorization.tokens.read import Found, Read
 from valetkey.kernel.jose.access_token import MOST_ACTORS
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"

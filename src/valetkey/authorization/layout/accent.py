@@ -1,7 +1,8 @@
 """One accent colour, and what makes it readable on any ground (WCAG 2.2, 1.4.3 and 1.4.11)."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.kernel.refusal import Mistake
 
@@ -26,8 +27,7 @@ _LINEAR_BELOW = 0.04045  # sRGB, IEC 61966-2-1
 _Colour = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class AccentColors:
+class AccentColors(Struct, frozen=True):
     """The accent on one ground, in `#rrggbb`: as a fill, its text, its edge, and as text itself."""
 
     fill: str

@@ -3,9 +3,10 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+
+from msgspec import Struct
 
 from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.brand import Brand
@@ -43,8 +44,7 @@ _STYLES = (
 """In this order, files under layout/styles; scripts are under layout/scripts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(Struct, frozen=True):
     """A file served at `path` to everyone, cacheable without limit."""
 
     path: str
@@ -53,8 +53,7 @@ class Asset:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(Struct, frozen=True):
     """The files that the pages of one brand refer to."""
 
     style: Asset

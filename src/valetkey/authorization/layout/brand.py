@@ -1,14 +1,13 @@
 """The brand of the pages: name, logo, accent colour and theme, set by the operator."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.layout.accent import check_accent
 from valetkey.authorization.layout.language import LANGUAGES, Language
 from valetkey.authorization.layout.theme import Theme
 
 
-@dataclass(frozen=True, slots=True)
-class Brand:
+class Brand(Struct, frozen=True):
     """A brand. URLs are `https` or a path of this server; empty for none.
 
     The logo is shown only if `logo_url` is a path.

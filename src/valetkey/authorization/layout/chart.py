@@ -1,7 +1,8 @@
 """Bar charts: the numbers of consecutive days or hours, with the geometry that a page draws."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 HEIGHT = 100
 """The height of the drawing; each bar is 10 wide, with its gap."""
@@ -12,8 +13,7 @@ RANGES = (7, 30, 90, 365)
 _STEPS = (1, 2, 4, 6, 10)
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A number for each day (2026-11-21) or hour (14:00) of `labels`, without gaps."""
 
     labels: Sequence[str]
@@ -60,8 +60,7 @@ class Chart:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RangeChoice:
+class RangeChoice(Struct, frozen=True):
     """A range of days that a page offers, and its address."""
 
     days: int

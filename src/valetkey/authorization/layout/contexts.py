@@ -1,16 +1,16 @@
 """Parts of contexts that several features share: moments, apps, users and sessions."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec import Struct
+
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(Struct, frozen=True):
     """A moment seen from `now`."""
 
     at: Instant
@@ -55,8 +55,7 @@ def _zone(name: str) -> tzinfo:
         return UTC
 
 
-@dataclass(frozen=True, slots=True)
-class AskingApp:
+class AskingApp(Struct, frozen=True):
     """A client as shown to a visitor.
 
     `domain` is the host the response is sent to, because a name can be copied and a host cannot.
@@ -75,8 +74,7 @@ class AskingApp:
     document_host: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedInPerson:
+class SignedInPerson(Struct, frozen=True):
     """The user whose session this is; an empty `name` or `email` is left out."""
 
     username: str
@@ -103,8 +101,7 @@ class Proof(StrEnum):
     ELSEWHERE = "elsewhere"  # an upstream provider
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLine:
+class SessionLine(Struct, frozen=True):
     """One session; `browser` and `system` are "" if the User-Agent does not reveal them."""
 
     id: str
@@ -117,8 +114,7 @@ class SessionLine:
     proof: Proof = Proof.PASSWORD
 
 
-@dataclass(frozen=True, slots=True)
-class FormPostPage:
+class FormPostPage(Struct, frozen=True):
     """Post `fields` to the app: automatically with scripts, by a button without.
 
     Send it with a policy that names `script_nonce` and allows forms to `action` only.

@@ -3,12 +3,12 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.layout.assets import Asset, assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.brand import BrandField
+from valetkey.kernel.replace import replace
 
 _LOOK_EVERY = 1.0
 """Seconds between looks whether another process changed it; a look costs microseconds."""

@@ -2,19 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from gettext import NullTranslations, c2py
 from importlib import resources
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(Struct, frozen=True):
     """One language: its tag (BCP 47), what it calls itself, and which way it is written."""
 
     tag: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote_plus
+
+from msgspec import Struct
 
 from valetkey.authorization.layout.addresses import safe_return_path
 from valetkey.authorization.layout.current_brand import CurrentBrand
@@ -96,8 +97,7 @@ def requested_language(request: Request, languages: Sequence[Language], *, secur
     return asked(" ".join(said), request, languages, secure=secure) if said else ()
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageEndpoint:
+class LanguageEndpoint(Struct, frozen=True):
     """The switch at the foot of every page. It changes nothing but a cookie, so it has no token."""
 
     brands: CurrentBrand

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import cache, partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from jinja2 import (
     BaseLoader,
@@ -54,13 +53,13 @@ TREES = {"": "site", "layout/": "layout"}
 
 
 class PageContext(Protocol):
-    """A frozen dataclass whose fields are the variables of its template; there are no others.
+    """A frozen Struct whose fields are the variables of its template; there are no others.
 
     A page that needs a script names it in a class variable `scripts`: its file under
     layout/scripts. Except for passkeys, such a page must work without its script.
     """
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __struct_fields__: ClassVar[tuple[str, ...]]
     template: ClassVar[str]
 
 
@@ -76,7 +75,7 @@ def render(
     Every value is escaped. Send it with `content_security_policy`. Raises UndefinedError if the
     template uses a name that the context does not have.
     """
-    said = {field.name: getattr(page, field.name) for field in fields(page)}
+    said = {name: getattr(page, name) for name in page.__struct_fields__}
     files = assets(brand)
     html = (
         environment_of(viewer.language, brand.theme)

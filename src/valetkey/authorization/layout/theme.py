@@ -7,12 +7,12 @@ are reported then.
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.layout.language import LANGUAGES, Language, translations
 from valetkey.kernel.refusal import Mistake
@@ -40,8 +40,7 @@ _LAST = 0x10FFFF
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(Struct, frozen=True):
     """The content of a theme's directory; empty without one."""
 
     directory: Path

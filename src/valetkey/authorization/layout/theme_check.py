@@ -6,7 +6,6 @@ A broken template is reported with its file and line then, and not to the first 
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
@@ -17,6 +16,8 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from jinja2 import TemplateNotFound, TemplateSyntaxError
 from jinja2.meta import find_referenced_templates
+from msgspec import Struct
+from msgspec.structs import fields
 
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import (
@@ -63,7 +64,11 @@ def page_kinds() -> tuple[type[PageContext], ...]:
         package = import_module(f"{_ABOVE}.{tree}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(import_module(module.name)).values():
-                if isinstance(each, type) and is_dataclass(each) and hasattr(each, "template"):
+                if (
+                    isinstance(each, type)
+                    and issubclass(each, Struct)
+                    and hasattr(each, "template")
+                ):
                     found[f"{each.__module__}.{each.__qualname__}"] = cast(
                         "type[PageContext]", each
                     )
@@ -77,12 +82,15 @@ def example(kind: type[PageContext], *, full: bool) -> PageContext:
     return made
 
 
+def _is_struct(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Struct)
+
+
 def _made(kind: Any, *, full: bool, depth: int) -> Any:
     hints = get_type_hints(kind)
     said: dict[str, object] = {}
     for field in fields(kind):
-        has_default = field.default is not MISSING or field.default_factory is not MISSING
-        if field.init and not (has_default and (not full or depth > _DEEPEST)):
+        if field.required or (full and depth <= _DEEPEST):
             said[field.name] = _value(hints[field.name], full=full, depth=depth + 1)
     return kind(**said)
 
@@ -116,7 +124,7 @@ def _value(hint: Any, *, full: bool, depth: int) -> object:
         return frozenset(some) if issubclass(origin, AbstractSet) else some
     if isinstance(hint, type) and issubclass(hint, Enum):
         return list(hint)[-1 if full else 0]
-    if is_dataclass(cast("object", hint)):
+    if _is_struct(hint):
         return _made(hint, full=full, depth=depth)
     return None
 

@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES, Language
 from valetkey.authorization.layout.language_choice import here, language_of
@@ -17,8 +18,7 @@ from valetkey.config.settings import Settings
 from valetkey.web.exchange import Pairs, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Viewer:
+class Viewer(Struct, frozen=True):
     """The visitor: their language, and the areas that their navigation shows."""
 
     language: Language = ENGLISH
@@ -45,8 +45,7 @@ ANYBODY = Viewer()
 """Somebody about whom nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """The configuration file of this server; `path` is "" where commands find it by themselves."""
 
     path: str = ""
@@ -111,8 +110,7 @@ def develops(user: User, portal: PortalSettings) -> bool:
     return user.develops
 
 
-@dataclass(frozen=True, slots=True)
-class MenuItem:
+class MenuItem(Struct, frozen=True):
     """A page of the navigation. `path` may have arguments in braces; `title` is untranslated."""
 
     path: str
@@ -123,8 +121,7 @@ class MenuItem:
     section: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Navigation:
+class Navigation(Struct, frozen=True):
     """What the templates of an area know as `page_title` and `menu`."""
 
     title: str = ""

@@ -1,10 +1,10 @@
 """Email messages to users, and their queue."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant, days, minutes
@@ -40,8 +40,7 @@ class EmailKind(StrEnum):
     TEST = "test"
 
 
-@dataclass(frozen=True, slots=True)
-class Email:
+class Email(Struct, frozen=True):
     """A message to one address: `language` is a BCP 47 tag, `values` are those of its template.
 
     No value is used in a subject or an address line. Line breaks in values become spaces.
@@ -73,8 +72,7 @@ class _Content(msgspec.Struct, frozen=True):
     values: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedEmail:
+class QueuedEmail(Struct, frozen=True):
     """A sealed message in the outbox.
 
     `attempts` counts those begun; there are none after `expires_at`. One without `due_at` is not

@@ -1,14 +1,13 @@
 """Grants: what a user allowed a client; every token belongs to one and ends with it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
+class Consent(Struct, frozen=True):
     """What was allowed, and the client's appearance at that time; `claims` are individual ones."""
 
     uid: Uid
@@ -21,8 +20,7 @@ class Consent:
     """A new one when consent is given again after it had ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """One authorization. Its refresh tokens are one family, stored in this row.
 
     `session_id` is empty unless the grant ends with the session it was given in; `sid` names that
@@ -55,8 +53,7 @@ class Grant:
     user_generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Liveness:
+class Liveness(Struct, frozen=True):
     """The liveness of what a token depends on; the defaults mean that nothing ended.
 
     `grant_ends_at` is None if there is no grant, `session_ends_at` if no session matters.

@@ -1,14 +1,14 @@
 """Sessions: a browser in which a user is signed in, and what apps are told when one ends."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant, seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A signed-in browser; `id` is public (`sid`), the cookie is stored as a fingerprint.
 
     `methods` is how the user signed in at `auth_time`. `proved_by` is the last authentication, at
@@ -40,8 +40,7 @@ class DeliveryKind(StrEnum):
     LOGOUT = "logout"
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """A notification to one app that one session has ended.
 
     `id` is the same at every attempt; `attempts` counts those begun. There are no attempts after

@@ -1,7 +1,8 @@
 """Signing keys and their states: next (published), current, retiring, gone."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 
@@ -15,8 +16,7 @@ class KeyState(StrEnum):
     GONE = "gone"
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyRecord:
+class SigningKeyRecord(Struct, frozen=True):
     """A stored key: public half in clear, private half sealed."""
 
     kid: str

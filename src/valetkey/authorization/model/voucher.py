@@ -5,10 +5,10 @@ only in `kind` and payload.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.api import ApiGeneration
@@ -17,8 +17,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class CodePayload:
+class CodePayload(Struct, frozen=True):
     """What a user allowed, until the client redeems the code.
 
     `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
@@ -75,8 +74,7 @@ class VoucherKind(StrEnum):
     FEDERATION = "federation"
 
 
-@dataclass(frozen=True, slots=True)
-class Voucher:
+class Voucher(Struct, frozen=True):
     """One single-use record."""
 
     kind: VoucherKind
@@ -115,8 +113,7 @@ class DeviceCodeState(StrEnum):
     REDEEMED = "redeemed"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCode:
+class DeviceCode(Struct, frozen=True):
     """One device authorization.
 
     `user_code` is the fingerprint of the user code, `address` where the device asked from.

@@ -1,8 +1,9 @@
 """Webhooks: where chosen events are sent, what waits for them, and the log of attempts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant, days, minutes, seconds
 
@@ -60,8 +61,7 @@ be a changed password.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(Struct, frozen=True):
     """An address and the names of the events that are sent there; none means every event.
 
     `sealed` are its signing secret and the one before, which also signs until `previous_until`.
@@ -92,8 +92,7 @@ class Webhook:
         return self.disabled_because not in {"", OPERATOR, OWNER}
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookMessage:
+class WebhookMessage(Struct, frozen=True):
     """An event that waits for one webhook. Messages about one subject are sent in order.
 
     `event_id` is the webhook-id header, the same at every attempt. `attempts` counts those begun.
@@ -111,8 +110,7 @@ class WebhookMessage:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookAttempt:
+class WebhookAttempt(Struct, frozen=True):
     """A line of the log. `outcome` is a status such as `200`, or the check that failed."""
 
     id: str

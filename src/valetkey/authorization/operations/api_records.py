@@ -1,6 +1,5 @@
 """APIs, as the admin API shows and takes them."""
 
-from dataclasses import replace
 from typing import Annotated, Final
 
 import msgspec
@@ -20,6 +19,7 @@ from valetkey.authorization.operations.client_records import SecretShown
 from valetkey.authorization.operations.records import Moment
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 ANY: Final = "any"
 """How interfaces write that every client may ask for an API."""

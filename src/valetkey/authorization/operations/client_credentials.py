@@ -1,7 +1,6 @@
 """Operations on a client's secrets and legacy grant types."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from valetkey.authorization.actions.admin.clients import LEGACY, Faults
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -33,6 +32,7 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 

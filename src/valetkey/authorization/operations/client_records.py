@@ -1,11 +1,10 @@
 """Clients, as the admin API shows and takes them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
@@ -238,16 +237,14 @@ def read(held: ClientWithUses, record: msgspec.Struct) -> msgspec.Struct:
     return ClientRead(record, use)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalRegistration:
+class LocalRegistration(Struct, frozen=True):
     """A client that command line or console registers, with every field and its client_id."""
 
     metadata: ClientMetadata
     client_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalChange:
+class LocalChange(Struct, frozen=True):
     """Changes that the command line makes to a client, by the names of the fields."""
 
     values: Mapping[str, object]

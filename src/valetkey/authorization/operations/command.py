@@ -5,13 +5,13 @@ them for compatibility with scripts or for readability.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from valetkey.config.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """The option for a field of the input; `address.formatted` is a field of a field.
 
     `name` is the option, such as `--days`; "" for the field's own name. An `argument` is
@@ -28,8 +28,7 @@ class Option:
     user: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command that runs an operation. Empty texts are derived from the row.
 
     `name` includes the group: `client verify`. If two rows have the same name, one is `off`: it

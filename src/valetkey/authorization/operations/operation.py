@@ -7,12 +7,12 @@ checked the actor's permission.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes, urlencode
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.clients import client_to_change
@@ -74,8 +74,7 @@ class InvalidInput(Refused):
         self.faults = tuple(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A query parameter of an operation."""
 
     name: str
@@ -83,8 +82,7 @@ class Parameter:
     schema: Schema
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """What operations are run with; each registrar takes the interface of a change."""
 
     settings: Settings
@@ -103,8 +101,7 @@ class Services:
     outbox: MailOutbox
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One call of an operation by an actor; its input has the types that the row declares.
 
     `chance` are random bytes, drawn before the transaction because that may run more than once.
@@ -154,8 +151,7 @@ class Call:
         return fresh_secret(prefix, lambda size: self.chance[_ID : _ID + size])
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The result of an operation: a value of the type that the row gives, and its headers."""
 
     value: object = None
@@ -166,8 +162,7 @@ class Result:
 Run = Callable[[Call], Awaitable[Result | Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field of the confirmation page's form, with the choices that it offers, if any."""
 
     name: str
@@ -175,8 +170,7 @@ class Field:
     choices: Sequence[tuple[str, str]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(Struct, frozen=True):
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
     `slug` is the last segment of its address. The functions `for_…` decide whether a page offers
@@ -199,8 +193,7 @@ class Button:
     fixed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One row.
 
     `takes` is the type of the body, `gives` that of the result; None for none. A `guarded` one

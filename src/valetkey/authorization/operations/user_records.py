@@ -1,10 +1,10 @@
 """Users and their groups, as the admin API shows and takes them; nothing that signs in."""
 
-from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.search import UserDetails
 from valetkey.authorization.actions.user_input import (
@@ -132,8 +132,7 @@ class RoleHolderShown(msgspec.Struct, frozen=True):
     protected: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UserState:
+class UserState(Struct, frozen=True):
     """The account's state that decides which operations the console offers.
 
     `developer` is None if users need no permission to register apps.
@@ -151,10 +150,10 @@ class UserState:
 
 def shown(user: User) -> UserShown:
     """Return the user as the API shows it."""
-    claims = asdict(user.claims)
+    claims, address = asdict(user.claims), asdict(user.claims.address)
     return UserShown(
         **{name: value for name, value in claims.items() if name != "address"},
-        address=PostalAddress(**{name: part for name, part in claims["address"].items() if part}),
+        address=PostalAddress(**{name: part for name, part in address.items() if part}),
         uid=user.uid,
         username=user.username,
         email=user.email,

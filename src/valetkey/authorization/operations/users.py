@@ -1,7 +1,5 @@
 """Operations on accounts: find, create, change, disable, delete."""
 
-from dataclasses import replace
-
 from msgspec import UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -43,6 +41,7 @@ from valetkey.authorization.operations.user_records import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.people import Filter
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 _LIMIT, _AFTER = PAGING

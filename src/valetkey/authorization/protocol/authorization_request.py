@@ -7,10 +7,11 @@ never redirected. `parse` checks the rest; its refusals are returned to the clie
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NoReturn
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client, GrantTypeName
@@ -101,8 +102,7 @@ class Prompt(StrEnum):
     SELECT_ACCOUNT = "select_account"
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
+class AuthorizationRequest(Struct, frozen=True):
     """A valid authorization request. `scope` has at least one scope that a user can allow.
 
     Its names are qualified for `apis` by `Api.qualified`; an access token is for one of them.

@@ -6,8 +6,9 @@ the fragment or a form (OAuth Form Post Response Mode).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import OPENID
@@ -26,8 +27,7 @@ _SHOWN = 200
 _UNPOSTABLE = re.compile(r"[\x00\r\n]")
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnAddress:
+class ReturnAddress(Struct, frozen=True):
     """The return address of the response: a registered redirect URI, the response mode, the state.
 
     `given` says whether the request named the redirect URI. `state` is None if there was none or if

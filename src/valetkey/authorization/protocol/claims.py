@@ -1,13 +1,13 @@
 """Claims: those of each scope, and the `claims` parameter (OpenID Connect Core section 5)."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, NoReturn, cast
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Address, User
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -119,8 +119,7 @@ NO_ACR = "0"
 """The class of a sign-in that meets no other; not to be relied on (Core section 2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(Struct, frozen=True):
     """The request of one claim. Only string values are kept, because only they are compared.
 
     `value` is "" for any.
@@ -136,8 +135,7 @@ class ClaimRequest:
         return (self.value, *self.values) if self.value else self.values
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimsRequest:
+class ClaimsRequest(Struct, frozen=True):
     """Individually requested claims for userinfo and for the ID token (Core section 5.5).
 
     Contains only claims that this server knows; others are ignored, as the section says.
@@ -256,7 +254,7 @@ def _text(name: str) -> Callable[[User], object]:
 
 def _address(user: User) -> object:
     address = user.claims.address
-    names = [each.name for each in fields(Address)]
+    names = Address.__struct_fields__
     return {name: said for name in names if (said := getattr(address, name))} or None
 
 

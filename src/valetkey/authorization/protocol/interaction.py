@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
@@ -83,8 +84,7 @@ class Interaction:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """The signed-in user: their session, when they signed in, and what they allowed before.
 
     `methods` is how they signed in. `is_meant` is False if the request names another user by
@@ -100,8 +100,7 @@ class Person:
     is_admitted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class InteractionState:
+class InteractionState(Struct, frozen=True):
     """The facts that determine the next step; the defaults mean that nothing has happened yet.
 
     `signed_in_here` is True if the user signed in for this request. `allowed` is the scope the user
@@ -118,20 +117,17 @@ class InteractionState:
     in_development: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SignIn:
+class SignIn(Struct, frozen=True):
     """Show the sign-in page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Show the consent page. `changed` says that the client changed since the last consent."""
 
     changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Respond:
+class Respond(Struct, frozen=True):
     """Grant the client what it requested, within `scope` and `claims`.
 
     `claims` are individual claims that no scope includes; `asked` says whether the user was asked.
@@ -142,8 +138,7 @@ class Respond:
     claims: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """Return an error to the client."""
 
     refusal: Refusal

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.kernel.secret import from_base64url
@@ -37,8 +38,7 @@ class NotRedirected(StrEnum):
     STATE = "state"
 
 
-@dataclass(frozen=True, slots=True)
-class LogoutRequest:
+class LogoutRequest(Struct, frozen=True):
     """An unchecked logout request; "" for absent parameters."""
 
     id_token_hint: str = ""
@@ -66,8 +66,7 @@ class LogoutRequest:
         return tuple(dict.fromkeys((*named, *_audience(self.id_token_hint))))
 
 
-@dataclass(frozen=True, slots=True)
-class LogoutDecision:
+class LogoutDecision(Struct, frozen=True):
     """The decision about a logout request: the app, the return address and why there is none.
 
     `returns_to` is the registered address with the state, "" for our own page.

@@ -1,8 +1,9 @@
 """The discovery document, derived from the registries (OpenID Connect Discovery, RFC 8414)."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from valetkey.authorization.protocol.claims import CLAIMS_OF, SIGN_IN_CLAIMS, Acr
 
@@ -30,8 +31,7 @@ _UNSIGNED = "none"
 _DISPLAYS = ("page",)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(Struct, frozen=True):
     """The inputs of the discovery document.
 
     `paths` are the paths this server serves: an endpoint is announced if it exists. `implicit` and

@@ -1,7 +1,8 @@
 """Resource indicators: which API a request names, and what is granted at each (RFC 8707)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
@@ -215,8 +216,7 @@ def plain(scope: Scope) -> Scope:
     return Scope(tuple(dict.fromkeys(name for name in names if name)))
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeText:
+class ScopeText(Struct, frozen=True):
     """A scope of a grant or a consent as pages show it.
 
     `stored` is its name there and `name` the one that clients know. `api` is the name of its API,

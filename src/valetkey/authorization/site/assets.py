@@ -1,7 +1,8 @@
 """GET /assets/…, /logos/… and /pictures/…: files, under addresses whose content never changes."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, assets
@@ -33,8 +34,7 @@ _PICTURE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AssetEndpoint:
+class AssetEndpoint(Struct, frozen=True):
     """The stylesheet, the icon, the scripts, and what a theme brings."""
 
     book: CurrentBrand
@@ -55,8 +55,7 @@ class AssetEndpoint:
         return _answer(current, "no-store")
 
 
-@dataclass(frozen=True, slots=True)
-class LogoEndpoint:
+class LogoEndpoint(Struct, frozen=True):
     """Our copies of apps' logos; every copy has a name of its own."""
 
     store: Store
@@ -72,8 +71,7 @@ class LogoEndpoint:
         return Response(200, image, _IMAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class PictureEndpoint:
+class PictureEndpoint(Struct, frozen=True):
     """Pictures that users uploaded; every one has a name that cannot be guessed."""
 
     store: Store

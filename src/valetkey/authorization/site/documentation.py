@@ -5,9 +5,10 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from valetkey.authorization.layout.language import accepted
 from valetkey.kernel.preconditions import etag_of, preconditions
@@ -45,8 +46,7 @@ _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentationEndpoint:
+class DocumentationEndpoint(Struct, frozen=True):
     """The files of the archive, kept compressed in memory; nothing is read from disk later."""
 
     files: Mapping[str, "File"]
@@ -77,8 +77,7 @@ class DocumentationEndpoint:
         return Response(200, zlib.decompress(file.gzip, _ANY_HEADER), headers)
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file, compressed as HTTP sends it."""
 
     gzip: bytes

@@ -1,7 +1,8 @@
 """GET /: whose server this is; for who is signed in, the front page of their account."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.links import SIGN_UP
@@ -22,8 +23,7 @@ from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
 from valetkey.config.sections.accounts import SignUp
 
 
-@dataclass(frozen=True, slots=True)
-class HomePage:
+class HomePage(Struct, frozen=True):
     """The start page: names the server and links to sign-in.
 
     `sign_up_url` is empty if users cannot create accounts.
@@ -35,8 +35,7 @@ class HomePage:
     sign_up_url: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HomeRequest(VisitorRequest):
+class HomeRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a visitor who may be signed in."""
 
     signed_in: SignedIn | None
@@ -47,8 +46,7 @@ class HomeRequest(VisitorRequest):
         return None if self.signed_in is None else self.signed_in.user
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """The page at the root."""
 
     sign_up: SignUp

@@ -6,8 +6,9 @@ a request that meets the requirement and returns an outcome.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import SignedIn
@@ -35,8 +36,7 @@ _NO_FORM = Form({})
 R = TypeVar("R", bound="VisitorRequest")
 
 
-@dataclass(frozen=True, slots=True)
-class VisitorRequest:
+class VisitorRequest(Struct, frozen=True):
     """A request of a visitor; its form, if it has one, came from a page of this server.
 
     `browser` is the cookie of this browser. `csrf` is the token for the forms of the page that
@@ -70,8 +70,7 @@ class VisitorRequest:
         return self.request.arguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedInRequest(VisitorRequest):
+class SignedInRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a signed-in user."""
 
     signed_in: SignedIn
@@ -97,8 +96,7 @@ class SignedInRequest(VisitorRequest):
         return by_user(self.user.uid)
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
+class Show(Struct, frozen=True):
     """Answer with a page; its forms may end at `returns_to`, and it may show these `frames`."""
 
     context: Context
@@ -108,8 +106,7 @@ class Show:
     frames: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SeeOther:
+class SeeOther(Struct, frozen=True):
     """Redirect by GET, without telling the address where the browser came from."""
 
     to: str
@@ -121,8 +118,7 @@ class SeeOther:
         return see_other(self.to, *self.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Struct, frozen=True):
     """Answer with a file that the browser saves as `name`; a large one comes from `pieces`."""
 
     name: str
@@ -139,8 +135,7 @@ def retry_after(seconds: int) -> Pairs:
     return (("retry-after", str(seconds)),) if seconds else ()
 
 
-@dataclass(frozen=True, slots=True)
-class PageServer:
+class PageServer(Struct, frozen=True):
     """Serves the pages of an area: finds sessions, renders, and refuses with a page."""
 
     browsers: Browsers
@@ -152,8 +147,7 @@ class PageServer:
         return tuple(page.route(self, navigation_of(pages, page)) for page in pages)
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Struct, frozen=True):
     """A request for a page whose requirement is not checked yet.
 
     `reads` says how its form is parsed.
@@ -205,8 +199,7 @@ Requirement = Callable[[Visit], Awaitable[R]]
 """Turns a visit into what the handlers of a page receive. Raises Interrupt and Refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Act(Generic[R]):
+class Act(Struct, Generic[R], frozen=True):
     """The form handler of a page, with the form read as `Reads` says.
 
     `requires` overrides the page's requirement.
@@ -220,8 +213,7 @@ class Act(Generic[R]):
     upload: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[R]):
+class Page(Struct, Generic[R], frozen=True):
     """A page: path, requirement and handlers. Without `show` it answers form posts only.
 
     `title` is marked as translatable. Pages with `nav` are the navigation of their area, in this

@@ -1,7 +1,8 @@
 """Pages as responses, and how they present an app and a person."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
@@ -30,8 +31,7 @@ from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response
 
 
-@dataclass(frozen=True, slots=True)
-class Renderer:
+class Renderer(Struct, frozen=True):
     """Render pages in the brand and the visitor's language.
 
     `secure` is True on https; it sets the Secure attribute of cookies.

@@ -1,7 +1,8 @@
 """Decision records of clients: read by their developers, bounded per client."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from valetkey.database import decisions
 from valetkey.database.decisions import DECISIONS, Decision
@@ -18,8 +19,7 @@ of the client's own requests.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions(decisions.Decisions):
+class Decisions(decisions.Decisions, frozen=True):
     """Decision records, found by reference or by client."""
 
     def of_client(
@@ -66,8 +66,7 @@ class Decisions(decisions.Decisions):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionQueue(decisions.DecisionQueue):
+class DecisionQueue(decisions.DecisionQueue, frozen=True):
     """Decisions waiting to be written, of which each client gets as many as developers can read.
 
     Records beyond that name no client: only the operator finds them, by their reference.

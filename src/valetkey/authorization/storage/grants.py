@@ -1,7 +1,6 @@
 """Store of grants: what users let clients do. A family of refresh tokens is one row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 
 
@@ -46,8 +46,7 @@ class GrantWithState(Struct, frozen=True):
     previous: Previous | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientUsage:
+class ClientUsage(Struct, frozen=True):
     """For how many users a client may act."""
 
     people: int

@@ -1,8 +1,9 @@
 """The outbox: messages delivered at least once, queued in the transaction of the change."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.model.session import Delivery
@@ -18,8 +19,7 @@ _EMAILS = Record(QueuedEmail, "outbox")
 WEBHOOK_MESSAGES = Record(WebhookMessage, "outbox")
 
 
-@dataclass(frozen=True, slots=True)
-class Queue(Generic[MessageT]):
+class Queue(Struct, Generic[MessageT], frozen=True):
     """Messages of one kind that wait, are leased for each attempt, and are deleted on delivery."""
 
     db: Connection
@@ -90,8 +90,7 @@ class Queue(Generic[MessageT]):
         return None if row is None or row[0] is None else Instant(row[0])
 
 
-@dataclass(frozen=True, slots=True)
-class LogoutQueue(Queue[Delivery]):
+class LogoutQueue(Queue[Delivery], frozen=True):
     """Logout tokens to send to apps."""
 
     name: str = "logout"
@@ -109,8 +108,7 @@ class LogoutQueue(Queue[Delivery]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EmailQueue(Queue[QueuedEmail]):
+class EmailQueue(Queue[QueuedEmail], frozen=True):
     """Emails to send, and those that are kept for the mailbox page instead."""
 
     name: str = "email"
@@ -136,16 +134,14 @@ class EmailQueue(Queue[QueuedEmail]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookQueue(Queue[WebhookMessage]):
+class WebhookQueue(Queue[WebhookMessage], frozen=True):
     """Events to send to webhooks; `Webhooks` queues and leases them."""
 
     name: str = "webhook"
     record: Record[WebhookMessage] = WEBHOOK_MESSAGES
 
 
-@dataclass(frozen=True, slots=True)
-class Outbox:
+class Outbox(Struct, frozen=True):
     """All outboxes together, for background jobs."""
 
     db: Connection

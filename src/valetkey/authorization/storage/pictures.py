@@ -1,14 +1,14 @@
 """Pictures that users uploaded for their profile, re-encoded."""
 
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Pictures:
+class Pictures(Struct, frozen=True):
     """At most one row per user; deleted when the `picture` of the account changes."""
 
     db: Connection

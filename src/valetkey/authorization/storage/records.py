@@ -1,7 +1,6 @@
 """Store of events: what happened, who did it, and when."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct, field
@@ -28,8 +27,7 @@ class NoActor(ValueError):
     """An event without an actor: a programming error."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(Struct, frozen=True):
     """A stored event; `data` is JSON."""
 
     id: str

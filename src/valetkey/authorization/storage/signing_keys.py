@@ -1,7 +1,8 @@
 """Store of signing keys: public half in clear, private half encrypted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import touch
@@ -10,8 +11,7 @@ from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeys:
+class SigningKeys(Struct, frozen=True):
     """The signing keys that are not deleted.
 
     Every change bumps the revision that caches compare.

@@ -1,7 +1,8 @@
 """Store of users, the names they sign in with, and their passwords."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User, UserAttributes, fold
 from valetkey.authorization.storage.administration.people import People
@@ -10,8 +11,7 @@ from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Users:
+class Users(Struct, frozen=True):
     """The register of users. A uid is never reused."""
 
     db: Connection

@@ -7,7 +7,8 @@ attacker can cause them.
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
@@ -15,6 +16,7 @@ from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 
 LIFE = minutes(5)
 """Lifetime of a cached key set; a withdrawn key is unusable after that."""
@@ -32,8 +34,7 @@ _MOST = 1_000
 _TYPES = ("application/json", "application/jwk-set+json")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(Struct, frozen=True):
     """A cached key set and when it was fetched; `futile_at` is the time of a fruitless refetch."""
 
     document: bytes

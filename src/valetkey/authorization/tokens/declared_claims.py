@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
@@ -30,6 +29,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 T = TypeVar("T")

@@ -1,7 +1,6 @@
 """ID tokens: signed statements about a sign-in (OpenID Connect Core section 2)."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from hashlib import sha256, sha512
 from typing import Protocol
 
@@ -73,8 +72,7 @@ class Identity(Struct, frozen=True):
         return {*names, *claims_of_scope(self.scope)}
 
 
-@dataclass(frozen=True, slots=True)
-class IdTokens:
+class IdTokens(Struct, frozen=True):
     """Issues ID tokens."""
 
     issuer: str

@@ -1,6 +1,6 @@
 """`id_token_hint`: ID tokens sent back to name a user (OpenID Connect Core section 3.1.2.1)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
@@ -15,8 +15,7 @@ _FOR_EVER = days(366 * 100)
 _REFUSED = "id_token_hint is not an ID token that this server issued to this app"
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """The user named by an ID token, as its client knows them; `session_id` is its `sid` or "".
 
     It shows that the client once received this ID token. It does not authenticate the sender.
@@ -26,8 +25,7 @@ class Hint:
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdTokenHints:
+class IdTokenHints(Struct, frozen=True):
     """Reads our own ID tokens for a client, including expired ones."""
 
     issuer: str

@@ -6,11 +6,10 @@ the user's consent (RFC 7523 section 2.1).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
@@ -62,8 +61,7 @@ class IssuedAssertion(Struct, frozen=True):
     lifetime: int
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityAssertion:
+class IdentityAssertion(Struct, frozen=True):
     """A verified assertion of another server about the user `subject` there."""
 
     issuer: str
@@ -87,8 +85,7 @@ class IdentityAssertion:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectIdToken:
+class SubjectIdToken(Struct, frozen=True):
     """The user of a live ID token, as its client knows them, and how they signed in."""
 
     subject: str
@@ -96,8 +93,7 @@ class SubjectIdToken:
     sign_in: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityAssertions:
+class IdentityAssertions(Struct, frozen=True):
     """Reads ID tokens for assertions to issue, and the assertions of other servers.
 
     `issues` is whether this server issues assertions; `trusted` are the servers whose assertions it

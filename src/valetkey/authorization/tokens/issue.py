@@ -1,7 +1,6 @@
 """Issue access tokens and record them where required."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import Struct
@@ -28,8 +27,7 @@ ACCESS_TOKEN = "access_token"
 """The purpose under which reference tokens are fingerprinted."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPolicy:
+class TokenPolicy(Struct, frozen=True):
     """Token lifetimes and the default API's identifier, as configured.
 
     `own_scope` contains the scopes that belong to clients themselves and that no user can grant.

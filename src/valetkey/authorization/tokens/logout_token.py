@@ -1,6 +1,6 @@
 """Logout tokens: sent to clients when a session ends (Back-Channel Logout 1.0 section 2.4)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
@@ -15,8 +15,7 @@ EVENT = "http://schemas.openid.net/event/backchannel-logout"
 _LIFETIME = minutes(2)
 
 
-@dataclass(frozen=True, slots=True)
-class LogoutTokens:
+class LogoutTokens(Struct, frozen=True):
     """Issues logout tokens."""
 
     issuer: str

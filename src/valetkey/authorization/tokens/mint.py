@@ -1,6 +1,6 @@
 """Token responses: sign what was granted and add what the client may know (RFC 6749 5.1)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import OPENID
@@ -17,8 +17,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class TokenResponses:
+class TokenResponses(Struct, frozen=True):
     """Turns a granted request into a token response. Runs after the commit, without a lock."""
 
     issuer: str

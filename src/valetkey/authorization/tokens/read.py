@@ -1,7 +1,9 @@
 """Read presented access tokens, JWTs and references, and check what they depend on."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Grant, Liveness
@@ -20,6 +22,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, is_live
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
 
@@ -49,8 +52,7 @@ class Read:
         return is_live(self.issued_at, self.expires_at, now)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A token and its liveness; `grant` and `user` are set if the query for that read them."""
 
     read: Read

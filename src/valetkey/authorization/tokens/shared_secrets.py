@@ -1,6 +1,6 @@
 """Client secrets in clear, for clients that use their secret as an HMAC key (HS256)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.kernel.moment import Instant
@@ -8,8 +8,7 @@ from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Secret
 
 
-@dataclass(frozen=True, slots=True)
-class SharedSecrets:
+class SharedSecrets(Struct, frozen=True):
     """Decrypts the sealed secrets of clients; clients that do not sign with a secret have none."""
 
     sealer: Sealer

@@ -4,10 +4,10 @@ Nested as section 2 requires: signed first, then encrypted.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.tokens.shared_secrets import SharedSecrets
@@ -37,8 +37,7 @@ class KeysOfClients(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSigner:
+class ClientSigner(Struct, frozen=True):
     """Signs with the server's keys or a client's secret, and encrypts to the client's key."""
 
     keys: SigningKeyRing

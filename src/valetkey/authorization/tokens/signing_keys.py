@@ -5,9 +5,10 @@ Algorithms are independent of each other; one document publishes all of their ke
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from valetkey.authorization.model.event.administration import (
     SigningKeyIssued,
@@ -42,8 +43,7 @@ class NoSigningKey(LookupError):
     """There is no signing key: none exists yet, or the keyring cannot decrypt it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPlan:
+class KeyPlan(Struct, frozen=True):
     """How long a key signs, how long it is published before that, and the algorithms in use."""
 
     lifetime: Lifetime
@@ -337,8 +337,7 @@ class SigningKeyRing:
         return plain
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(Struct, frozen=True):
     key: SigningKey
     sealed: str
 

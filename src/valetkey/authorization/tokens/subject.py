@@ -1,7 +1,8 @@
 """The `sub` of a user and the `sid` of a session, for each client (OIDC Core section 8)."""
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
@@ -11,8 +12,7 @@ SUBJECT_TYPES = ("public", "pairwise")
 """Values of `subject_type` that a client may register."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subjects:
+class Subjects(Struct, frozen=True):
     """Computes subject identifiers. Pairwise ones are keyed: not linkable or reversible."""
 
     key: FingerprintKey

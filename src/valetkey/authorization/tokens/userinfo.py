@@ -1,8 +1,9 @@
 """Userinfo: the claims that a token gives access to (OpenID Connect Core section 5.3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Liveness
@@ -26,8 +27,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 _PERSON = "an access token of a user, with the scope openid"
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfoGrant:
+class UserInfoGrant(Struct, frozen=True):
     """The user a token is about, its client, and the claims that the client may read."""
 
     user: User
@@ -47,8 +47,7 @@ class UserInfoGrant:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfo:
+class UserInfo(Struct, frozen=True):
     """Answers userinfo requests."""
 
     reader: AccessTokenReader

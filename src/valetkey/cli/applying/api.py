@@ -1,7 +1,8 @@
 """Apply one API of the file."""
 
-from dataclasses import dataclass, replace
 from typing import Any, cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.apis import (
     ApiMetadata,
@@ -14,10 +15,10 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
-@dataclass(frozen=True, slots=True)
-class WantedApi:
+class WantedApi(Struct, frozen=True):
     """An API of the file, with an id to use if it is new."""
 
     wanted: DeclaredEntry

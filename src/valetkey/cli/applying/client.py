@@ -1,6 +1,6 @@
 """Apply one client of the file."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import (
     Registrar,
@@ -23,14 +23,14 @@ from valetkey.cli.register.keeper import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret, fresh_id, same
 
 _OTHERS_LIVE = days(1)
 """How long a secret that the file replaced remains valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedClient:
+class WantedClient(Struct, frozen=True):
     """A client of the file, with a fresh id and secret to use if it needs them."""
 
     wanted: DeclaredEntry

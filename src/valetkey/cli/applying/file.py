@@ -2,11 +2,12 @@
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.user import Address, fold
@@ -23,8 +24,7 @@ from valetkey.kernel.secret import Secret
 _LARGEST = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredEntry:
+class DeclaredEntry(Struct, frozen=True):
     """A user or client in the file: its place there, its values, and its secret separately."""
 
     place: str
@@ -36,8 +36,7 @@ class DeclaredEntry:
         return str(self.given.get(key, ""))
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredObjects:
+class DeclaredObjects(Struct, frozen=True):
     """The content of the file."""
 
     users: tuple[DeclaredEntry, ...]
@@ -208,7 +207,7 @@ def _lifetime(value: object) -> int:
 
 
 def _address(value: object) -> Mapping[str, str]:
-    known = tuple(each.name for each in fields(Address))
+    known = Address.__struct_fields__
     if not isinstance(value, dict):
         raise _InvalidValue(f'write a table, such as {{ {known[0]} = "…" }}')
     said = cast("dict[str, object]", value)

@@ -4,7 +4,6 @@ Members and roles are only added: whom the file does not name is left alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 import msgspec
@@ -22,6 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _CHANGES = ("name", "description", "parent")
 

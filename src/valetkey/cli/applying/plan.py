@@ -5,10 +5,11 @@ changes that others make in between.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
@@ -26,8 +27,7 @@ from valetkey.config.load import Mistakes
 from valetkey.kernel.secret import fresh_id
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """The content of the file, with everything prepared that a transaction must not wait for."""
 
     source: Path

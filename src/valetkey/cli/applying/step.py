@@ -1,9 +1,10 @@
 """A step of a plan: one user or client, and what is done with it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.cli.applying.file import DeclaredEntry
@@ -20,8 +21,7 @@ class Action(StrEnum):
     KEEP = "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One change: `fields` names what changed; `secret` was generated and is shown once."""
 
     action: Action

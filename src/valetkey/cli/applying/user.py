@@ -1,8 +1,9 @@
 """Apply one user of the file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.actions.user_input import changed_claims
@@ -26,10 +27,10 @@ from valetkey.cli.applying.step import Action, InvalidEntry, Step, changed_or_ke
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
-@dataclass(frozen=True, slots=True)
-class WantedUser:
+class WantedUser(Struct, frozen=True):
     """A user of the file, with the hash of the password if the file gives a different one."""
 
     wanted: DeclaredEntry

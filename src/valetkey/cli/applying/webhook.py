@@ -1,8 +1,7 @@
 """Apply one webhook of the file: an address of the operator's, known by its URL."""
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.webhooks import (
@@ -26,8 +25,7 @@ from valetkey.kernel.webhook import is_webhook_secret
 _FIELDS = ("url", "description", "events")
 
 
-@dataclass(frozen=True, slots=True)
-class WantedWebhook:
+class WantedWebhook(Struct, frozen=True):
     """A webhook of the file, with random bytes for its id and its secret."""
 
     wanted: DeclaredEntry

@@ -3,7 +3,6 @@
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from valetkey.cli.register.keeper import confirm
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 
 
 @click.command()

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
@@ -221,7 +222,7 @@ def copy(old: Path, new: Path, server: str | None, cancel: bool, yes: bool, as_j
     confirm("Shall the servers refuse writes now, and use the copy from then on?", yes=yes)
     copied = asyncio.run(copying.copy_databases(before, after, names, say.progress))
     if as_json:
-        say.as_json([asdict(each) for each in copied])
+        say.as_json([to_builtins(each) for each in copied])
         return Exit.OK
     for each in copied:
         say.line(f"{each.server}: {each.rows:,} rows in {len(each.tables)} tables, compared")
@@ -236,7 +237,7 @@ def _show_plans(settings: Settings, *, as_json: bool) -> int:
         if is_begun(settings, server)
     ]
     if as_json:
-        say.as_json([asdict(each) for each in plans])
+        say.as_json([to_builtins(each) for each in plans])
         return Exit.OK
     for each in plans:
         if not each.steps:

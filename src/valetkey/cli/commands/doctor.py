@@ -3,10 +3,10 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.table import on_machine, over_network

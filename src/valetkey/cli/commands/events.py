@@ -5,7 +5,6 @@ import csv
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import IO, cast
 
 import click
 import msgspec
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.audit import MOST, VerificationResult, verify
 from valetkey.authorization.actions.admin.events import harmless

@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import click
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.cli import options, say
 from valetkey.cli.register.moments import shown
@@ -25,8 +26,7 @@ _REFERENCE = re.compile(
 _LETTERS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
+class _Decision(Struct, frozen=True):
     reference: str
     server: str
     at: Instant

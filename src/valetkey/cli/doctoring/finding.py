@@ -1,13 +1,12 @@
 """A line of `valetkey doctor`: a finding of the shared table, or of a check that needs a shell."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
 from valetkey.authorization.actions.inspection.check import Level
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one check; `next` says what to do, "" if nothing.
 
     `check` is the name of the condition, "" for a check that needs a shell; `console` says whether

@@ -1,9 +1,10 @@
 """Check the health of a database: reachable, schema up to date, writable."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+
+from msgspec import Struct
 
 from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
 from valetkey.config.agreement import servers
@@ -20,8 +21,7 @@ from valetkey.kernel.runtime import SYSTEM
 _WRITES_NOT = "It answers, but cannot be written to: see its log, standbys, locks and disk."
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The health of one database."""
 
     server: str

@@ -6,9 +6,10 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.certificates import judged_certificate
 from valetkey.authorization.actions.inspection.databases import judged_clock
@@ -26,8 +27,7 @@ _RENEWAL = "how-to/operate/renew-certificates"
 _PROXY = "how-to/operate/run-behind-a-proxy"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A response, and when the certificate expires (None without TLS)."""
 
     status: int

@@ -1,11 +1,11 @@
 """The commands of the operations: `group` collects those that the table has for one group."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 import click
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.clients import look as look_at_client
 from valetkey.authorization.operations.command import Command
@@ -20,6 +20,7 @@ from valetkey.cli.register.keeper import confirm, found_user, the_client, the_us
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 _GROUPS = {
@@ -58,8 +59,7 @@ def names() -> Mapping[str, Sequence[Operation]]:
     return {name: [each.operation for each in found] for name, found in _commands().items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Variant:
+class _Variant(Struct, frozen=True):
     """A command of one row."""
 
     operation: Operation
@@ -98,8 +98,7 @@ def _name(operation: Operation) -> str:
     return f"{group} {'-'.join(words)}"
 
 
-@dataclass(slots=True)
-class _About:
+class _About(Struct):
     """The values of a call that its texts may name: path, input, and what ends with it."""
 
     path: dict[str, str]
@@ -108,8 +107,7 @@ class _About:
     body: dict[str, object] = field(default_factory=dict[str, object])
 
 
-@dataclass(frozen=True, slots=True)
-class _Derived:
+class _Derived(Struct, frozen=True):
     name: str
     variants: tuple[_Variant, ...]
 

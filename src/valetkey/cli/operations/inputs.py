@@ -1,12 +1,11 @@
 """The input of an operation as arguments and options of its command."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import click
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.operations.command import Option
@@ -20,8 +19,7 @@ _DAY = 86_400
 _UNITS = {1: "seconds", _DAY: "days"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Leaf(Struct, frozen=True):
     """A field that is one option, by its path in the input."""
 
     path: tuple[str, ...]
@@ -87,8 +85,7 @@ class _Leaf:
         return f"--no-{self.flag.removeprefix('--')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """The arguments and options that stand for the fields of one type."""
 
     kind: type[msgspec.Struct] | None

@@ -1,7 +1,6 @@
 """Run operations of administration as the operator of the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import cast
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from valetkey.cli import say
 from valetkey.cli.register.keeper import refused
 from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened
+from valetkey.kernel.replace import replace
 
 _MOST = "200"
 

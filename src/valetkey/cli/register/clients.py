@@ -1,11 +1,11 @@
 """Clients on the command line: their fields as options and as output, what their choices cost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import click
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
@@ -42,8 +42,7 @@ _ABOVE = frozenset({"name", "description", "requires_pkce", "key_set"})
 _LARGEST = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDetails:
+class ClientDetails(Struct, frozen=True):
     """A client with what is known about its use."""
 
     held: ClientWithUses

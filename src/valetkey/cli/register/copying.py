@@ -3,7 +3,8 @@
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.cli import say
 from valetkey.cli.register.store import SCHEMAS, open_database
@@ -22,8 +23,7 @@ from valetkey.kernel.runtime import SYSTEM
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     """What was copied of one server, and compared at the end."""
 
     server: str
@@ -31,8 +31,7 @@ class Copied:
     tables: Sequence[TableCheck]
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Move(Struct, frozen=True):
     """The copy of one server's database, with the settings of both sides."""
 
     name: str

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
@@ -94,8 +94,7 @@ def import_users(
         raise click.exceptions.Exit(Exit.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Import:
+class _Import(Struct, frozen=True):
     """Runs the stages of an import in this process, beside the workers of running servers."""
 
     opened: Opened

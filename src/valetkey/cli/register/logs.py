@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.storage.records import EventRecord, Events
 from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
@@ -24,8 +24,7 @@ T = TypeVar("T")
 _OBJECT_EVENT = re.compile(r"([\w-]{1,200})\.([1-9][0-9]{0,17})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(Struct, frozen=True):
     """One event of either server; `id` is unique, `data` are its members."""
 
     id: str
@@ -51,8 +50,7 @@ class _Log(Protocol):
     def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Authorization:
+class _Authorization(Struct, frozen=True):
     server: str = "authorization"
 
     def newest(self, db: Connection, limit: int) -> Sequence[Logged]:
@@ -69,8 +67,7 @@ class _Authorization:
         return [_logged(each) for each in _events(db).page(event.at, event.id, limit)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Objects:
+class _Objects(Struct, frozen=True):
     object: str
     server: str = "resource"
 

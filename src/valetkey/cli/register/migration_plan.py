@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
+
+from msgspec import Struct
 
 from valetkey.cli.register.store import SCHEMAS, open_database
 from valetkey.config.paths import database_file
@@ -25,8 +26,7 @@ _LOCKS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One statement: its migration, its text on one line, its lock, whether it reads a table."""
 
     migration: str
@@ -35,8 +35,7 @@ class Step:
     reads_table: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationPlan:
+class MigrationPlan(Struct, frozen=True):
     """The statements that bring one server's tables up to date, all in one transaction.
 
     `seconds` is an upper bound for a database of so many bytes on a slow disk.

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from valetkey.authorization.background.endings import note_endings
 from valetkey.authorization.model.account.user import Uid
@@ -24,6 +25,7 @@ from valetkey.database.migrate import migrate
 from valetkey.database.replace import replace_with_backup
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 _TEAMS = frozenset(("team_member.removed", "team_member.changed", "developer.dismissed"))
@@ -35,8 +37,7 @@ _CLIENTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """The result of a restore: the accounts and clients that it disabled, and the new epoch."""
 
     epoch: int

@@ -8,8 +8,9 @@ import os
 import pwd
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
@@ -22,6 +23,7 @@ from valetkey.database.engine import Engine
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.resource.scopes import scopes_of
 
@@ -55,8 +57,7 @@ def operator() -> str:
     return f"{name} login {login}" if login != name and _PLAIN.fullmatch(login) else name
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The authorization server's memory and keys, at one instant."""
 
     foundation: Foundation

@@ -5,8 +5,10 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import NoReturn
+
+import msgspec
+from msgspec import Struct
 
 from valetkey.cli.serving.places import collect_orphans
 from valetkey.cli.serving.supervise import STOPS
@@ -16,8 +18,7 @@ METRICS = "VALETKEY_METRICS"
 """The environment variable that holds a worker's `Scraping`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answering:
+class Answering(Struct, frozen=True):
     """One server: its name, the descriptors of its sockets, and its number of workers.
 
     With `tls` the sockets speak TLS. The workers' environment includes the variables in `given` and
@@ -34,8 +35,7 @@ class Answering:
     tls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The servers in the order in which they start, and settings common to all of them.
 
     `ready` is the line printed when all are ready, `file` the configuration or "", `folder` a
@@ -66,7 +66,7 @@ class Plan:
         reading, writing = os.pipe()
         with os.fdopen(writing, "wb") as pipe:
             # A few hundred bytes and some paths: less than a pipe holds before it is read.
-            pipe.write(json.dumps(asdict(self)).encode())
+            pipe.write(msgspec.json.encode(self))
         theirs = (n for server in self.servers for n in (*server.listening, *server.passed))
         for descriptor in (reading, self.lock, *theirs):
             os.set_inheritable(descriptor, True)
@@ -79,8 +79,7 @@ class Plan:
         os.execve(sys.executable, program, environment())
 
 
-@dataclass(frozen=True, slots=True)
-class Scraping:
+class Scraping(Struct, frozen=True):
     """What a worker needs to report the metrics of all workers."""
 
     descriptor: int
@@ -92,7 +91,7 @@ class Scraping:
 
     def text(self) -> str:
         """Return the value for the environment variable `METRICS`."""
-        return json.dumps(asdict(self))
+        return msgspec.json.encode(self).decode()
 
     @staticmethod
     def read(text: str) -> "Scraping":

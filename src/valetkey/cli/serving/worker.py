@@ -12,11 +12,12 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_CORE, RLIMIT_NOFILE, getrlimit, setrlimit
 from time import monotonic
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from valetkey.cli import say
 from valetkey.cli.say import Exit
@@ -231,8 +232,7 @@ async def _answer(
         task.cancel()
 
 
-@dataclass(slots=True)
-class Channel:
+class Channel(Struct):
     """The channel to the supervisor; it closes when the supervisor ends."""
 
     socket: socket.socket

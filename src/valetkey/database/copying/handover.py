@@ -6,7 +6,6 @@ used ever again (docs/decisions/0037).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from valetkey.database import identity
 from valetkey.database.copying.dialect import Dialect
@@ -17,6 +16,7 @@ from valetkey.database.identity import Seen
 from valetkey.database.migrate import MOVED, UNFINISHED, apply_missing, put_mark, remove_mark
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 
 _UNFROZEN = frozenset({"installation", "probe"})
 """What a server that only reads goes on writing: that the database is there."""

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from valetkey.database.copying.table import PROGRESS, Table
 from valetkey.database.engine import Connection, Engine, Row
@@ -19,8 +20,7 @@ _MODULUS = 1 << 256
 Key = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
+class Digest(Struct, frozen=True):
     """The number of rows and the sum of their SHA-256: equal for equal rows in any order."""
 
     rows: int = 0

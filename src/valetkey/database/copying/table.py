@@ -1,8 +1,9 @@
 """The tables of a database as its own catalogue describes them, in the order of references."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
+
+from msgspec import Struct
 
 from valetkey.kernel.refusal import Mistake
 
@@ -15,8 +16,7 @@ PROGRESS = "copy_progress"
 _TYPES = frozenset({"TEXT", "BIGINT"})
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table: columns by name, those with text, the primary key, and the tables it refers to."""
 
     name: str
@@ -31,8 +31,7 @@ class Table:
         return tuple(self.columns.index(each) for each in self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column, its type, and its position in the primary key; a negative one if not in it."""
 
     table: str

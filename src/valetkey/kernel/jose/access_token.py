@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
 
+from msgspec import Struct
+
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -38,8 +40,7 @@ _NO_CLAIMS: Mapping[str, object] = MappingProxyType({})
 _ALGORITHMS = (Algorithm.ES256,)
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """A key whose possession the token's bearer must prove (RFC 7800 section 3.1).
 
     `method` is the member of `cnf`; `thumbprint` is "" for a method of unknown form.

@@ -14,6 +14,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
+from msgspec import Struct
 
 from valetkey.kernel.jose.jwk import (
     MOST_PUBLISHED,
@@ -56,8 +57,7 @@ class EncryptionKey:
     key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class EncryptionKeys:
+class EncryptionKeys(Struct, frozen=True):
     """The keys of one party that others may encrypt to, in the party's order."""
 
     keys: tuple[EncryptionKey, ...] = ()

@@ -5,10 +5,10 @@ used, because it would accept more algorithms, serialisations or headers than th
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -37,8 +37,7 @@ _TEXTS = ("iss", "sub", "jti")
 _LONGEST_KID = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """The header of a JWT, not yet verified; `typ` is in lower case, "" if it is absent."""
 
     alg: str
@@ -46,8 +45,7 @@ class Header:
     typ: str
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """A JWT split into its parts, not yet verified: the signed content and the signature."""
 
     header: Header

@@ -1,8 +1,9 @@
 """Shape: the interface of every way to declare fields; errors carry a JSON pointer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 Document = Mapping[str, object]
 """A JSON object."""
@@ -15,8 +16,7 @@ MOST_ERRORS = 100
 """Maximum number of errors reported for one document."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """An error in one field: a JSON pointer (RFC 6901) and a sentence."""
 
     pointer: str

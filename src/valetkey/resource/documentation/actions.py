@@ -1,15 +1,15 @@
 """Each operation of an object as an example request, for the OpenAPI document and the page."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation.schemas import of_kind
 from valetkey.resource.resource_object import Home, ResourceObject, Verb
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """One operation of one object: method, path, and an example body if it has one."""
 
     kind: ResourceObject

@@ -1,7 +1,8 @@
 """The OpenAPI document (3.1) of this API, derived from its objects alone."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import parts, schemas
@@ -26,8 +27,7 @@ _OF_VERB = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ApiIdentity:
+class ApiIdentity(Struct, frozen=True):
     """The API's address and name, and the authorization server it trusts."""
 
     name: str

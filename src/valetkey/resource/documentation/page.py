@@ -6,11 +6,12 @@ The HTML is written by hand: every value from outside this file is escaped by `_
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from html import escape as _text
 from importlib.resources import files
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import schemas
@@ -29,8 +30,7 @@ _ID = "ID"
 _TAG = '"1"'
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """One example: the language's name and the text."""
 
     language: str

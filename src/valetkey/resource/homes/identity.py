@@ -1,10 +1,10 @@
 """Users and clients stored by the authorization server, read and changed over HTTP."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
@@ -50,8 +50,7 @@ _CODES: Mapping[str, ErrorCode] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A request on behalf of the bearer of `token`; `id` only for objects with several records."""
 
     token: Secret
@@ -63,8 +62,7 @@ class Question:
     """The record that the changes are based on; another record is not changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityAnswer:
+class IdentityAnswer(Struct, frozen=True):
     """A response of the authorization server: one record (None after deletion), or several."""
 
     record: dict[str, object] | None = None
@@ -80,16 +78,14 @@ class Declined(Refused):
         self.reference = reference
 
 
-@dataclass(frozen=True, slots=True)
-class _Error:
+class _Error(Struct, frozen=True):
     error: str
     error_description: str = ""
     reference: str = ""
     errors: tuple[FieldError, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Call the authorization server with this server's own credential and the caller's token."""
 
     url: str
@@ -135,8 +131,7 @@ def _read(answer: Answer) -> IdentityAnswer:
     raise Declined(Refusal(code, said.error_description, "identity.declined"), said.reference)
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityRecords:
+class IdentityRecords(Struct, frozen=True):
     """Objects that the authorization server stores, as the API shows them."""
 
     identity: Identity

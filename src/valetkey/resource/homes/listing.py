@@ -1,9 +1,9 @@
 """Read one page of a list from the database in time independent of the list's length."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.database.engine import Connection
 from valetkey.resource.requests.paging import PageRequest
@@ -24,8 +24,7 @@ _ROUNDS = 5
 _Placed = Sequence[tuple[Stored, ListPosition]]
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     """A page being filled, and the number of objects read for it."""
 
     asked: PageRequest

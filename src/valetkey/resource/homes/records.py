@@ -1,10 +1,10 @@
 """Records: the interface of every place that stores objects, and the one in our own database."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.database.engine import Connection, Engine
 from valetkey.kernel.moment import Instant, later
@@ -70,8 +70,7 @@ class Record(NamedTuple):
     etag: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One page of records, and the position of the next page; None after the last."""
 
     records: tuple[Record, ...]
@@ -142,8 +141,7 @@ class Recent:
         self._records[owner, record.id] = record
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRecords:
+class OwnRecords(Struct, frozen=True):
     """Objects in this server's own database; each change is durable before the response."""
 
     engine: Engine

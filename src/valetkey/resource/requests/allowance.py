@@ -1,6 +1,6 @@
 """Rate limits for each caller, reported in RateLimit headers (the HTTPAPI draft)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -11,8 +11,7 @@ WINDOW = 60
 """Seconds after which an idle caller has its full allowance again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingRequests:
+class RemainingRequests(Struct, frozen=True):
     """The requests left and the seconds until all are available again; or the wait."""
 
     quota: int

@@ -1,8 +1,10 @@
 """CORS: which origins' pages may read responses (Fetch standard), matched exactly."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Request, Response
 
 _METHOD = "OPTIONS"
@@ -14,8 +16,7 @@ _SHOWN = (
 _REMEMBERED = "600"  # seconds that a browser may keep a preflight's answer
 
 
-@dataclass(frozen=True, slots=True)
-class Cors:
+class Cors(Struct, frozen=True):
     """The origins that may call from a browser; may be empty. Cookies are never accepted."""
 
     origins: Collection[str] = ()

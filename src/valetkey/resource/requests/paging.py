@@ -1,10 +1,10 @@
 """Pages of a list: sort, filters, `limit`, and an encrypted cursor bound to its list."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -38,8 +38,7 @@ _LIMIT = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
 Value = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
+class PageRequest(Struct, frozen=True):
     """A requested page of a list: its order, filters, start position and size."""
 
     after: ListPosition | None = None

@@ -1,10 +1,10 @@
 """The two patch formats: merge patch (RFC 7396) and JSON Patch (RFC 6902)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.shapes.shape import Document, FieldError, Invalid, pointer
@@ -39,8 +39,7 @@ class Patch(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MergePatch:
+class MergePatch(Struct, frozen=True):
     """A document of changes; null removes."""
 
     document: Document
@@ -56,8 +55,7 @@ class MergePatch:
         return kind.changes(self.document)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One operation; `path` and `source` are JSON pointers split into steps."""
 
     op: str
@@ -66,8 +64,7 @@ class Operation:
     source: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPatch:
+class JsonPatch(Struct, frozen=True):
     """Operations that are applied all or none."""
 
     operations: tuple[Operation, ...]

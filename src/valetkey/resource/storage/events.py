@@ -1,8 +1,9 @@
 """Audit log events: which caller made, changed or deleted which object, never its content."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
@@ -10,8 +11,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.sdk.caller import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """A change of an object. `name` is noun.past_participle.
 
     `version` is the one that the change made. `uid` is the user for whom the client acted, None if
@@ -28,31 +28,27 @@ class Event:
     grant_id: str | None
 
 
-class ObjectCreated(Event):
+class ObjectCreated(Event, frozen=True):
     """An object was created; `object` is its kind."""
 
-    __slots__ = ()
     name = "object.created"
 
 
-class ObjectReplaced(Event):
+class ObjectReplaced(Event, frozen=True):
     """An object was replaced (PUT)."""
 
-    __slots__ = ()
     name = "object.replaced"
 
 
-class ObjectChanged(Event):
+class ObjectChanged(Event, frozen=True):
     """Some of an object was changed (PATCH)."""
 
-    __slots__ = ()
     name = "object.changed"
 
 
-class ObjectDeleted(Event):
+class ObjectDeleted(Event, frozen=True):
     """An object was deleted; its id is never given again."""
 
-    __slots__ = ()
     name = "object.deleted"
 
 
@@ -70,8 +66,7 @@ ListPosition = tuple[Instant, str, int]
 """An event's position in time order: its instant, its object, its version."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(Struct, frozen=True):
     """A stored event, identified by its object and version."""
 
     at: Instant
@@ -99,8 +94,7 @@ FIRST: ListPosition = (Instant(-1), "", 0)
 """Sorts before all events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """The audit log: append-only, written in the transaction of the change."""
 
     db: Connection

@@ -2,9 +2,9 @@
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.record import Column, Record
@@ -26,8 +26,7 @@ _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """The position of one object in one list."""
 
     list: str
@@ -35,8 +34,7 @@ class Entry:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(Struct, frozen=True):
     """The lists of one kind: creation order needs no entries, all others do."""
 
     sort: tuple[str, ...] = ()
@@ -93,8 +91,7 @@ def written(value: object) -> str:
     return "0"
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+class Lists(Struct, frozen=True):
     """The lists of one kind and one owner."""
 
     db: Connection
@@ -157,8 +154,7 @@ class Lists:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(Struct, frozen=True):
     """The objects in both of two lists of equal order, as for a query with two filters."""
 
     db: Connection

@@ -1,8 +1,9 @@
 """Objects: the users' data, one row each for every kind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
@@ -12,8 +13,7 @@ Owner = NewType("Owner", str)
 """The owner of the data: `user:<uid>` or `client:<client_id>`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """One object as stored in its row; `document` is JSON. The version starts at 1."""
 
     id: str
@@ -23,8 +23,7 @@ class Stored:
     changed_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class ListPosition:
+class ListPosition(Struct, frozen=True):
     """A position in a list: after the object with this id, whose sort field has this value."""
 
     value: int | str
@@ -43,8 +42,7 @@ ONE = STORED.statement(_ONE)
 """SQL for one object of one owner, a row of `STORED`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(Struct, frozen=True):
     """The objects of one kind and one owner; other owners' objects are not visible."""
 
     db: Connection
@@ -124,8 +122,7 @@ REMEMBERED = hours(24)
 """How long a response is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyKey:
+class IdempotencyKey(Struct, frozen=True):
     """A client's name for one request: its key, and a hash of the request."""
 
     client_id: str
@@ -133,8 +130,7 @@ class IdempotencyKey:
     request: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The response to the first request with a key: `request` is its hash, `answer` JSON."""
 
     request: str
@@ -142,8 +138,7 @@ class Answered:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyKeys:
+class IdempotencyKeys(Struct, frozen=True):
     """The keys of one owner for one kind of object."""
 
     db: Connection

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from valetkey.database.decisions import Decision, DecisionQueue, Decisions
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
@@ -24,8 +25,7 @@ _BATCH = 500
 _YEAR = days(365)
 
 
-@dataclass(frozen=True, slots=True)
-class Maintenance:
+class Maintenance(Struct, frozen=True):
     """Run in the background while the server runs."""
 
     engine: Engine

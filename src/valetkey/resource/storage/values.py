@@ -1,7 +1,8 @@
 """Single values and revocations kept while the authorization server is unreachable."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
@@ -14,8 +15,7 @@ CURSOR = "revocations_cursor"
 PAGE_KEY = "page_key"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredValues:
+class StoredValues(Struct, frozen=True):
     """Single values by name, and the revocations that still matter."""
 
     db: Connection
@@ -67,8 +67,7 @@ class StoredValues:
 _REVOCATIONS = Record(Revocation, "revocations")
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """Delete expired rows, in batches small enough not to delay other writers."""
 
     db: Connection

@@ -4,8 +4,9 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from valetkey.kernel import metrics
 from valetkey.web import log
@@ -16,8 +17,7 @@ _TARGET = re.compile(rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/%]*(?:\?[!\"$-~]*)?")
 _READY = "/health/ready"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits for clients: times in seconds, sizes and counts."""
 
     handshake: float = 10.0

@@ -5,8 +5,9 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
@@ -24,8 +25,7 @@ _LONGEST_HELLO = 5 + (1 << 14)  # bytes: one TLS record
 _HELLO_AGAIN = 0.01  # seconds until an incomplete ClientHello is looked at again
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(Struct, frozen=True):
     """The challenge of an authority: pending while the file exists, shown with this context."""
 
     file: Path

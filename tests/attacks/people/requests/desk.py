@@ -1,7 +1,6 @@
 """The operator's desk: what an administrator changes while people are on their way."""
 
 import asyncio
-from dataclasses import replace
 from typing import TypeVar
 
 from tests.attacks.world import World
@@ -11,6 +10,7 @@ from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.scopes import SCOPES
 

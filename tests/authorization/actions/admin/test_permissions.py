@@ -1,7 +1,5 @@
 """Who may do what: the table, and that it is asked of the moment."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
@@ -19,6 +17,7 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 
 SESSION = Session("se_1", ALICE.uid, NOON, ("pwd",), "", NOON, NOON, Instant(NOON + 600), None)

@@ -1,7 +1,5 @@
 """Health: every finding comes from facts, and goes away when it was mended."""
 
-from dataclasses import replace
-
 from tests.authorization.endpoints.visitor.world import (
     ISSUER,
     NATIVE,
@@ -31,6 +29,7 @@ from valetkey.authorization.model.register.client import Client, ClientSecret, P
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 

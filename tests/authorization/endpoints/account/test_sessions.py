@@ -1,7 +1,6 @@
 """Where one is signed in: every browser by its name, and the end of each but this."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 IPHONE = (

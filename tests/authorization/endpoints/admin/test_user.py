@@ -1,7 +1,6 @@
 """One person in the hands of those who look after them: what each role may do, and what ends."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 PAGE = f"/admin/users/{BOB.uid}"

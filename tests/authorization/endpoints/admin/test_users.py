@@ -1,7 +1,5 @@
 """Looking for people: by the beginning of a word, by uid, with filters, page by page."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.authorization.endpoints.account.people import knows
@@ -11,6 +9,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 async def many(it: World, count: int) -> None:

@@ -1,6 +1,5 @@
 """Clients through the admin API: everything that administrators do with them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
@@ -12,6 +11,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.client_records import LocalChange
 from valetkey.authorization.operations.clients import CHANGE, change_client
 from valetkey.authorization.operations.operation import call_of
+from valetkey.kernel.replace import replace
 
 
 def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
@@ -14,6 +13,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.jwt import parse
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 
 SCOPES = ("openid", "groups", "notes:read")
 

@@ -1,7 +1,7 @@
 """A client that may ask for everything, and what its answers say."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import unescape
 from re import findall
 
@@ -11,6 +11,7 @@ from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.voucher import CodePayload, VoucherKind
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 EVERYTHING = replace(

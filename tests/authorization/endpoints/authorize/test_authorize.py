@@ -1,6 +1,5 @@
 """The authorization endpoint, as a browser and the app behind it see it."""
 
-from dataclasses import replace
 from urllib.parse import urlencode
 
 from tests.authorization.endpoints.visitor.browser import usual
@@ -16,6 +15,7 @@ from tests.authorization.endpoints.visitor.world import (
     run,
 )
 from valetkey.authorization.model.voucher import CodePayload
+from valetkey.kernel.replace import replace
 
 
 def test_a_person_signs_in_allows_and_the_app_gets_a_code(database_url: str) -> None:

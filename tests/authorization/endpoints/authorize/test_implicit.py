@@ -1,12 +1,11 @@
 """The implicit grant: off by default, and short where it is on (RFC 6749 section 4.2)."""
 
-from dataclasses import replace
-
 from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.visitor.world import API, ISSUER, NOON, WEB, World, run
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.kernel.jose import access_token
+from valetkey.kernel.replace import replace
 
 IMPLICIT = replace(WEB, id="imp1", grant_types=frozenset({"implicit", "refresh_token"}))
 

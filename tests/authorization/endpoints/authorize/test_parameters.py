@@ -1,7 +1,6 @@
 """What the parameters of OpenID Connect change (Core sections 3.1.2.1, 5.5 and 11)."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -25,6 +24,7 @@ from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import days, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 ACR = Acr.PASSWORD.value

@@ -1,7 +1,5 @@
 """Redirect URIs: only the registered one is ever followed, at every step."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.authorization.endpoints.visitor.browser import usual
@@ -14,6 +12,7 @@ from tests.authorization.endpoints.visitor.world import (
     World,
     run,
 )
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 RU = {

@@ -1,6 +1,5 @@
 """Authorization requests that are wrong: which are told to the person, which to the client."""
 
-from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
@@ -16,6 +15,7 @@ from tests.authorization.endpoints.visitor.world import (
     World,
     run,
 )
+from valetkey.kernel.replace import replace
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Every response type by every mode (OpenID Connect Core section 3, Multiple Response Types)."""
 
 import asyncio
-from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -23,6 +22,7 @@ from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.kernel.jose import access_token
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import to_base64url
 
 STATE = "\t\"><&\u0085\ufeff\ufffe\U0001f600%0d+ '`"

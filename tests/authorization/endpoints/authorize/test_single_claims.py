@@ -1,7 +1,6 @@
 """Claims asked for one by one (OpenID Connect Core section 5.5)."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -19,6 +18,7 @@ from tests.authorization.endpoints.authorize.openid import (
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
 from valetkey.authorization.protocol.claims import Acr
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 ACR = Acr.PASSWORD.value
 

@@ -1,7 +1,6 @@
 """Registering an app: its kinds, its faults beside their fields, its secret once."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import (
@@ -26,6 +25,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:

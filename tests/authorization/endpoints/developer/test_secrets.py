@@ -1,6 +1,5 @@
 """Secrets: shown once, two side by side, known by their last letters and their last use."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import (
@@ -18,6 +17,7 @@ from valetkey.authorization.client_authentication.client_secret import secret_pu
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.kernel.replace import replace
 
 
 async def _works(it: World, client_id: str, secret: str) -> bool:

@@ -1,6 +1,5 @@
 """Changing an app: what was not asked about stays, what others changed meanwhile is told."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import (
@@ -16,6 +15,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, 
 from valetkey.authorization.actions.clients import changed_fields
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 PRINTER = replace(WEB, scope=Scope.of("read", "write", "notes:read"))

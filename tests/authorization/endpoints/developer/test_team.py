@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant, days, minutes
+from valetkey.kernel.replace import replace
 
 CAROL = replace(BOB, uid=Uid(1003), username="carol", email="carol@example.com", name="Carol")
 

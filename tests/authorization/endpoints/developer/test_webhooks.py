@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -21,6 +20,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.sdk import verify_webhook
 

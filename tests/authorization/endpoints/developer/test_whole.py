@@ -1,6 +1,5 @@
 """The portal in the server as it is built: what is done there counts at the token endpoint."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import WEB_APP, shown, text_of
@@ -9,6 +8,7 @@ from tests.authorization.endpoints.world import ADA, Service, run
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
+from valetkey.kernel.replace import replace
 
 _WORD = "a good long password"
 

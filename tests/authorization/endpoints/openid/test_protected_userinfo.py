@@ -1,7 +1,6 @@
 """Userinfo as a JWT: signed, encrypted, or both, as its client registered (Core section 5.3.2)."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from joserfc.jwk import ECKey, KeySet
 from tests.authorization.endpoints.world import Answer, Service, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 
 THEIRS = ECKey.generate_key("P-256", {"use": "enc", "kid": "e1", "alg": "ECDH-ES"}, private=True)
 ENCRYPTED = OpenIdRegistration(

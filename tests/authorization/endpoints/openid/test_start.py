@@ -1,12 +1,12 @@
 """Opening an app from here: only one that said where, and it learns nothing of the person."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from tests.authorization.endpoints.visitor.world import WEB, World, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.kernel.replace import replace
 
 OPENED = replace(
     WEB,

@@ -1,6 +1,5 @@
 """Userinfo: what it says, to whom, and everything that it refuses (Core section 5.3)."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.claims import CLAIMS_OF
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 
 IDENTITY = ("openid", "profile", "email", "address", "phone")
 WHOLE = StandardClaims(

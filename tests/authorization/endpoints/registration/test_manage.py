@@ -1,7 +1,6 @@
 """The registration access token: reads, replaces, removes one client, and no other."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
+from valetkey.kernel.replace import replace
 
 _BOTH = ("authorization_code", "refresh_token", "client_credentials")
 

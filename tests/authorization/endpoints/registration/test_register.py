@@ -1,7 +1,6 @@
 """POST /oauth/register: what is stored and told, and what is not."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 
 NO_KEYS = KeySet()
 

@@ -1,7 +1,6 @@
 """The records that live here, asked for by the resource server with the bearer's token."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tests.authorization.endpoints.world import (
 )
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.user import StandardClaims, Uid
+from valetkey.kernel.replace import replace
 
 _OWN = ("client_credentials",)
 

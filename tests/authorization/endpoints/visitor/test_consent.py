@@ -1,13 +1,12 @@
 """The consent page: some yes, some no, and forms that others made."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
 from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
 from valetkey.authorization.model.voucher import CodePayload
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 

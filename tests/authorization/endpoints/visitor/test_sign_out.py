@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.moment import hours
+from valetkey.kernel.replace import replace
 
 BACK = "https://app.example/bye"
 LEAVER = replace(

@@ -1,7 +1,6 @@
 """One example of every account page, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.actions.account.password_change import NewPasswordFault
 from valetkey.authorization.layout.contexts import (
@@ -26,6 +25,7 @@ from valetkey.authorization.site.account.security.confirm import ConfirmPage
 from valetkey.authorization.site.account.security.password import PasswordPage
 from valetkey.authorization.site.account.sessions import SessionsPage
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
 _HAPPENED = (

@@ -1,9 +1,6 @@
 """One example of every page of administration about APIs, and those hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-
-import msgspec
 
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -20,6 +17,7 @@ from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldSh
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 _NOW = Instant(1_800_000_000)
@@ -124,8 +122,8 @@ def _ask(slug: str) -> ConfirmPage:
 def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """All of them."""
     own = "https://api.example.com/"
-    rows = (_SHOWN, msgspec.structs.replace(_SHOWN, name="Files", disabled_at=_NOW))
-    odd = msgspec.structs.replace(
+    rows = (_SHOWN, replace(_SHOWN, name="Files", disabled_at=_NOW))
+    odd = replace(
         _SHOWN,
         name=hostile.name,
         identifier="https://" + "a-long-name." * 20 + "example/" + "path/" * 30,
@@ -140,14 +138,14 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         "admin_apis_none": replace(page, listed=(), deleted=True),
         "admin_apis_hostile": replace(
             page,
-            listed=(row_of(odd), row_of(msgspec.structs.replace(_SHOWN, name=long.name))),
+            listed=(row_of(odd), row_of(replace(_SHOWN, name=long.name))),
             more="/admin/apis?after=x",
             first="/admin/apis",
         ),
         "admin_apis_one": _PAGE,
         "admin_apis_one_bare": replace(
             _PAGE,
-            api=msgspec.structs.replace(_SHOWN, scopes={}, machine_scopes=[], clients=[]),
+            api=replace(_SHOWN, scopes={}, machine_scopes=[], clients=[]),
             open=False,
             disabled_since=_ago(60),
             secrets=(),

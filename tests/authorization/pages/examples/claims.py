@@ -1,7 +1,6 @@
 """One example of every page about attributes, claims, previews and SCIM credentials."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -19,6 +18,7 @@ from valetkey.authorization.site.admin.input_form import InputFormPage, input_fi
 from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, ScimTokenPage
 from valetkey.authorization.site.admin.users.users import PersonLine
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _NOW = Instant(1_800_000_000)
 _SINCE = When(Instant(_NOW - 90_000), _NOW)

@@ -1,7 +1,6 @@
 """One example of every page of the developer portal, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.actions.developer.kind import AppKind, new_app
 from valetkey.authorization.actions.developer.presets import PRESETS, presets_of
@@ -40,6 +39,7 @@ from valetkey.authorization.site.developer.team import (
     TeamPage,
 )
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 HEAD = AppHead("app_7f3k9qxmB2", "Notes Printer", owns=True, has_secret=True)
 NOW = Instant(1_800_000_000)

@@ -1,7 +1,6 @@
 """The pages of who signs in from another server."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
@@ -13,6 +12,7 @@ from valetkey.authorization.site.federation.connections import (
 )
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton, SignInPage
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
 GOOGLE = ProviderButton("google", "Google", "/oauth/sign-in/with/google?csrf=c")

@@ -1,7 +1,6 @@
 """One example of every page of administration about groups, and those hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -13,6 +12,7 @@ from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
 from valetkey.authorization.site.admin.users.users import PersonLine
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _NOW = Instant(1_800_000_000)
 _PLACE = "/admin/groups/staff"

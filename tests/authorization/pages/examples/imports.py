@@ -1,7 +1,6 @@
 """Examples of the pages that import users."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from tests.authorization.pages.examples.people import HOSTILE
@@ -14,6 +13,7 @@ from valetkey.authorization.site.admin.users.imports import (
     ImportStatePage,
     ProblemLine,
 )
+from valetkey.kernel.replace import replace
 
 _IMPORT = "/admin/users/import"
 _ONE = f"{_IMPORT}/im_aLK10lrmv1k2fsuxsIlNQs"

@@ -1,7 +1,6 @@
 """What developers find out about their app: empty, one, many, and the hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.actions.developer.health import Finding, FindingKind, Fix, Severity
@@ -27,6 +26,7 @@ from valetkey.authorization.site.developer.monitoring.usage import ApiTokens, Us
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
 _ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'

@@ -1,7 +1,6 @@
 """One example of every page around links in letters, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.email.message import Paragraph
@@ -29,6 +28,7 @@ from valetkey.authorization.site.sign_up.sign_up import (
     SignUpClosedPage,
     SignUpPage,
 )
+from valetkey.kernel.replace import replace
 
 _NEW, _IN = "/account/new", "/oauth/sign-in"
 _GRACE = "grace@example.com"

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.actions.inspection.accounts import ONE_OWNER, UNPROTECTED
@@ -37,6 +36,7 @@ from valetkey.authorization.site.admin.users.user import (
     UserPage,
 )
 from valetkey.authorization.site.admin.users.users import PersonLine, UsersPage
+from valetkey.kernel.replace import replace
 
 _USER = "/admin/users/4419283746512"
 ADA = PersonLine(

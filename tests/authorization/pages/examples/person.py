@@ -1,7 +1,6 @@
 """One example of every page about the person, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
@@ -17,6 +16,7 @@ from valetkey.authorization.site.account.profile import (
     zone_menu,
 )
 from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, RemovalPlannedPage
+from valetkey.kernel.replace import replace
 
 _HOSTILE = '"><script>alert(1)</script>'
 

@@ -1,7 +1,6 @@
 """Examples of the pages of administration about events and programs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import AskingApp, When
@@ -22,6 +21,7 @@ from valetkey.authorization.site.admin.server.tokens import (
     TokensPage,
 )
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _NOW = Instant(1_800_000_000)
 _TOKEN = "vka_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
@@ -26,6 +25,7 @@ from valetkey.authorization.site.account.security.recovery_codes import (
 )
 from valetkey.authorization.site.sign_in.second_factor import SecondFactorPage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
+from valetkey.kernel.replace import replace
 
 _SIGN_IN, _SECOND, _CONFIRM = "/oauth/sign-in", "/oauth/second-factor", "/account/confirm"
 _SECURITY = "/account/security"

@@ -1,7 +1,6 @@
 """One example of every page of administration about things, and those hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.claims import claims_examples
@@ -39,6 +38,7 @@ from valetkey.authorization.site.admin.server.settings import (
     SettingsPage,
 )
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _NOW = Instant(1_800_000_000)
 _SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"

@@ -1,7 +1,6 @@
 """The flow tried in the browser, step by step, and the hardest to lay out."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
@@ -26,6 +25,7 @@ from valetkey.authorization.site.developer.try_it.try_it import (
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 _ODD = '</code><script>alert(1)</script>\u202e\' onload="x" {{ 7*7 }} %(name)s'

@@ -1,7 +1,6 @@
 """Examples of the pages about webhooks, in the console and in the portal."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tests.authorization.pages.examples.account import ago
 from tests.authorization.pages.examples.developer import HEAD
@@ -20,6 +19,7 @@ from valetkey.authorization.site.webhooks.contexts import (
     WebhookSecretPage,
     WebhooksPage,
 )
+from valetkey.kernel.replace import replace
 
 _ONE = "/admin/webhooks/wh_1"
 _ROW = WebhookRow(

@@ -1,7 +1,5 @@
 """The consent page."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent, scopes
@@ -9,6 +7,7 @@ from tests.authorization.pages.reading import Element, Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
 from valetkey.authorization.site.consent.consent import Change, ChangedPart, ConsentPage
+from valetkey.kernel.replace import replace
 
 
 def _read(page: ConsentPage) -> Reading:

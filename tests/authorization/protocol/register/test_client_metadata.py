@@ -1,6 +1,5 @@
 """What a client may register: every rule by an example that breaks it, and by one that does not."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import days, seconds
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 _KEY = SigningKey.generate(Algorithm.ES256)

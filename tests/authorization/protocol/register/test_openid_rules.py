@@ -1,7 +1,6 @@
 """What a client may register for OpenID Connect: each rule by what breaks it and what keeps it."""
 
 import json
-from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 
@@ -16,6 +15,7 @@ from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import base64url_uint
 from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.replace import replace
 
 _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()
 _RULES = ClientRules(

@@ -1,12 +1,11 @@
 """People are found by the beginning of any word, in every script, and by an index."""
 
-from dataclasses import replace
-
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.storage.administration.people import START, Cursor, Filter, search_words
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 LATER = Instant(NOON + 1)
 NOOR = replace(

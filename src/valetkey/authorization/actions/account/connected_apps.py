@@ -1,7 +1,8 @@
 """Connected apps: what a person allowed, app by app, and the end of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.endings import end_all_apps_of_user, end_all_of_app
 from valetkey.authorization.model.account.user import Uid
@@ -20,8 +21,7 @@ _MOST_SCOPES = 100
 """Different scopes of the grants of one app that are read, besides that of the consent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(Struct, frozen=True):
     """A scope granted to an app.
 
     `used_at` is its last use, None if it was not used since `watched_since`. If both are None, no
@@ -33,8 +33,7 @@ class Permission:
     watched_since: Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedApp:
+class ConnectedApp(Struct, frozen=True):
     """One app with access to a user's account, over all its grants.
 
     `last_used_at` is None if the app has no access now but a remembered consent. `outlasts` is True

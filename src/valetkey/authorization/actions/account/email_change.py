@@ -4,8 +4,9 @@ An address changes only after the new one is verified. The old address is notifi
 change for a week.
 """
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_reset import issue_reset
 from valetkey.authorization.actions.account.sign_up import already_there
@@ -36,6 +37,7 @@ from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, hours, later
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 LIFETIME = LIFETIMES[VoucherKind.EMAIL_CHANGE]
@@ -81,8 +83,7 @@ class EmailFault(StrEnum):
     HELD = "held"  # it was changed days ago, and the old one may still take it back
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """The effect of an unused link: which account gets which address. Valid until `until`."""
 
     user: User
@@ -90,8 +91,7 @@ class Change:
     until: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class EmailChange:
+class EmailChange(Struct, frozen=True):
     """Looks after the addresses of accounts."""
 
     store: Store

@@ -2,10 +2,11 @@
 
 from base64 import b64encode
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.actions.developer.team import own_apps
@@ -33,8 +34,7 @@ FORMAT = 1
 Said = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The server that wrote the file, and the API with the user's other data, "" for none."""
 
     service: str

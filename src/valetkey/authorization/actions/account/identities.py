@@ -4,7 +4,7 @@ An email address never identifies an account, not even a verified one: its holde
 signed-in user can link an identity, and only one that is not linked to anybody else.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
@@ -61,8 +61,7 @@ def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bo
     return any(each != (issuer, subject) for each in others)
 
 
-@dataclass(frozen=True, slots=True)
-class FederatedAccounts:
+class FederatedAccounts(Struct, frozen=True):
     """Makes accounts for people whom another server vouches for."""
 
     accounts: Accounts

@@ -1,6 +1,6 @@
 """Invitations: an address whose owner may make an account, by a link that works once."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.email.links import LIFETIMES, SIGN_UP, Links
 from valetkey.authorization.email.outbox import MailOutbox
@@ -15,8 +15,7 @@ LIFETIME = LIFETIMES[VoucherKind.INVITATION]
 """So long an invitation works."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invitations:
+class Invitations(Struct, frozen=True):
     """Invites people. Its methods run inside a transaction."""
 
     links: Links

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
@@ -72,8 +74,7 @@ def _parts(name: str) -> tuple[str, str]:
     return whole, whole.partition("@")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordChange:
+class PasswordChange(Struct, frozen=True):
     """Change the password of a signed-in user, with the rate limits of the sign-in page."""
 
     passwords: PasswordSignIn

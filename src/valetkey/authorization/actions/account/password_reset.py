@@ -1,7 +1,8 @@
 """Password reset by an emailed link, valid once within 20 minutes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_change import (
     NewPasswordFault,
@@ -35,8 +36,7 @@ _LONGEST_NAME = 320
 _SALT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordReset:
+class PasswordReset(Struct, frozen=True):
     """Lets people in again who read the emails to their account."""
 
     links: Links

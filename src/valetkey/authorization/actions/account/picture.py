@@ -1,7 +1,8 @@
 """The picture of a profile: uploaded, replaced, removed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.actions.users import Accounts, UserRecord
@@ -11,11 +12,11 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import to_base64url
 
 
-@dataclass(frozen=True, slots=True)
-class PictureChange:
+class PictureChange(Struct, frozen=True):
     """Change the picture of a signed-in user. `issuer` is the URL of this server."""
 
     accounts: Accounts

@@ -1,8 +1,9 @@
 """Profile form: validation, and changes with optimistic locking."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.actions.attributes import (
@@ -20,6 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey
 
 ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
@@ -44,8 +46,7 @@ class ProfileFault(StrEnum):
     WRONG = "wrong"  # the field's own rule says no
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRejected:
+class ProfileRejected(Struct, frozen=True):
     """Nothing was changed: `faults` by field, or the profile was changed by another request."""
 
     faults: Mapping[str, ProfileFault]
@@ -103,8 +104,7 @@ def tidied(typed: Typed) -> dict[str, str]:
     return said
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileChange:
+class ProfileChange(Struct, frozen=True):
     """Change the profile of a signed-in user."""
 
     accounts: Accounts

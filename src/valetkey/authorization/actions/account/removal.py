@@ -1,7 +1,8 @@
 """The end of an account: planned, called off by signing in, and carried out when its time comes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
@@ -23,8 +24,7 @@ _BECAUSE = "user_removed"
 _DAY = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(Struct, frozen=True):
     """Removes accounts. Its methods run inside a transaction."""
 
     outbox: MailOutbox

@@ -5,10 +5,11 @@ is taken is public: usernames are shown to other users (docs/decisions/0012-link
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_change import (
     NewPasswordFault,
@@ -35,6 +36,7 @@ from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode
 from valetkey.kernel.moment import Instant, hours, later
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.web.client_address import neighbourhood
 from valetkey.web.offload import Busy
@@ -104,8 +106,7 @@ class _Sealed:
     until: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class SignUpErrors:
+class SignUpErrors(Struct, frozen=True):
     """Nothing was begun: faults by field, or seconds to wait."""
 
     faults: Mapping[str, SignUpFault | NewPasswordFault]
@@ -123,8 +124,7 @@ class ConfirmationSent:
     again: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SignUpOrigin:
+class SignUpOrigin(Struct, frozen=True):
     """Origin of a sign-up: an app's request or a page of this server; browser and IP address."""
 
     interaction: str
@@ -138,8 +138,7 @@ Enter = Callable[[Transaction, User], None]
 """What else happens in the transaction that made the account."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
+class Confirmation(Struct, frozen=True):
     """The content of the page that the link opens."""
 
     username: str
@@ -162,8 +161,7 @@ class _Wanted:
     now: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class SignUp:
+class SignUp(Struct, frozen=True):
     """Create accounts by verified email address."""
 
     mode: Mode

@@ -1,7 +1,8 @@
 """Tokens of the admin API: made, found and ended, never worth more than their maker (AD-09)."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import (
     NOTHING,
@@ -33,8 +34,7 @@ _PURPOSE = "api token"
 Faults = tuple[MetadataError, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The holder of an admin API token.
 
     Its permissions are those of the token and its creator now.
@@ -62,8 +62,7 @@ class Program:
         return ActorPermissions(may.role, may.permissions & permissions_of(token))
 
 
-@dataclass(frozen=True, slots=True)
-class WantedToken:
+class WantedToken(Struct, frozen=True):
     """Input for a new token, unchecked. The token acts in the name of `maker`."""
 
     name: str
@@ -72,8 +71,7 @@ class WantedToken:
     maker: Uid
 
 
-@dataclass(frozen=True, slots=True)
-class FreshToken:
+class FreshToken(Struct, frozen=True):
     """The random values of a token, generated before the transaction."""
 
     id: str

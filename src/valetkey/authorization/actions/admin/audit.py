@@ -1,9 +1,10 @@
 """Verify the hash chain of the audit log."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+
+from msgspec import Struct, field
 
 from valetkey.authorization.model.event.chain import (
     Block,
@@ -34,8 +35,7 @@ class FaultKind(StrEnum):
     CUT = "cut"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One thing that is not as it was written; `what` is the event's id or the block's number."""
 
     kind: FaultKind
@@ -43,8 +43,7 @@ class Fault:
     detail: str
 
 
-@dataclass(slots=True)
-class VerificationResult:
+class VerificationResult(Struct):
     """The result of a verification."""
 
     blocks: int = 0
@@ -85,8 +84,7 @@ async def verify(
     return walk.verdict
 
 
-@dataclass(frozen=True, slots=True)
-class _Expired:
+class _Expired(Struct, frozen=True):
     """The retentions that signed blocks state, each with the time of its newest block."""
 
     stated: Sequence[tuple[Retention, Instant]]
@@ -100,8 +98,7 @@ class _Expired:
         return any(block.last_at < at - keep.usual for keep, at in self.stated)
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(Struct, frozen=True):
     block: Block
     wrong: str
     """Why the block itself is not genuine, or ""."""
@@ -110,8 +107,7 @@ class _Page:
     """Ids of listed events that are stored, but with another block or time."""
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     public: str
     expired: _Expired
     verdict: VerificationResult = field(default_factory=VerificationResult)

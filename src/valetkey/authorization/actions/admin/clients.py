@@ -1,6 +1,6 @@
 """Search and read the registered clients, for administrators."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.grant_types import RULES
@@ -27,8 +27,7 @@ LEGACY = tuple(name for name in GrantTypeName if RULES[name].discouraged)
 Faults = tuple[MetadataError, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientWithUses:
+class ClientWithUses(Struct, frozen=True):
     """A client with its team and the number of users and grants that depend on it."""
 
     client: Client

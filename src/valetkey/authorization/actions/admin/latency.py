@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.storage.administration.answer_times import Key
 from valetkey.authorization.storage.transaction import Transaction
@@ -34,8 +35,7 @@ _GOOD = Outcome.GOOD.value
 _STEPS_AND_LONGER = (*_STEPS, LONGER)
 
 
-@dataclass(frozen=True, slots=True)
-class Hour:
+class Hour(Struct, frozen=True):
     """Requests of one hour: their number, failures, and response times.
 
     Half took at most `median` milliseconds and 95 % at most `most`, both rounded up to the next

@@ -1,8 +1,9 @@
 """Email administration: state of the queue, and a test message."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.email.outbox import MailOutbox
@@ -17,8 +18,7 @@ from valetkey.kernel.moment import Instant
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class EmailQueueState:
+class EmailQueueState(Struct, frozen=True):
     """The number of queued emails, and the results of the latest, newest first."""
 
     waiting: int

@@ -1,7 +1,8 @@
 """Numbers of the console's overview: activity of the last days, and totals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.latency import Hour, last_hours
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
@@ -20,16 +21,14 @@ MOST = 100_000
 """So far things are counted, and no further: a million of them need not be read for a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A total; `more` if counting stopped at a limit."""
 
     count: int
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """The last days and 24 hours without gaps, and current totals."""
 
     days: Sequence[Day]

@@ -1,7 +1,8 @@
 """The first owner: a link that `valetkey owner` prints, good once and for a quarter of an hour."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
@@ -25,8 +26,7 @@ PURPOSE = "owner link"
 _BREAK_GLASS = "break_glass"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerLink:
+class OwnerLink(Struct, frozen=True):
     """A link that is still good."""
 
     voucher: Voucher

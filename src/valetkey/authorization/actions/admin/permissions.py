@@ -1,10 +1,11 @@
 """Roles and permissions: one table, checked inside the transaction that acts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.event import CLI, DoneBy, by_user
@@ -52,8 +53,7 @@ _RANK: Mapping[Role | None, int] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ActorPermissions:
+class ActorPermissions(Struct, frozen=True):
     """The permissions of an actor at this moment. No actor can act on a user of a higher role."""
 
     role: Role | None
@@ -93,8 +93,7 @@ class Actor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """A signed-in user. Role and session are read in the transaction that acts."""
 
     uid: Uid
@@ -118,8 +117,7 @@ class Person:
         return powers_of(user.role)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True):
     """The command line. Its user can read keyring and database, so it has every permission."""
 
     done_by: DoneBy = CLI

@@ -1,7 +1,8 @@
 """Invitations to register applications (initial access tokens, RFC 7591 section 3)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions import registrations
 from valetkey.authorization.actions.admin.permissions import (
@@ -24,8 +25,7 @@ MOST = 100
 LONGEST_LIFETIME = days(3_650)
 
 
-@dataclass(frozen=True, slots=True)
-class WantedInvitation:
+class WantedInvitation(Struct, frozen=True):
     """Input for an invitation, unchecked."""
 
     note: str
@@ -44,8 +44,7 @@ class WantedInvitation:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class FreshInvitation:
+class FreshInvitation(Struct, frozen=True):
     """The random values of an invitation, generated before the transaction."""
 
     id: str

@@ -1,7 +1,8 @@
 """Roles are given and taken; there is always an owner."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.issued import end_issued_in_role
 from valetkey.authorization.actions.admin.permissions import (
@@ -42,16 +43,14 @@ def leave_an_owner(tx: Transaction, user: User) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RoleHolder:
+class RoleHolder(Struct, frozen=True):
     """A user with a role; `protected` says whether a second factor or passkey is set up."""
 
     user: User
     protected: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """Role assignments. Methods run inside a transaction."""
 
     notices: Notices

@@ -1,6 +1,6 @@
 """Credentials of programs that provision users and groups by SCIM: issue, rotate, end."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import (
     NOTHING,
@@ -28,8 +28,7 @@ MOST = 20
 _PURPOSE = "scim token"
 
 
-@dataclass(frozen=True, slots=True)
-class Provisioner:
+class Provisioner(Struct, frozen=True):
     """A program with a SCIM credential: it acts on users without a role, and on groups."""
 
     credential_id: str

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
@@ -35,16 +36,14 @@ _EVENTS = 10
 _LATEST = PlaceInTime(Instant(_END), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Some people, and from where to go on; "" where there are no more."""
 
     users: Sequence[User]
     more: str
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(Struct, frozen=True):
     """A way to sign in: `password`, `passkey`, `totp` or `recovery_code`, with its count."""
 
     kind: str
@@ -54,8 +53,7 @@ class Factor:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class UserDetails:
+class UserDetails(Struct, frozen=True):
     """The data of one user, without password or other credentials."""
 
     user: User

@@ -1,10 +1,9 @@
 """Imports of users: each row is checked first, and becomes an account of its own afterwards."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 from valetkey.authorization.actions.admin.import_file import (
     ImportedUser,
@@ -30,6 +29,7 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
 BATCH = 20
@@ -64,8 +64,7 @@ _BEFORE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ImportUpload:
+class ImportUpload(Struct, frozen=True):
     """Receives files of at most `most` users."""
 
     store: Store
@@ -149,8 +148,7 @@ def move_import(
     return bool(moved)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportWork:
+class ImportWork(Struct, frozen=True):
     """What a worker does for an import, a batch in a transaction."""
 
     accounts: Accounts

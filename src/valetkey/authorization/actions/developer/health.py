@@ -1,8 +1,9 @@
 """Health: what should be mended about an app before it hurts, found in facts already kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.usage import (
@@ -22,6 +23,7 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
+from valetkey.kernel.replace import replace
 
 UNUSED_AFTER = days(90)
 """What was not used for so long is not needed."""
@@ -75,8 +77,7 @@ class Fix(StrEnum):
     FETCH_LOGO = "fetch-logo"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One finding. `about` lists the scopes, addresses or secrets concerned.
 
     `last` is when it last happened, None for never. `fix` is the action that resolves it; None if a
@@ -91,8 +92,7 @@ class Finding:
     way: str = "settings"
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     """Data of a client; `watched` says whether its use was recorded long enough to judge."""
 
     client: Client

@@ -1,7 +1,8 @@
 """The people who connected with an app, as far as the app itself may know them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
@@ -13,8 +14,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedUser:
+class ConnectedUser(Struct, frozen=True):
     """A user of the app. `subject` is the `sub` by which the app knows them.
 
     `name` and `email` are "" unless the user allowed the app to read them: developers see nothing
@@ -30,8 +30,7 @@ class ConnectedUser:
     email: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedUsers:
+class ConnectedUsers(Struct, frozen=True):
     """A page of users, and their total number."""
 
     total: int

@@ -1,8 +1,9 @@
 """Rules of the developer portal: who may register apps, and which."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of
@@ -21,6 +22,7 @@ from valetkey.authorization.protocol.register.self_registration import name_faul
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, fresh_id
 
@@ -49,8 +51,7 @@ class RegistrationBarrier(StrEnum):
     FULL = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Portal:
+class Portal(Struct, frozen=True):
     """Registration of apps by developers. Methods run inside a transaction.
 
     `scopes` can be requested from users; `reserved_names` are not available.

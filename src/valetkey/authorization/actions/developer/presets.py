@@ -4,17 +4,18 @@ import base64
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from types import MappingProxyType
 from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.developer.kind import AppKind, new_app
 from valetkey.authorization.model.register.client import Client, ClientType, GrantTypeName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
+from valetkey.kernel.replace import replace
 
 SECRET_TO_FILL_IN = "CLIENT_SECRET"
 """Stands in a configuration where the secret is not known."""
@@ -23,16 +24,14 @@ _ALL = frozenset(grant.value for grant in GrantTypeName)
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationFile:
+class ConfigurationFile(Struct, frozen=True):
     """A file of an app, or a part of it, with the values of its registration filled in."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(Struct, frozen=True):
     """A framework or product that an app is built with: one entry of presets.toml.
 
     `registration` has values of `ClientMetadata` by field. `like` names the preset whose

@@ -9,12 +9,12 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from importlib.resources import files
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.presets import ConfigurationFile, fill
@@ -54,8 +54,7 @@ _PROGRAMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """A language with the framework and library that its quickstart uses: a file of quickstarts/.
 
     `files` are for apps of `kind`; `snippets` names the program of "First request" that apps of
@@ -106,8 +105,7 @@ STACKS: Mapping[str, Stack] = _read()
 """Every stack by its name, in the order in which they are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quickstart:
+class Quickstart(Struct, frozen=True):
     """The quickstart of an app for one stack.
 
     `missing_redirect_uri` is used by the code and not registered yet; `missing_openid` says that
@@ -124,8 +122,7 @@ class Quickstart:
     missing_openid: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Quickstarts:
+class Quickstarts(Struct, frozen=True):
     """Fills in the quickstarts of this server."""
 
     issuer: str

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import MOST_SECRETS, Registrar
 from valetkey.authorization.model.account.user import Uid
@@ -40,8 +41,7 @@ class NoNewSecret(StrEnum):
     NONE = "none"  # this app has no use for one
 
 
-@dataclass(frozen=True, slots=True)
-class AppSecrets:
+class AppSecrets(Struct, frozen=True):
     """Makes and ends them. Its methods run inside a transaction."""
 
     registrar: Registrar

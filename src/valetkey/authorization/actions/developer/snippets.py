@@ -3,8 +3,9 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
@@ -18,8 +19,7 @@ from valetkey.kernel.scope import Scope
 _BASIC = "client_secret_basic"
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """One program. `language` is its name for people, `needs` what must be installed first."""
 
     id: str

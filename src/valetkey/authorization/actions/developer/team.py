@@ -1,8 +1,9 @@
 """Teams of apps: invite, join, change role, leave. An app always keeps an owner."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.issued import end_issued_in_team
 from valetkey.authorization.actions.admin.search import resolve_users
@@ -46,16 +47,14 @@ class TeamError(StrEnum):
     LAST_OWNER = "last_owner"
 
 
-@dataclass(frozen=True, slots=True)
-class FreshInvitation:
+class FreshInvitation(Struct, frozen=True):
     """The random values of an invitation, generated before the transaction."""
 
     id: str
     token: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class Teams:
+class Teams(Struct, frozen=True):
     """Team changes. Methods run inside a transaction and check the permission there."""
 
     fingerprints: FingerprintKey
@@ -263,8 +262,7 @@ def _is_last_owner(team: Sequence[Membership], uid: Uid) -> bool:
     return _owns(team, uid) and sum(one.owns for one in team) == 1
 
 
-@dataclass(frozen=True, slots=True)
-class OwnApp:
+class OwnApp(Struct, frozen=True):
     """An app, and what one person is to it."""
 
     client: Client

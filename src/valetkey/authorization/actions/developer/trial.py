@@ -6,9 +6,9 @@ stored, and nobody else can continue it.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     AuthenticationMethod,
@@ -37,8 +37,7 @@ _TOKEN = "developer trial token"
 _SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class TestRun:
+class TestRun(Struct, frozen=True):
     """One run: whose, where the answer goes, and what must not be known on the way.
 
     `resource` is the API that the token is for, "" for the default API.

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.storage.records import EventRecord
@@ -60,8 +60,7 @@ class _Said(msgspec.Struct):
     audience: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(Struct, frozen=True):
     """One day of one client, or of all clients."""
 
     day: int
@@ -78,8 +77,7 @@ class Day:
     """Of the whole server: no client signs anybody in."""
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """The counts of a batch of events."""
 
     counts: Counter[tuple[str, int, str]] = field(default_factory=Counter[tuple[str, int, str]])

@@ -1,15 +1,17 @@
 """The parts of a check: the conditions it knows, and the findings it returns."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 class Level(StrEnum):
@@ -20,8 +22,7 @@ class Level(StrEnum):
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A state of the installation, and what to do about it.
 
     `about` names what was looked at, for commands. `text` and `fix` are sentences to be translated;
@@ -52,8 +53,7 @@ class Condition:
         return replace(self, name=name, level=Level.GOOD, fix="", command="")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A condition that a check found, with its values."""
 
     condition: Condition
@@ -88,8 +88,7 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """An installation as a process of the authorization server sees it, at one instant."""
 
     settings: Settings
@@ -98,8 +97,7 @@ class Site:
     now: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseCheck:
+class DatabaseCheck(Struct, frozen=True):
     """A check inside a transaction on the authorization server's database."""
 
     name: str
@@ -107,8 +105,7 @@ class DatabaseCheck:
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MachineCheck:
+class MachineCheck(Struct, frozen=True):
     """A check of this machine's files and limits."""
 
     name: str
@@ -116,8 +113,7 @@ class MachineCheck:
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkCheck:
+class NetworkCheck(Struct, frozen=True):
     """A check that asks another server; it has a time limit of its own."""
 
     name: str

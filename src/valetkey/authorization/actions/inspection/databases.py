@@ -1,7 +1,8 @@
 """Checks of a database: the one that its server knows, clocks in agreement, standbys."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.check import (
     Condition,
@@ -122,8 +123,7 @@ STANDBY_BEHIND = Condition(
 STANDBY_GOOD = STANDBY_BEHIND.as_good("standby_good")
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseOf:
+class DatabaseOf(Struct, frozen=True):
     """A server's database; `name` is the section of its settings."""
 
     name: str

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.actions.inspection.check import Condition, Finding, Level, Site
 from valetkey.authorization.actions.inspection.table import in_database, on_machine, over_network
@@ -39,8 +41,7 @@ FAILED = Condition(
 )
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct):
     """The checks of one kind: at most one evaluation at a time, however long it takes."""
 
     task: "asyncio.Task[None] | None" = None

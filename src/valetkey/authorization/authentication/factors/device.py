@@ -8,6 +8,8 @@ old one: device ids appear in events and exports, and prove nothing.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.authorization.authentication.session import end_session, end_sessions
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
@@ -71,8 +73,7 @@ class FreshDevice:
         return f"{device_id}.{self.secret(device_id).reveal()}"
 
 
-@dataclass(frozen=True, slots=True)
-class Recognised:
+class Recognised(Struct, frozen=True):
     """A device whose user skips the second factor, and its next cookie ("" for no change)."""
 
     device_id: str

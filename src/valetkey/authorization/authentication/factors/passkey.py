@@ -7,12 +7,12 @@ it. Each challenge is encrypted by this server for one browser and one purpose, 
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from msgspec import Struct
 
 from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.model.account.factors import Passkey
@@ -68,8 +68,7 @@ _BROKEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A browser's response: bounded and parsed strictly, but not verified yet."""
 
     handle: str
@@ -87,8 +86,7 @@ class Answer:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class NewPasskey:
+class NewPasskey(Struct, frozen=True):
     """A new key pair of a device, with proof of possession."""
 
     handle: str
@@ -98,8 +96,7 @@ class NewPasskey:
     once: Voucher
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedAssertion:
+class VerifiedAssertion(Struct, frozen=True):
     """A verified assertion: its method, its counter, and the challenge to redeem once."""
 
     methods: tuple[str, ...]
@@ -108,8 +105,7 @@ class VerifiedAssertion:
     once: Voucher
 
 
-@dataclass(frozen=True, slots=True)
-class Passkeys:
+class Passkeys(Struct, frozen=True):
     """Create challenges for devices and verify their responses; stores nothing."""
 
     issuer: str

@@ -1,7 +1,9 @@
 """Verify a second factor: a code, a recovery code, or a passkey."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.factors import recovery_code, totp
 from valetkey.authorization.authentication.factors.passkey import (
@@ -22,6 +24,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.factors import FactorSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey
 
 LADDER = (Limit(5, minutes(15)), Limit(10, hours(2)), Limit(20, days(1)))
@@ -29,8 +32,7 @@ LADDER = (Limit(5, minutes(15)), Limit(10, hours(2)), Limit(20, days(1)))
 _BY_CODE = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """A counted attempt, or the seconds to wait before the next one."""
 
     buckets: tuple[str, ...]
@@ -73,31 +75,27 @@ class SubmittedFactor:
     credential: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedPasskey:
+class VerifiedPasskey(Struct, frozen=True):
     """A passkey and its verified assertion; neither is used up yet."""
 
     passkey: Passkey
     proved: VerifiedAssertion
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """A successful verification. `left` is the number of recovery codes left after using one."""
 
     methods: tuple[str, ...]
     left: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationFailed:
+class VerificationFailed(Struct, frozen=True):
     """A failed verification; or nothing was verified, because the user must `wait` (seconds)."""
 
     wait: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
+class Factors(Struct, frozen=True):
     """The verifier. `issuer` is this server's address, `name` returns its display name."""
 
     issuer: str

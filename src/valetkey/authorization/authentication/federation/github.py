@@ -1,11 +1,11 @@
 """GitHub, which supports OAuth 2 but not OpenID Connect: its API identifies the user."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.provider import (
     Claimed,
@@ -47,8 +47,7 @@ class _Address(msgspec.Struct, frozen=True):
     verified: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GitHubProvider:
+class GitHubProvider(Struct, frozen=True):
     """GitHub, or GitHub Enterprise at the configured address."""
 
     line: Line

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
+from msgspec import Struct
+
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
@@ -22,8 +24,7 @@ _LONGEST_EMAIL = 254
 _LONGEST_NAME = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """The identity a provider asserts. `issuer` and `subject` together are unique.
 
     `email` is "" if the provider sends none; `email_verified` is whether it has verified it.

@@ -1,7 +1,8 @@
 """The configured upstream providers, in the order of the settings."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.github import GitHubProvider
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
@@ -19,8 +20,7 @@ _KINDS: dict[ProviderKind, Callable[[Line], Provider]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Providers:
+class Providers(Struct, frozen=True):
     """The servers at which users may sign in."""
 
     all: tuple[Provider, ...] = ()

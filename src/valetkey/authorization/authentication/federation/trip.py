@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.provider import Claimed, UpstreamState
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
@@ -52,8 +53,7 @@ class UpstreamSignIn:
         return UpstreamState(state, self.nonce, self.verifier, callback, self.fresh)
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamSignIns:
+class UpstreamSignIns(Struct, frozen=True):
     """Store pending sign-ins, encrypted, under the fingerprints of their states."""
 
     key: FingerprintKey
@@ -88,8 +88,7 @@ class UpstreamSignIns:
         return trip if tx.vouchers.redeem(voucher, now) else None
 
 
-@dataclass(frozen=True, slots=True)
-class UnlinkedIdentity:
+class UnlinkedIdentity(Struct, frozen=True):
     """A user who returned without an account here; encrypted in a cookie."""
 
     provider: str

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.api_tokens import authenticate
 from valetkey.authorization.actions.inputs import fault_of
@@ -45,8 +45,7 @@ NO_TOKEN = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Problems:
+class Problems(Struct, frozen=True):
     """Answers every refusal of this API."""
 
     issuer: str
@@ -160,8 +159,7 @@ _NO_STORE = ("cache-control", "no-store")
 _NOT_MODIFIED = 304
 
 
-@dataclass(frozen=True, slots=True)
-class OperationEndpoint:
+class OperationEndpoint(Struct, frozen=True):
     """Runs one operation. It ignores cookies: no page can act through a browser."""
 
     services: Services

@@ -4,7 +4,6 @@ Interactions and nonces are vouchers: a request sent twice yields at most one co
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from msgspec import Struct
@@ -51,6 +50,7 @@ from valetkey.authorization.tokens.issue import Granted, Issuing, TokenSecrets, 
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 
@@ -138,8 +138,7 @@ class _Yes(Struct, frozen=True):
     consent_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientError:
+class ClientError(Struct, frozen=True):
     """The answer no, for the client."""
 
     asked: AuthorizationRequest

@@ -4,7 +4,8 @@ Every decision is made here; pages collect input and send the browser back.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.endpoints.authorize.answer import ClientError, Issued, answer
 from valetkey.authorization.endpoints.authorize.pending import (
@@ -40,6 +41,7 @@ from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined,
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id, to_base64url
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Interrupt, Pairs, Request, Response, see_other
@@ -51,8 +53,7 @@ _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 _MULTIPLE = (RESOURCE,)
 
 
-@dataclass(frozen=True, slots=True)
-class Authorize:
+class Authorize(Struct, frozen=True):
     """The authorization endpoint."""
 
     server: Server

@@ -1,7 +1,8 @@
 """A pending request: the sealed interaction in the address, opened and judged again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.trial import catcher_of
 from valetkey.authorization.authentication.session import LiveSession, SignedIn
@@ -27,12 +28,12 @@ from valetkey.authorization.protocol.interaction import (
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Interrupt, Request
 from valetkey.web.form import read_query
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A pending authorization request: its parameters, client, user and state.
 
     `meant` are the subjects that the request names; the user must be all of them. `also` is a

@@ -1,7 +1,8 @@
 """`request` and `request_uri`: where a request's parameters come from (OpenID Connect Core 6)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.request_object import (
@@ -23,6 +24,7 @@ from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 MEDIA_TYPES = (
     "application/oauth-authz-req+jwt",
@@ -36,8 +38,7 @@ MEDIA_TYPES = (
 _WORTH_NEW_KEYS = (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestObjects:
+class RequestObjects(Struct, frozen=True):
     """Reads the requests that come as objects. `issuer` is this server's own name."""
 
     issuer: str

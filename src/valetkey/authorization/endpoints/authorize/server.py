@@ -1,7 +1,6 @@
 """Shared parts of the authorization endpoint and the pages that continue its requests."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.authentication.browsers import Browsers
@@ -35,8 +34,7 @@ from valetkey.kernel.secret import to_base64url
 from valetkey.web.exchange import Pairs, Response, html_response, see_other
 
 
-@dataclass(frozen=True, slots=True)
-class Server(Browsers):
+class Server(Browsers, frozen=True):
     """Clients, policies and responses to apps.
 
     `scopes` has the description of each scope that can be requested from users.

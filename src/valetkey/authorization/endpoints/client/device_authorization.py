@@ -1,7 +1,8 @@
 """POST /oauth/device-authorization: begin a device authorization (RFC 8628 section 3.1)."""
 
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.client_authentication.method import not_proven
@@ -33,6 +34,7 @@ from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.config.sections.device import DeviceSettings
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
@@ -46,8 +48,7 @@ _DRAWS = 3
 """A user code is in use already with a probability below 10^-6 as long as 20,000 are open."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceAuthorizationEndpoint:
+class DeviceAuthorizationEndpoint(Struct, frozen=True):
     """Issues device codes to clients that have the grant type, for the APIs they name."""
 
     issuer: str

@@ -6,8 +6,9 @@ with an algorithm for it: evidence that can be stored and shown to others.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.request import (
@@ -49,8 +50,7 @@ _NO_STORE: Pairs = (("cache-control", "no-store"),)
 _INACTIVE: Mapping[str, object] = MappingProxyType({"active": False})
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
+class _Caller(Struct, frozen=True):
     """The caller of introspection: a client, and the API whose credential it used, "" for none."""
 
     client: Client
@@ -61,8 +61,7 @@ class _Caller:
         return self.client.id == token.client_id or self.audience == token.audience
 
 
-@dataclass(frozen=True, slots=True)
-class IntrospectionEndpoint:
+class IntrospectionEndpoint(Struct, frozen=True):
     """An API may introspect its own tokens, another confidential client those issued to it.
 
     The default API's resource server also its refresh tokens. Anything else, including codes and

@@ -1,8 +1,9 @@
 """Public documents: discovery (RFC 8414) and the key set (RFC 7517)."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.register.claim import Place
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
@@ -10,6 +11,7 @@ from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.answer_cache import SharedRefresh
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Pairs, Request, Response
 
 _METADATA_HEADERS: Pairs = (
@@ -24,8 +26,7 @@ _KEYS_HEADERS: Pairs = (
 )
 
 
-@dataclass(slots=True)
-class _Rendered:
+class _Rendered(Struct):
     changed: int = -1
     revision: int = -1
     body: bytes = b""

@@ -1,7 +1,6 @@
 """Requests of clients, and the responses to them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.identity_assertion import is_identity_assertion
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.client_address import neighbourhood
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 from valetkey.web.form import Form, read_form, read_query
@@ -37,8 +37,7 @@ class ClientRequest(Struct, frozen=True):
     in_query: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRequestAuthentication:
+class ClientRequestAuthentication(Struct, frozen=True):
     """Authenticates clients. `audiences` are the accepted `aud` values of assertions."""
 
     store: Store
@@ -226,8 +225,7 @@ def preflight(methods: Iterable[str]) -> Endpoint:
     return answer
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRefusal:
+class ClientRefusal(Struct, frozen=True):
     """A refusal as JSON: error code, description, `error_uri` and reference.
 
     `keeps_path` is False for requests to unknown paths: what was typed there may be a secret.

@@ -1,6 +1,6 @@
 """POST /oauth/revoke: token revocation (RFC 7009)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.request import (
@@ -21,8 +21,7 @@ from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Request, Response
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationEndpoint:
+class RevocationEndpoint(Struct, frozen=True):
     """Answers 200 for every token: a caller learns nothing about tokens of others."""
 
     store: Store

@@ -1,7 +1,8 @@
 """POST /oauth/token and POST /token: the token endpoint (RFC 6749 sections 3.2 and 5)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.registrations import Uses
 from valetkey.authorization.client_authentication.method import Authenticated, not_proven
@@ -39,8 +40,7 @@ _FORBIDDEN_SINCE = "@1349049600"
 _NO_STORE: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"), *ANY_ORIGIN)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenEndpoint:
+class TokenEndpoint(Struct, frozen=True):
     """A token endpoint for these grant types.
 
     `elsewhere` is the path that serves the others, for the error description.

@@ -1,9 +1,10 @@
 """GET /oauth/start and /oauth/check-session: sign-in initiated here, and the session iframe."""
 
 from base64 import b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
+
+from msgspec import Struct
 
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -15,8 +16,7 @@ _FILE = files("valetkey.authorization.endpoints.openid") / "check_session.js"
 _SCRIPT = _FILE.read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class StartEndpoint:
+class StartEndpoint(Struct, frozen=True):
     """Redirects to the address where an app starts its sign-in."""
 
     server: Server
@@ -42,8 +42,7 @@ class StartEndpoint:
         return see_other(append_query(client.openid.initiate_login_uri, issuer))
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSessionFrame:
+class CheckSessionFrame(Struct, frozen=True):
     """The frame as bytes, and the policy under which its one script runs and anyone frames it."""
 
     body: bytes
@@ -71,8 +70,7 @@ CHECK_SESSION = "/oauth/check-session"
 _FRAMEABLE = (("x-frame-options", ""), ("cross-origin-resource-policy", "cross-origin"))
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSessionEndpoint:
+class CheckSessionEndpoint(Struct, frozen=True):
     """Serves the same frame to everyone: it reads what it compares from the browser."""
 
     frame: CheckSessionFrame

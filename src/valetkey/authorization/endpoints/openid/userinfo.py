@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
+
+from msgspec import Struct
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.client.request import ClientRefusal
@@ -71,8 +72,7 @@ def read_token(request: Request) -> str:
     return token
 
 
-@dataclass(frozen=True, slots=True)
-class BearerRefusal:
+class BearerRefusal(Struct, frozen=True):
     """A refusal as JSON with a WWW-Authenticate challenge (RFC 6750 section 3).
 
     `scope` is what would suffice; `headers` are added to every response, without duplicates.
@@ -117,8 +117,7 @@ _NO_STORE: Pairs = (("cache-control", "no-store"), *ANY_ORIGIN)
 _JWT = ("content-type", "application/jwt")
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfoEndpoint:
+class UserInfoEndpoint(Struct, frozen=True):
     """Answers with JSON, or with a JWT if the client registered for one."""
 
     store: Store

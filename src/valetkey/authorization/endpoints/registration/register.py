@@ -1,8 +1,9 @@
 """POST /oauth/register: dynamic client registration (RFC 7591 section 3)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import (
@@ -39,8 +40,7 @@ from valetkey.web.rate_limit import Buckets
 _BEARER = "bearer "
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrationAnswers:
+class RegistrationAnswers(Struct, frozen=True):
     """Registration responses and refusals; never cached."""
 
     issuer: str
@@ -89,8 +89,7 @@ def read_members(request: Request) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterEndpoint:
+class RegisterEndpoint(Struct, frozen=True):
     """Registers clients as the operator's registration mode and rate limits allow."""
 
     store: Store
@@ -164,8 +163,7 @@ def draw(random: Callable[[int], bytes]) -> FreshRegistration:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ManageEndpoint:
+class ManageEndpoint(Struct, frozen=True):
     """For the holder of this client's registration access token."""
 
     store: Store

@@ -1,6 +1,6 @@
 """Authentication of the resource server by HTTP Basic."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.client_authentication.method import not_proven
 from valetkey.authorization.endpoints.client.request import (
@@ -15,8 +15,7 @@ from valetkey.web.exchange import Request
 from valetkey.web.form import Form
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceServerAuthentication:
+class ResourceServerAuthentication(Struct, frozen=True):
     """Admits only the resource server, or also the credentials of declared APIs."""
 
     door: ClientRequestAuthentication

@@ -5,9 +5,9 @@ are checked here, on every call.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.records import RecordRequest, Records, Rejected
 from valetkey.authorization.endpoints.client.request import ClientRefusal
@@ -25,8 +25,7 @@ _Said = dict[str, object] | Refusal | Rejected
 _Work = Callable[[Transaction], _Said]
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityEndpoint:
+class IdentityEndpoint(Struct, frozen=True):
     """`account`, `client` and `authorizations`, for the resource server only."""
 
     store: Store

@@ -6,9 +6,9 @@ that the stream is alive.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.storage.tokens.revocations import RevocationRecord
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
@@ -40,8 +40,7 @@ _FULL = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The entries after a cursor, the next cursor, and whether there are more."""
 
     cursor: str

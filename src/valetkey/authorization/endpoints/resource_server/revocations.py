@@ -7,7 +7,6 @@ clocks differ write out of order.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from valetkey.authorization.endpoints.client.request import ClientRefusal
@@ -22,6 +21,7 @@ from valetkey.authorization.storage.tokens.revocations import RevocationRecord, 
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.form import read_query
 

@@ -5,11 +5,11 @@ credential that reports it, so a report about another API's token changes nothin
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
@@ -45,8 +45,7 @@ class _Report(msgspec.Struct):
     uses: Annotated[list[_Use], msgspec.Meta(max_length=MOST)] = []
 
 
-@dataclass(frozen=True, slots=True)
-class UsesEndpoint:
+class UsesEndpoint(Struct, frozen=True):
     """Reports of use, from the resource server and from declared APIs."""
 
     store: Store

@@ -1,13 +1,15 @@
 """Bulk requests: several changes in one, each in a transaction of its own (RFC 7644 3.7)."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import cast
+
+from msgspec import Struct, field
 
 from valetkey.authorization.endpoints.scim.message import Answer, ScimRequest, error
 from valetkey.authorization.endpoints.scim.schema import Resource, refuse
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 MOST = 100
 """Operations of one request."""
@@ -23,8 +25,7 @@ Perform = Callable[[str, str, str, ScimRequest], Awaitable[Answer]]
 """Runs one change: method, plural of the kind, id or "", what is asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
+class _Operation(Struct, frozen=True):
     """One operation; `path` begins with a slash."""
 
     method: str
@@ -41,8 +42,7 @@ class _Operation:
                 yield text.removeprefix(_REFERENCE)
 
 
-@dataclass(slots=True)
-class _Progress:
+class _Progress(Struct):
     """The ids by bulk id, and the operations that failed so far."""
 
     ids: dict[str, str] = field(default_factory=dict[str, str])

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, cast
+
+from msgspec import Struct
 
 from valetkey.authorization.endpoints.scim.schema import Attribute, Resource, Schema, refuse
 
@@ -40,8 +41,7 @@ _LITERALS = {"true": True, "false": False, "null": None}
 Literal = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """A comparison of an attribute, or of its part, with a value; `operator` may be `pr`."""
 
     path: tuple[Attribute, ...]
@@ -57,29 +57,25 @@ class Compare:
         return f"{attribute.name}.value" if attribute.part("value") else attribute.name
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(Struct, frozen=True):
     """A conjunction (`and`)."""
 
     parts: Sequence["Filter"]
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(Struct, frozen=True):
     """A disjunction (`or`)."""
 
     parts: Sequence["Filter"]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """This does not hold."""
 
     part: "Filter"
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
+class Element(Struct, frozen=True):
     """One value of a multi-valued attribute fulfils the filter of its parts."""
 
     attribute: Attribute
@@ -89,8 +85,7 @@ class Element:
 Filter = Compare | Both | Either | Not | Element
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(Struct, frozen=True):
     """The path of a PATCH operation: `members[value eq "7"].display`."""
 
     attribute: Attribute

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import cast
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import Permission, require
@@ -38,6 +39,7 @@ from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.storage.administration.scim import ScimGroups
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 
 MOST_MEMBERS = 1_000
 """Members in one response, and in one request that replaces them."""
@@ -46,8 +48,7 @@ _LONGEST_NAME = 80
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """The groups, for one server. Its methods run inside a transaction."""
 
     schema: Schema
@@ -253,8 +254,7 @@ class Groups:
         return shown, len(listed)
 
 
-@dataclass(slots=True)
-class _Members:
+class _Members(Struct):
     """A change of a group's members; with `exact`, members that are not added are removed."""
 
     exact: bool = False

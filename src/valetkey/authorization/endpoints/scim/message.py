@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.scim import Provisioner
 from valetkey.authorization.endpoints.scim.filter import Filter, parse_filter
@@ -43,8 +43,7 @@ NO_TOKEN = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """A program with a credential, at one instant; `base` is the address of all resources.
 
     `user_schema` has the attributes that are declared at that instant.
@@ -57,8 +56,7 @@ class Caller:
     user_schema: Schema
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """Which attributes are returned: `only` these, or all `without` some (section 3.9)."""
 
     only: frozenset[tuple[str, ...]] = frozenset()
@@ -100,8 +98,7 @@ class View:
         return {part: each for part, each in parts.items() if ((name, part) in named) is keep}
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """A query for resources (section 3.4.2). `start` counts from 1; `count` is at most 100."""
 
     filter: Filter | None = None
@@ -110,8 +107,7 @@ class Search:
     count: int = PAGE
 
 
-@dataclass(frozen=True, slots=True)
-class ScimRequest:
+class ScimRequest(Struct, frozen=True):
     """A request for resources of one kind, from its own address or from a bulk request."""
 
     caller: Caller
@@ -120,8 +116,7 @@ class ScimRequest:
     body: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A status, and the resource or message that is returned with it."""
 
     status: int
@@ -135,8 +130,7 @@ class Answer:
         return Response(self.status, body, (*kind, _NO_STORE, *self.headers.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class ScimErrors:
+class ScimErrors(Struct, frozen=True):
     """Refusals as SCIM errors (section 3.12); the reason is kept behind a reference."""
 
     decisions: DecisionQueue

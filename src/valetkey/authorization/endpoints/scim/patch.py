@@ -6,8 +6,9 @@ and replaces parts of values that do not exist yet; Okta sends attributes that c
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.endpoints.scim.filter import (
     Both,
@@ -33,8 +34,7 @@ _SCHEMA = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 _OPERATORS = frozenset({"add", "replace", "remove"})
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One operation on one path; `value` has the types of its attribute, None for nothing."""
 
     operator: str

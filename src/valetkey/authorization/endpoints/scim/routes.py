@@ -1,7 +1,8 @@
 """The routes of SCIM below /scim/v2: authenticate the token, limit the rate, answer."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.scim import Provisioner, authenticate
 from valetkey.authorization.endpoints.scim import bulk, resources
@@ -27,6 +28,7 @@ from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Request, Response
 from valetkey.web.json_body import read_json
 from valetkey.web.rate_limit import Buckets
@@ -73,8 +75,7 @@ def routes(services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scim:
+class _Scim(Struct, frozen=True):
     """The endpoints. They ignore cookies: no page can act through a browser."""
 
     services: Services

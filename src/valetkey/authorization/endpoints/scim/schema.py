@@ -1,11 +1,13 @@
 """The attributes of users and groups, and reading values by them (RFC 7643)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NoReturn, cast
+
+from msgspec import Struct, field
 
 from valetkey.authorization.model.account.user import Attribute as Declared
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 CORE = "urn:ietf:params:scim:schemas:core:2.0:"
 EXTENSION = "urn:ietf:params:scim:schemas:extension:valetkey:2.0:User"
@@ -27,8 +29,7 @@ _BOOLEANS = {"true": True, "false": False}
 Resource = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """One attribute, with the characteristics of RFC 7643 section 2.2.
 
     `most` is how many values one request may hold.
@@ -74,8 +75,7 @@ class Attribute:
         return said
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """The attributes of one kind of resource; `extensions` by their URN.
 
     `ignored` are standard attributes that this server does not store, in lower case: directories

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import cast
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import person
@@ -27,6 +28,7 @@ from valetkey.authorization.model.account.user import Address, StandardClaims, U
 from valetkey.authorization.storage.administration.scim import ScimUsers
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 
 _PHONE_SIGNS = re.compile(r"^tel:|[ ()./-]")
 _CLAIMS = {
@@ -55,8 +57,7 @@ _ATTRIBUTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Users:
+class Users(Struct, frozen=True):
     """The users, for one server. Its methods run inside a transaction."""
 
     schema: Schema

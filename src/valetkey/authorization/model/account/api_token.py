@@ -1,13 +1,12 @@
 """Admin API tokens: each gives a program part of its creator's permissions."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class ApiToken:
+class ApiToken(Struct, frozen=True):
     """An admin API token, without the token itself.
 
     `permissions` are those it was issued with; it can never do more than its owner may do at that

@@ -1,7 +1,8 @@
 """Credentials other than the password."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
@@ -16,8 +17,7 @@ class FactorKind(StrEnum):
     RECOVERY_CODE = "recovery_code"
 
 
-@dataclass(frozen=True, slots=True)
-class Passkey:
+class Passkey(Struct, frozen=True):
     """The public half of a passkey.
 
     `handle` is the credential id in base64url; `public` is what the WebAuthn library expects: that
@@ -36,8 +36,7 @@ class Passkey:
     last_used_at: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticator:
+class Authenticator(Struct, frozen=True):
     """An authenticator app; its secret is `sealed` under the id."""
 
     id: str
@@ -47,16 +46,14 @@ class Authenticator:
     last_used_at: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryCodes:
+class RecoveryCodes(Struct, frozen=True):
     """How many recovery codes are left, and when they were issued."""
 
     left: int
     made_at: Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedDevice:
+class RememberedDevice(Struct, frozen=True):
     """A browser in which the second factor is skipped until `expires_at`.
 
     Its cookie changes with every use. `fingerprint` is that of the current one, `previous` that of

@@ -1,6 +1,6 @@
 """Provisioning by SCIM: its credentials, and users and groups as one credential names them."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import User
 from valetkey.kernel.moment import Instant
@@ -12,8 +12,7 @@ MOST_OF_USER = 200
 """Maximum number of groups of which a user is a direct member."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """A group. Its members are also members of the group `parent`, "" for none."""
 
     id: str
@@ -23,8 +22,7 @@ class Group:
     created_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(Struct, frozen=True):
     """A direct member of a group."""
 
     uid: int
@@ -33,8 +31,7 @@ class GroupMember:
     since: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class ScimCredential:
+class ScimCredential(Struct, frozen=True):
     """A provisioning program, such as a directory, without its token."""
 
     id: str
@@ -45,8 +42,7 @@ class ScimCredential:
     ended_at: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScimUser:
+class ScimUser(Struct, frozen=True):
     """A user with the `userName` and `externalId` of one credential; "" where it gave none."""
 
     user: User
@@ -54,8 +50,7 @@ class ScimUser:
     external_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScimGroup:
+class ScimGroup(Struct, frozen=True):
     """A group with the `displayName` and `externalId` of one credential; "" where it gave none."""
 
     group: Group

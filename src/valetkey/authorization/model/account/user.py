@@ -2,12 +2,12 @@
 
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar, NewType
 
 import msgspec
+from msgspec import Struct, field
 
 from valetkey.kernel.moment import Instant
 
@@ -21,8 +21,7 @@ LARGEST_ATTRIBUTES = 8_192
 """Maximum size of all attributes of one user in bytes of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """A declared attribute: the JSON Schema of its values, and whether users may edit their own.
 
     `label` is what pages call it.
@@ -43,8 +42,7 @@ class Attribute:
         return msgspec.json.decode(text, type=Attribute)
 
 
-@dataclass(frozen=True, slots=True)
-class UserAttributes:
+class UserAttributes(Struct, frozen=True):
     """The values of a user's attributes by name, also of those that are no longer declared."""
 
     NOTHING: ClassVar["UserAttributes"]
@@ -66,8 +64,7 @@ class UserAttributes:
 UserAttributes.NOTHING = UserAttributes(MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """A postal address (Core section 5.1.1); "" for absent parts."""
 
     formatted: str = ""
@@ -78,8 +75,7 @@ class Address:
     country: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StandardClaims:
+class StandardClaims(Struct, frozen=True):
     """All claims beyond username, name and email; "" for absent ones.
 
     `birthdate` is YYYY-MM-DD, YYYY, or 0000-MM-DD; `zoneinfo` a name such as Europe/Berlin;
@@ -133,8 +129,7 @@ Uid = NewType("Uid", int)
 LARGEST_UID = (1 << 53) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """One account."""
 
     uid: Uid
@@ -169,8 +164,7 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.strip()).casefold())
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """One account at an issuer, linked to one account here.
 
     `shown` is displayed to the user: an address or a username at the issuer. It is never used for a

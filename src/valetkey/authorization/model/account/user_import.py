@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.kernel.moment import Instant
@@ -46,8 +48,7 @@ class RowState(StrEnum):
     CREATED = "created"
 
 
-@dataclass(frozen=True, slots=True)
-class UserImport:
+class UserImport(Struct, frozen=True):
     """A file of users; `position` counts the rows of this stage.
 
     `uid` is the administrator, whose role must still allow it; None for the command line.

@@ -1,12 +1,9 @@
 """Events of this server: keys, administration, webhooks."""
 
-from dataclasses import dataclass
-
 from valetkey.authorization.model.event.event import BySystem, ByUser, Event
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyIssued(BySystem):
+class SigningKeyIssued(BySystem, frozen=True):
     """A signing key was published; it signs from `activates_at` on."""
 
     kid: str
@@ -14,29 +11,25 @@ class SigningKeyIssued(BySystem):
     activates_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyRetired(BySystem):
+class SigningKeyRetired(BySystem, frozen=True):
     """A signing key was retired; it stays published until its last token has expired."""
 
     kid: str
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyWithdrawn(Event):
+class SigningKeyWithdrawn(Event, frozen=True):
     """A signing key was withdrawn; nothing it signed is valid any more."""
 
     kid: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyringRotated(Event):
+class KeyringRotated(Event, frozen=True):
     """The key that encrypts stored secrets was replaced and all of them were encrypted again."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseRestored(Event):
+class DatabaseRestored(Event, frozen=True):
     """A backup was restored: everything issued before it ended, and a new epoch began."""
 
     epoch: int
@@ -44,8 +37,7 @@ class DatabaseRestored(Event):
     clients_disabled: int
 
 
-@dataclass(frozen=True, slots=True)
-class ApiTokenIssued(Event):
+class ApiTokenIssued(Event, frozen=True):
     """An admin API token was issued to a user, with these permissions until `expires_at`."""
 
     uid: int
@@ -54,23 +46,20 @@ class ApiTokenIssued(Event):
     expires_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ApiTokenEnded(ByUser):
+class ApiTokenEnded(ByUser, frozen=True):
     """An admin API token was revoked."""
 
     uid: int
     token_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class EventsExported(Event):
+class EventsExported(Event, frozen=True):
     """Events were exported in this format."""
 
     format: str
 
 
-@dataclass(frozen=True, slots=True)
-class BrandChanged(Event):
+class BrandChanged(Event, frozen=True):
     """A setting of the brand changed, such as `name` or `accent`."""
 
     field: str
@@ -78,30 +67,26 @@ class BrandChanged(Event):
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScimCredentialIssued(Event):
+class ScimCredentialIssued(Event, frozen=True):
     """A credential for provisioning by SCIM was issued."""
 
     credential_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScimCredentialRotated(Event):
+class ScimCredentialRotated(Event, frozen=True):
     """A SCIM credential got another token; the one before works until `previous_until`."""
 
     credential_id: str
     previous_until: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScimCredentialEnded(Event):
+class ScimCredentialEnded(Event, frozen=True):
     """A SCIM credential was ended."""
 
     credential_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookCreated(Event):
+class WebhookCreated(Event, frozen=True):
     """A webhook was created for these events; none means every event."""
 
     webhook_id: str
@@ -109,8 +94,7 @@ class WebhookCreated(Event):
     client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookChanged(Event):
+class WebhookChanged(Event, frozen=True):
     """Address, events or description of a webhook were changed."""
 
     webhook_id: str
@@ -118,24 +102,21 @@ class WebhookChanged(Event):
     client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookRemoved(Event):
+class WebhookRemoved(Event, frozen=True):
     """A webhook was deleted; what waited for it is not sent."""
 
     webhook_id: str
     client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookEnabled(Event):
+class WebhookEnabled(Event, frozen=True):
     """A webhook was enabled again."""
 
     webhook_id: str
     client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDisabled(BySystem):
+class WebhookDisabled(BySystem, frozen=True):
     """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
 
     webhook_id: str
@@ -143,16 +124,14 @@ class WebhookDisabled(BySystem):
     client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSecretIssued(Event):
+class WebhookSecretIssued(Event, frozen=True):
     """A webhook got a new signing secret; the one before also signs for another day."""
 
     webhook_id: str
     client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookMessageRequested(Event):
+class WebhookMessageRequested(Event, frozen=True):
     """An operator had a test message or an earlier event sent to a webhook."""
 
     webhook_id: str

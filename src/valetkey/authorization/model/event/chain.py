@@ -6,15 +6,16 @@ be deleted at the end of their retention while the chain still verifies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.kernel.checkpoint import CheckpointKey, verifies
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey, to_base64url
 
 BLOCK = 256
@@ -36,8 +37,7 @@ class ChainedEvent(msgspec.Struct, frozen=True, array_like=True):
     done_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """How long events are kept: `usual`, or shorter for names in `of_name`."""
 
     usual: Lifetime
@@ -78,8 +78,7 @@ def retention(usual: Lifetime, shorter: Mapping[str, Lifetime]) -> Retention:
     return Retention(usual, of_name)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One event of a block."""
 
     id: str
@@ -88,8 +87,7 @@ class Entry:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A stored block; `number` counts from 1. Its events are from `first_at` to `last_at`."""
 
     number: int

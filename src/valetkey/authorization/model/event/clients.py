@@ -1,6 +1,5 @@
 """Events of apps, their teams, and APIs."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from valetkey.authorization.model.event.event import ByAnonymous, ByClient, Event
@@ -9,16 +8,14 @@ RemovedBecause = Literal["deleted", "unused", "replaced"]
 """Why a client is removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRegistered(ByAnonymous):
+class ClientRegistered(ByAnonymous, frozen=True):
     """A client was registered; `door` says how, such as `portal` or `registration`."""
 
     client_id: str
     door: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientChanged(ByClient):
+class ClientChanged(ByClient, frozen=True):
     """A client was changed; `fields` names its changed fields, `door` says how.
 
     A change by an operator carries each field's value before and after.
@@ -31,22 +28,19 @@ class ClientChanged(ByClient):
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDisabled(Event):
+class ClientDisabled(Event, frozen=True):
     """A client was disabled; its grants, codes and tokens ended."""
 
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientEnabled(Event):
+class ClientEnabled(Event, frozen=True):
     """A client was enabled; what had ended stays ended."""
 
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRemoved(ByClient):
+class ClientRemoved(ByClient, frozen=True):
     """A client was removed with its grants; `because` is `deleted`, `unused` or `replaced`.
 
     Operators, developers and the client itself delete it. A self-registered client is also removed
@@ -57,53 +51,46 @@ class ClientRemoved(ByClient):
     because: RemovedBecause
 
 
-@dataclass(frozen=True, slots=True)
-class ClientAdopted(Event):
+class ClientAdopted(Event, frozen=True):
     """An operator adopted a self-registered client."""
 
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientVerified(Event):
+class ClientVerified(Event, frozen=True):
     """An administrator verified who runs a client; users see the mark."""
 
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientVerificationEnded(ByClient):
+class ClientVerificationEnded(ByClient, frozen=True):
     """A client lost its verification; `because` is `administrator` or `changed`."""
 
     client_id: str
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSecretEnded(Event):
+class ClientSecretEnded(Event, frozen=True):
     """A client secret was revoked before it expired."""
 
     client_id: str
     secret_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationIssued(Event):
+class InvitationIssued(Event, frozen=True):
     """An operator issued an initial access token for client registration (RFC 7591)."""
 
     invitation_id: str
     uses: int
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationWithdrawn(Event):
+class InvitationWithdrawn(Event, frozen=True):
     """An operator revoked an initial access token."""
 
     invitation_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSecretIssued(ByClient):
+class ClientSecretIssued(ByClient, frozen=True):
     """A client secret was issued; the older ones expire at `others_expire_at`."""
 
     client_id: str
@@ -111,16 +98,14 @@ class ClientSecretIssued(ByClient):
     others_expire_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRegistered(Event):
+class ApiRegistered(Event, frozen=True):
     """An API was declared."""
 
     api_id: str
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiChanged(Event):
+class ApiChanged(Event, frozen=True):
     """An API was changed; `fields` names its changed fields."""
 
     api_id: str
@@ -128,32 +113,28 @@ class ApiChanged(Event):
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiDisabled(Event):
+class ApiDisabled(Event, frozen=True):
     """An API was disabled; codes, tokens and grants for it ended."""
 
     api_id: str
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiEnabled(Event):
+class ApiEnabled(Event, frozen=True):
     """An API was enabled; what had ended stays ended."""
 
     api_id: str
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRemoved(Event):
+class ApiRemoved(Event, frozen=True):
     """An API was deleted; codes, tokens and grants for it ended."""
 
     api_id: str
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class TeamInvitationIssued(Event):
+class TeamInvitationIssued(Event, frozen=True):
     """An owner invited a user to the team of an app."""
 
     client_id: str
@@ -161,8 +142,7 @@ class TeamInvitationIssued(Event):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class TeamInvitationEnded(Event):
+class TeamInvitationEnded(Event, frozen=True):
     """A team invitation ended: `withdrawn`, `declined`, `inviter_left` or `removed`."""
 
     client_id: str
@@ -170,8 +150,7 @@ class TeamInvitationEnded(Event):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class TeamMemberAdded(Event):
+class TeamMemberAdded(Event, frozen=True):
     """A user joined the team of an app, as an owner or a member."""
 
     client_id: str
@@ -179,8 +158,7 @@ class TeamMemberAdded(Event):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class TeamMemberChanged(Event):
+class TeamMemberChanged(Event, frozen=True):
     """The role of a team member changed."""
 
     client_id: str
@@ -188,8 +166,7 @@ class TeamMemberChanged(Event):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class TeamMemberRemoved(Event):
+class TeamMemberRemoved(Event, frozen=True):
     """A user left the team of an app or was removed from it."""
 
     client_id: str

@@ -5,8 +5,9 @@ from a client.
 """
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar, NewType
+
+from msgspec import Struct
 
 DoneBy = NewType("DoneBy", str)
 """An actor in an event: a kind and, except for the last two kinds, an id.
@@ -95,8 +96,7 @@ _PARTICIPLE = re.compile(r"([A-Z][a-z]+(?:Up)?)$")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event. Its name is that of its class: `CodeRedeemed` is `code.redeemed`.
 
     Its actor is the one of the transaction. For an event that also happens in transactions without
@@ -115,29 +115,25 @@ class Event:
         cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()
 
 
-class ByUser(Event):
+class ByUser(Event, frozen=True):
     """An event done by the user it names; by an anonymous visitor where it names none."""
 
-    __slots__ = ()
     usual_actor = ITS_USER
 
 
-class ByClient(Event):
+class ByClient(Event, frozen=True):
     """An event done by the client it names."""
 
-    __slots__ = ()
     usual_actor = ITS_CLIENT
 
 
-class ByAnonymous(Event):
+class ByAnonymous(Event, frozen=True):
     """An event done by an unauthenticated caller."""
 
-    __slots__ = ()
     usual_actor = Written(ANONYMOUS)
 
 
-class BySystem(Event):
+class BySystem(Event, frozen=True):
     """An event done by the server itself."""
 
-    __slots__ = ()
     usual_actor = Written(SYSTEM)

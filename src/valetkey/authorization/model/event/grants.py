@@ -4,14 +4,12 @@
 recorded have none.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByClient, ByUser
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentGiven(ByUser):
+class ConsentGiven(ByUser, frozen=True):
     """A user allowed a client this scope, at these APIs, and individually requested claims."""
 
     affects_tokens: ClassVar[bool] = False
@@ -22,8 +20,7 @@ class ConsentGiven(ByUser):
     apis: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentDenied(ByUser):
+class ConsentDenied(ByUser, frozen=True):
     """A user declined a consent request."""
 
     affects_tokens: ClassVar[bool] = False
@@ -31,16 +28,14 @@ class ConsentDenied(ByUser):
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentWithdrawn(ByUser):
+class ConsentWithdrawn(ByUser, frozen=True):
     """A user withdrew a consent; the client must ask again."""
 
     uid: int
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeIssued(ByUser):
+class CodeIssued(ByUser, frozen=True):
     """An authorization code was issued; `pkce` says whether the request had a code challenge."""
 
     affects_tokens: ClassVar[bool] = False
@@ -50,8 +45,7 @@ class CodeIssued(ByUser):
     pkce: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CodeRedeemed(ByClient):
+class CodeRedeemed(ByClient, frozen=True):
     """A code was redeemed: the grant began and its first access token was issued."""
 
     affects_tokens: ClassVar[bool] = False
@@ -63,16 +57,14 @@ class CodeRedeemed(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeReplayed(ByClient):
+class CodeReplayed(ByClient, frozen=True):
     """A code was used twice; its grant was revoked."""
 
     client_id: str
     grant_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeSpoiled(ByClient):
+class CodeSpoiled(ByClient, frozen=True):
     """A code came with a wrong verifier or redirect URI from its client; the code is void."""
 
     client_id: str
@@ -80,8 +72,7 @@ class CodeSpoiled(ByClient):
     check: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCodeIssued(ByClient):
+class DeviceCodeIssued(ByClient, frozen=True):
     """A device asked for authorization and shows a user code."""
 
     affects_tokens: ClassVar[bool] = False
@@ -89,8 +80,7 @@ class DeviceCodeIssued(ByClient):
     grant_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCodeAllowed(ByUser):
+class DeviceCodeAllowed(ByUser, frozen=True):
     """A user entered the code of a device and allowed its client this scope."""
 
     affects_tokens: ClassVar[bool] = False
@@ -100,8 +90,7 @@ class DeviceCodeAllowed(ByUser):
     scope: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCodeRedeemed(ByClient):
+class DeviceCodeRedeemed(ByClient, frozen=True):
     """A device code was redeemed: the grant began and its first access token was issued."""
 
     affects_tokens: ClassVar[bool] = False
@@ -113,8 +102,7 @@ class DeviceCodeRedeemed(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCodeSpoiled(ByClient):
+class DeviceCodeSpoiled(ByClient, frozen=True):
     """An allowed device code was redeemed after what it depends on had ended; the code is void."""
 
     client_id: str
@@ -122,8 +110,7 @@ class DeviceCodeSpoiled(ByClient):
     check: str
 
 
-@dataclass(frozen=True, slots=True)
-class AccessTokenIssued(ByClient):
+class AccessTokenIssued(ByClient, frozen=True):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 
     affects_tokens: ClassVar[bool] = False
@@ -136,8 +123,7 @@ class AccessTokenIssued(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityAssertionIssued(ByClient):
+class IdentityAssertionIssued(ByClient, frozen=True):
     """A client got an assertion about a user for the authorization server `audience`."""
 
     affects_tokens: ClassVar[bool] = False
@@ -148,8 +134,7 @@ class IdentityAssertionIssued(ByClient):
     scope: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityAssertionRedeemed(ByClient):
+class IdentityAssertionRedeemed(ByClient, frozen=True):
     """A client got an access token for the user whom an assertion of `issuer` names."""
 
     affects_tokens: ClassVar[bool] = False
@@ -162,8 +147,7 @@ class IdentityAssertionRedeemed(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshTokenUsed(ByClient):
+class RefreshTokenUsed(ByClient, frozen=True):
     """A refresh token was used; `rotated` says whether it was replaced."""
 
     affects_tokens: ClassVar[bool] = False
@@ -176,8 +160,7 @@ class RefreshTokenUsed(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshTokenRepeated(ByClient):
+class RefreshTokenRepeated(ByClient, frozen=True):
     """The previous refresh token was used within the grace period; its successor was returned."""
 
     affects_tokens: ClassVar[bool] = False
@@ -187,16 +170,14 @@ class RefreshTokenRepeated(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshTokenReused(ByClient):
+class RefreshTokenReused(ByClient, frozen=True):
     """A replaced refresh token was used too late (`reuse_detected`); its grant ended."""
 
     client_id: str
     grant_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class AccessTokenRevoked(ByClient):
+class AccessTokenRevoked(ByClient, frozen=True):
     """An access token was revoked."""
 
     client_id: str
@@ -205,8 +186,7 @@ class AccessTokenRevoked(ByClient):
     audience: str
 
 
-@dataclass(frozen=True, slots=True)
-class GrantRevoked(ByUser):
+class GrantRevoked(ByUser, frozen=True):
     """A grant was revoked with all its tokens; `because` says why."""
 
     uid: int

@@ -1,20 +1,16 @@
 """Events of groups, declared attributes and claims, and roles at APIs."""
 
-from dataclasses import dataclass
-
 from valetkey.authorization.model.event.event import Event
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCreated(Event):
+class GroupCreated(Event, frozen=True):
     """A group was created, in the group `parent` unless that is ""."""
 
     group: str
     parent: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChanged(Event):
+class GroupChanged(Event, frozen=True):
     """A group was renamed, moved into the group `parent`, "" for none, or described otherwise.
 
     `before` is its name until then.
@@ -25,60 +21,52 @@ class GroupChanged(Event):
     parent: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDeleted(Event):
+class GroupDeleted(Event, frozen=True):
     """A group was deleted; it has no members any more."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMemberAdded(Event):
+class GroupMemberAdded(Event, frozen=True):
     """A user became a direct member of a group."""
 
     uid: int
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMemberRemoved(Event):
+class GroupMemberRemoved(Event, frozen=True):
     """A user was removed from a group as a direct member."""
 
     uid: int
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeDeclared(Event):
+class AttributeDeclared(Event, frozen=True):
     """An attribute of accounts was declared, or its declaration changed."""
 
     attribute: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeRemoved(Event):
+class AttributeRemoved(Event, frozen=True):
     """An attribute of accounts is no longer declared; its values are no longer shown."""
 
     attribute: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimDeclared(Event):
+class ClaimDeclared(Event, frozen=True):
     """A claim of tokens was declared, or its declaration changed."""
 
     claim: str
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRemoved(Event):
+class ClaimRemoved(Event, frozen=True):
     """A claim of tokens is no longer declared."""
 
     claim: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRoleAssigned(Event):
+class ApiRoleAssigned(Event, frozen=True):
     """A user got a role at an API."""
 
     uid: int
@@ -86,8 +74,7 @@ class ApiRoleAssigned(Event):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRoleWithdrawn(Event):
+class ApiRoleWithdrawn(Event, frozen=True):
     """A user has a role at an API no more, except by a group."""
 
     uid: int
@@ -95,8 +82,7 @@ class ApiRoleWithdrawn(Event):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupApiRoleAssigned(Event):
+class GroupApiRoleAssigned(Event, frozen=True):
     """The members of a group got a role at an API."""
 
     group: str
@@ -104,8 +90,7 @@ class GroupApiRoleAssigned(Event):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupApiRoleWithdrawn(Event):
+class GroupApiRoleWithdrawn(Event, frozen=True):
     """The members of a group have a role at an API no more, except by other means."""
 
     group: str

@@ -1,20 +1,17 @@
 """Events of accounts, their roles, and email."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
 
 
-@dataclass(frozen=True, slots=True)
-class UserRegistered(ByUser):
+class UserRegistered(ByUser, frozen=True):
     """An account was created."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserImportStarted(Event):
+class UserImportStarted(Event, frozen=True):
     """An import of `users` users began; each of them has a `user.registered` of its own."""
 
     affects_tokens: ClassVar[bool] = False
@@ -23,8 +20,7 @@ class UserImportStarted(Event):
     users: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserImportFinished(Event):
+class UserImportFinished(Event, frozen=True):
     """An import of users ended; `created` accounts were created, `failed` were not."""
 
     affects_tokens: ClassVar[bool] = False
@@ -34,93 +30,80 @@ class UserImportFinished(Event):
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserChanged(ByUser):
+class UserChanged(ByUser, frozen=True):
     """An account was changed; `fields` names its changed fields."""
 
     uid: int
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UserDisabled(Event):
+class UserDisabled(Event, frozen=True):
     """An account was disabled; its sessions and grants ended."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserEnabled(Event):
+class UserEnabled(Event, frozen=True):
     """An account was enabled; what had ended stays ended."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalPlanned(ByUser):
+class RemovalPlanned(ByUser, frozen=True):
     """An account is scheduled for removal at `due_at`; its sessions and grants ended."""
 
     uid: int
     due_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalCancelled(ByUser):
+class RemovalCancelled(ByUser, frozen=True):
     """A user signed in to an account scheduled for removal, which cancelled the removal."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserRemoved(Event):
+class UserRemoved(Event, frozen=True):
     """An account was removed with its data; only its uid remains."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class DataExported(ByUser):
+class DataExported(ByUser, frozen=True):
     """A user downloaded their data."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserInvited(Event):
+class UserInvited(Event, frozen=True):
     """An invitation to create an account was issued."""
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordResetRequested(ByAnonymous):
+class PasswordResetRequested(ByAnonymous, frozen=True):
     """A password reset link was sent to the account's email address."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class EmailRestored(ByUser):
+class EmailRestored(ByUser, frozen=True):
     """A change of email address was undone from the previous address; all sessions ended."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordChanged(ByUser):
+class PasswordChanged(ByUser, frozen=True):
     """A password was set; grants and all other sessions ended."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityLinked(ByUser):
+class IdentityLinked(ByUser, frozen=True):
     """An account at an upstream provider was linked."""
 
     uid: int
     issuer: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityUnlinked(ByUser):
+class IdentityUnlinked(ByUser, frozen=True):
     """An account at an upstream provider was unlinked; `because` says why."""
 
     uid: int
@@ -128,8 +111,7 @@ class IdentityUnlinked(ByUser):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class MailDispatched(BySystem):
+class MailDispatched(BySystem, frozen=True):
     """The mail server accepted a message; `kind` is its subject."""
 
     affects_tokens: ClassVar[bool] = False
@@ -138,8 +120,7 @@ class MailDispatched(BySystem):
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class MailGivenUp(BySystem):
+class MailGivenUp(BySystem, frozen=True):
     """Delivery of a message was abandoned; `because` says why."""
 
     affects_tokens: ClassVar[bool] = False
@@ -149,8 +130,7 @@ class MailGivenUp(BySystem):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class RoleChanged(Event):
+class RoleChanged(Event, frozen=True):
     """The role of a user changed; "" is none."""
 
     uid: int
@@ -158,30 +138,26 @@ class RoleChanged(Event):
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerLinkIssued(Event):
+class OwnerLinkIssued(Event, frozen=True):
     """A link that makes its user an owner was issued; `break_glass` where an owner existed."""
 
     break_glass: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerLinkRedeemed(ByUser):
+class OwnerLinkRedeemed(ByUser, frozen=True):
     """An owner link was used."""
 
     uid: int
     break_glass: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeveloperAdmitted(Event):
+class DeveloperAdmitted(Event, frozen=True):
     """A user was permitted to register apps."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeveloperDismissed(Event):
+class DeveloperDismissed(Event, frozen=True):
     """A user lost the permission to register apps; their apps remain."""
 
     uid: int

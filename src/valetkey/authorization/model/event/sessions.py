@@ -1,13 +1,11 @@
 """Events of sessions and of ways to sign in."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
 
 
-@dataclass(frozen=True, slots=True)
-class SignInFailed(ByAnonymous):
+class SignInFailed(ByAnonymous, frozen=True):
     """A password was wrong, or there was no such account (`uid` is then absent)."""
 
     affects_tokens: ClassVar[bool] = False
@@ -15,8 +13,7 @@ class SignInFailed(ByAnonymous):
     door: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStarted(ByUser):
+class SessionStarted(ByUser, frozen=True):
     """A user signed in."""
 
     affects_tokens: ClassVar[bool] = False
@@ -25,8 +22,7 @@ class SessionStarted(ByUser):
     methods: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRenewed(ByUser):
+class SessionRenewed(ByUser, frozen=True):
     """A signed-in user signed in again; the session continues."""
 
     affects_tokens: ClassVar[bool] = False
@@ -35,8 +31,7 @@ class SessionRenewed(ByUser):
     methods: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityConfirmed(ByUser):
+class IdentityConfirmed(ByUser, frozen=True):
     """A signed-in user authenticated again before a sensitive action."""
 
     uid: int
@@ -44,8 +39,7 @@ class IdentityConfirmed(ByUser):
     methods: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEnded(ByUser):
+class SessionEnded(ByUser, frozen=True):
     """A session ended; `because` says why."""
 
     uid: int
@@ -53,8 +47,7 @@ class SessionEnded(ByUser):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogoutTokenDelivered(BySystem):
+class LogoutTokenDelivered(BySystem, frozen=True):
     """A logout token was delivered and the client confirmed it."""
 
     affects_tokens: ClassVar[bool] = False
@@ -64,8 +57,7 @@ class LogoutTokenDelivered(BySystem):
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogoutTokenGivenUp(BySystem):
+class LogoutTokenGivenUp(BySystem, frozen=True):
     """Delivery of a logout token was abandoned; `because` says why."""
 
     affects_tokens: ClassVar[bool] = False
@@ -76,8 +68,7 @@ class LogoutTokenGivenUp(BySystem):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class SecondFactorFailed(ByAnonymous):
+class SecondFactorFailed(ByAnonymous, frozen=True):
     """A second factor was wrong after a correct password."""
 
     affects_tokens: ClassVar[bool] = False
@@ -85,32 +76,28 @@ class SecondFactorFailed(ByAnonymous):
     door: str
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyAdded(ByUser):
+class PasskeyAdded(ByUser, frozen=True):
     """A passkey was added to an account."""
 
     uid: int
     passkey_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyRenamed(ByUser):
+class PasskeyRenamed(ByUser, frozen=True):
     """A passkey was renamed."""
 
     uid: int
     passkey_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyRemoved(ByUser):
+class PasskeyRemoved(ByUser, frozen=True):
     """A passkey was removed from an account."""
 
     uid: int
     passkey_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyCounterFallen(ByUser):
+class PasskeyCounterFallen(ByUser, frozen=True):
     """A passkey's signature counter decreased, so a copy of it may exist."""
 
     uid: int
@@ -118,68 +105,59 @@ class PasskeyCounterFallen(ByUser):
     accepted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatorAdded(ByUser):
+class AuthenticatorAdded(ByUser, frozen=True):
     """An authenticator app was added to an account."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatorRemoved(ByUser):
+class AuthenticatorRemoved(ByUser, frozen=True):
     """An authenticator app was removed from an account."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryCodesIssued(ByUser):
+class RecoveryCodesIssued(ByUser, frozen=True):
     """Recovery codes were issued; earlier ones no longer work."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryCodeUsed(ByUser):
+class RecoveryCodeUsed(ByUser, frozen=True):
     """A recovery code was used as the second factor; `left` is how many remain."""
 
     uid: int
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordRemoved(ByUser):
+class PasswordRemoved(ByUser, frozen=True):
     """The password of an account was removed; its passkeys remain."""
 
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRemembered(ByUser):
+class DeviceRemembered(ByUser, frozen=True):
     """A browser was remembered: the second factor is not requested there for a while."""
 
     uid: int
     device_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceForgotten(ByUser):
+class DeviceForgotten(ByUser, frozen=True):
     """A remembered browser was forgotten: the second factor is requested again."""
 
     uid: int
     device_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceStolen(ByAnonymous):
+class DeviceStolen(ByAnonymous, frozen=True):
     """A remembered browser's old cookie was used: it was copied, and its sessions ended."""
 
     uid: int
     device_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class FactorsRemoved(Event):
+class FactorsRemoved(Event, frozen=True):
     """All second factors of an account were removed by an administrator."""
 
     uid: int

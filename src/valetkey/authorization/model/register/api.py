@@ -1,7 +1,8 @@
 """APIs (protected resources): what an access token is for (RFC 8707)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -12,8 +13,7 @@ ApiGeneration = tuple[str, int]
 """The id of an API and the generation in which something was granted; "" is the default API."""
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """One API. The default API is the operator's own, at `resource.url`; its id is "".
 
     `scopes` are what users can allow, each with its description; `machine_scope` is what clients

@@ -1,12 +1,12 @@
 """Claims that an operator declares: their source, and the tokens that carry them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct, field
 
 CLAIM_NAME = r"[A-Za-z](?:[A-Za-z0-9_.:/-]{0,198}[A-Za-z0-9_])?"
 """The pattern of a claim's name: a word, or a URL for one that is to be unique."""
@@ -40,8 +40,7 @@ class Source(StrEnum):
     EMAIL_DOMAIN = "email_domain"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredClaim:
+class DeclaredClaim(Struct, frozen=True):
     """A claim: its source, and which tokens have it.
 
     `scope` is "" for every scope. Empty `clients` stand for every client, empty `apis` for every

@@ -1,9 +1,10 @@
 """Clients: applications that request access, and what their registration permits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.openid import IdTokenClaims, OpenIdRegistration
@@ -21,8 +22,7 @@ class ProfileName(StrEnum):
     MODERN = "modern"
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """What a profile allows and requires."""
 
     name: ProfileName
@@ -105,8 +105,7 @@ class GrantTypeName(StrEnum):
     JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSecret:
+class ClientSecret(Struct, frozen=True):
     """The fingerprint of a client secret; a client has at most two.
 
     `sealed` is the encrypted secret of a client that signs with it, otherwise "".
@@ -122,8 +121,7 @@ class ClientSecret:
         return self.expires_at is None or self.expires_at > now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(Struct, frozen=True, kw_only=True):
     """A registered application (RFC 7591 section 2); the defaults are those of one without rights.
 
     What is chosen for it is declared in `ClientMetadata`; here it is checked and typed.
@@ -280,8 +278,7 @@ class TeamRole(StrEnum):
     MEMBER = "member"  # everything except the team and deleting the app
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """One user in the team of one app."""
 
     client_id: str

@@ -6,9 +6,11 @@ from these.
 """
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, Flag, StrEnum, auto
 from typing import Any, get_type_hints
+
+from msgspec import Struct, structs
 
 from valetkey.kernel.scope import Scope
 
@@ -75,8 +77,7 @@ class FieldRule:
     longest: int = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A declared field. `part` is the attribute of the metadata that holds it, "" for none."""
 
     name: str
@@ -125,11 +126,10 @@ class Field:
                 return value
 
 
-def declared(kind: type, part: str = "") -> Iterator[Field]:
-    """Return the annotated fields of a dataclass, in their order."""
+def declared(kind: type[Struct], part: str = "") -> Iterator[Field]:
+    """Return the annotated fields of a Struct, in their order."""
     hints = get_type_hints(kind, include_extras=True)
-    for each in fields(kind):
+    for each in structs.fields(kind):
         for rule in getattr(hints[each.name], "__metadata__", ()):
             if isinstance(rule, FieldRule):
-                required = each.default is MISSING
-                yield Field(each.name, "" if required else each.default, rule, part)
+                yield Field(each.name, "" if each.required else each.default, rule, part)

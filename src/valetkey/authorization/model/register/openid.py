@@ -1,11 +1,11 @@
 """The fields of a client that are stored as one document, most of them from OpenID Connect."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.register.fields import (
     PROTOCOL,
@@ -41,8 +41,7 @@ class IdTokenClaims(StrEnum):
     REQUESTED = "requested"
 
 
-@dataclass(frozen=True, slots=True)
-class AssertionAudience:
+class AssertionAudience(Struct, frozen=True):
     """Another authorization server, and what a client is and may have there."""
 
     issuer: str
@@ -63,8 +62,7 @@ class AssertionAudience:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenIdRegistration:
+class OpenIdRegistration(Struct, frozen=True):
     """The part `openid` of `ClientMetadata`; the defaults apply to a client that chose nothing.
 
     A field added here is stored without a migration. Empty `response_types` means all that its

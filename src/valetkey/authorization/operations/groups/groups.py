@@ -1,7 +1,5 @@
 """Operations on groups of users: list, create, change and delete them."""
 
-from dataclasses import replace
-
 from msgspec import UNSET
 
 from valetkey.authorization.actions import groups
@@ -32,6 +30,7 @@ from valetkey.authorization.operations.user_records import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 ONE = "/groups/{group}"

@@ -4,11 +4,11 @@ Whatever reads, checks, shows, stores or documents a field derives from here.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
@@ -33,11 +33,11 @@ from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.jwk import refused, thumbprint
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Lifetime, days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredKeys:
+class RegisteredKeys(Struct, frozen=True):
     """One key set, split by the use of its keys."""
 
     signing: KeySet
@@ -135,16 +135,14 @@ _LOGO = _link(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataError:
+class MetadataError(Struct, frozen=True):
     """An error in client metadata: the field and what would be valid."""
 
     field: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientMetadata:
+class ClientMetadata(Struct, frozen=True):
     """The configurable fields of a client, unchecked; the text below each documents it.
 
     A field of the part `openid` is stored without a column of its own. `profile` is "" for the

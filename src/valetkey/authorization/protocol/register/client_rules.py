@@ -1,7 +1,8 @@
 """The rules that client metadata must meet however it is registered (RFC 7591 section 2)."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
@@ -29,8 +30,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import check_redirect_uri, origin
 
 
-@dataclass(frozen=True, slots=True)
-class GrantTypeRules:
+class GrantTypeRules(Struct, frozen=True):
     """The registration rules of one grant type.
 
     `for_self_registration` and `for_portal` say whether an operator may offer it there. The profile
@@ -56,8 +56,7 @@ MOST_REDIRECT_URIS = 20
 _LONGEST_AUDIENCE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRules:
+class ClientRules(Struct, frozen=True):
     """What the rules need to know of this server: addresses, scopes, default profile.
 
     `own_scopes` are the client's own, which cannot be requested from users. `signing_algorithms`

@@ -1,9 +1,10 @@
 """Rules for the OpenID Connect part of a registration (OpenID Connect Registration section 2)."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     BY_SECRET,
@@ -20,6 +21,7 @@ from valetkey.authorization.protocol.register.links import (
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.url import origin
 
 _CODE, _IMPLICIT = GrantTypeName.AUTHORIZATION_CODE.value, GrantTypeName.IMPLICIT.value
@@ -70,8 +72,7 @@ Wrong = tuple[str, str]
 """A field, and what would be valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registrant:
+class Registrant(Struct, frozen=True):
     """What these rules need to know about the rest of a registration.
 
     `encrypts` are the algorithms for which a key was given by value.
@@ -96,8 +97,7 @@ class Registrant:
         return self.has_signing_keys or bool(self.openid.jwks_uri)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenIdRules:
+class OpenIdRules(Struct, frozen=True):
     """What this server offers: algorithms, addresses, networks reachable over http."""
 
     signing_algorithms: Collection[str]

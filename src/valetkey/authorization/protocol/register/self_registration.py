@@ -2,11 +2,11 @@
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     ApplicationType,
@@ -29,6 +29,7 @@ from valetkey.authorization.protocol.register.openid_rules import (
     GRANT_TYPES_OF,
 )
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.url import only_for_native
 
 RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
@@ -80,8 +81,7 @@ class _InvalidMember(Exception):
     """A member has an invalid value; the text says what would be valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelfRules:
+class SelfRules(Struct, frozen=True):
     """What a self-registered app may have.
 
     `scopes` in the order in which it gets them; `id_token_algorithm` is the default.

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import ACTIVITY
@@ -130,8 +130,7 @@ NOT_TOLD: Mapping[str, str] = MappingProxyType(
 """The events about a user that the page does not list, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityLine:
+class ActivityLine(Struct, frozen=True):
     """One event: its name, its time, and the app that it is about, "" for none.
 
     `because` is the reason that the event gives, "" for none; `browser` and `system` are those of
@@ -148,8 +147,7 @@ class ActivityLine:
     by_others: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityPage:
+class ActivityPage(Struct, frozen=True):
     """The context of activity.html, newest first.
 
     `earlier` is the address of the next page, "" on the last.
@@ -173,8 +171,7 @@ class _Said(msgspec.Struct):
     session_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """List what happened to an account."""
 
     store: Store
@@ -199,8 +196,7 @@ class Activity:
         return Show(ActivityPage(lines, earlier, later=before is not None, kind=kind))
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityEntry:
+class ActivityEntry(Struct, frozen=True):
     """An event with the app and the session that it names."""
 
     event: EventRecord

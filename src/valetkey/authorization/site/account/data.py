@@ -1,7 +1,8 @@
 """/account/data: download everything that is stored about the signed-in user."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.authentication.browsers import Browsers
@@ -26,8 +27,7 @@ from valetkey.kernel.words import translatable
 DATA = "/account/data"
 
 
-@dataclass(frozen=True, slots=True)
-class DataPage:
+class DataPage(Struct, frozen=True):
     """The context of data.html. Its form posts `csrf`; the answer is the file."""
 
     template: ClassVar[str] = "account/data.html"
@@ -40,8 +40,7 @@ class DataPage:
     proved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Offer the file and send it."""
 
     store: Store

@@ -1,10 +1,11 @@
 """The overview of an account: apps, sessions, security and recent activity at a glance."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.authentication.session import SignedIn
@@ -26,8 +27,7 @@ _MOST = 50
 _RECENT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class OwnApp:
+class OwnApp(Struct, frozen=True):
     """A connected app that can be opened from here."""
 
     name: str
@@ -44,8 +44,7 @@ class Recommendation(StrEnum):
     SECOND_FACTOR = "second_factor"  # a password alone signs in
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewPage:
+class OverviewPage(Struct, frozen=True):
     """The context of overview.html. Signing out posts `csrf` to `sign_out_action`."""
 
     template: ClassVar[str] = "account/overview.html"
@@ -69,8 +68,7 @@ class OverviewPage:
     lines: tuple[ActivityLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """Show the overview at the root, where a visitor who is not signed in sees another page."""
 
     store: Store

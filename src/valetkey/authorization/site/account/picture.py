@@ -1,6 +1,6 @@
 """/account/profile/picture: upload the picture of a profile, or remove it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.picture import PictureChange
 from valetkey.authorization.actions.users import Accounts
@@ -33,8 +33,7 @@ _FORM = 64 * 1024
 """What the rest of the form may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilePicture:
+class ProfilePicture(Struct, frozen=True):
     """The forms beside the picture on the profile page. `images` decodes uploads."""
 
     profile: Profile

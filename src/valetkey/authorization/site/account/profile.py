@@ -1,11 +1,12 @@
 """/account/profile: the name, address and other claims of a user, and the form to edit them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import ClassVar
 from zoneinfo import available_timezones
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.profile import (
     ATTRIBUTE,
@@ -73,8 +74,7 @@ class PictureFault(StrEnum):
     UNUSABLE = "unusable"  # not a picture, or not of a type that is accepted
 
 
-@dataclass(frozen=True, slots=True)
-class PictureForms:
+class PictureForms(Struct, frozen=True):
     """The uploaded picture, and the addresses of the forms that replace and remove it."""
 
     #: Its address; "" for none.
@@ -84,8 +84,7 @@ class PictureForms:
     remove: str = REMOVE_PICTURE
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilePage:
+class ProfilePage(Struct, frozen=True):
     """The context of profile.html: the stored fields, or those that were `typed`.
 
     Its form posts `csrf`, `mark` and every field. `stored` has the fields that another window
@@ -115,8 +114,7 @@ class ProfilePage:
     picture: PictureForms = PictureForms()
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """Show and edit the profile of the signed-in user."""
 
     store: Store

@@ -1,7 +1,8 @@
 """/account/delete: delete one's own account after a grace period."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.account.removal import Removal
@@ -22,6 +23,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 
 REMOVAL = "/account/delete"
 
@@ -30,16 +32,14 @@ _CONFLICT = 409
 _DAY = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedApp:
+class OwnedApp(Struct, frozen=True):
     """An app that would be left without an owner."""
 
     client_id: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalPage:
+class RemovalPage(Struct, frozen=True):
     """The context of removal.html. Its form posts `csrf` and `username`."""
 
     template: ClassVar[str] = "account/removal.html"
@@ -60,8 +60,7 @@ class RemovalPage:
     wrong: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalPlannedPage:
+class RemovalPlannedPage(Struct, frozen=True):
     """The context of removal_planned.html, shown to a user who was just signed out."""
 
     template: ClassVar[str] = "account/removal_planned.html"
@@ -70,8 +69,7 @@ class RemovalPlannedPage:
     sign_in_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveAccount:
+class RemoveAccount(Struct, frozen=True):
     """Ask for confirmation, then schedule the deletion and sign out everywhere."""
 
     store: Store

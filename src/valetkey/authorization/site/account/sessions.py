@@ -1,8 +1,9 @@
 """/account/sessions: list the user's signed-in browsers, and sign out of them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.browsers import browser_of
@@ -28,8 +29,7 @@ from valetkey.kernel.words import translatable
 _SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class SessionsPage:
+class SessionsPage(Struct, frozen=True):
     """The context of sessions.html, this session first.
 
     Its form posts `csrf`, and `session` to end only that one.
@@ -47,8 +47,7 @@ class SessionsPage:
     all_ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(Struct, frozen=True):
     """List the sessions of an account and end others."""
 
     store: Store

@@ -1,8 +1,9 @@
 """The requirement of every console page: a role that allows it, and a recent proof of identity."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
@@ -43,8 +44,7 @@ PURPOSE = "administration"
 _SEEN_EVERY = minutes(1)
 
 
-@dataclass(frozen=True, slots=True)
-class AdministrationCookie:
+class AdministrationCookie(Struct, frozen=True):
     """A cookie that no other site can make a browser send, not even by a link to this server."""
 
     secure: bool
@@ -129,8 +129,7 @@ SERVER = translatable("Server")
 _READS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminRequest(VisitorRequest):
+class AdminRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request by a user with the required role.
 
     `powers` decide what a page shows; operations check again, in the transaction that acts.

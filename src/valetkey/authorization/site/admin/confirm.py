@@ -1,11 +1,11 @@
 """The console's buttons and confirmation pages, derived from the table of operations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import ActorPermissions, Permission
 from valetkey.authorization.model.account.scim import Group
@@ -33,8 +33,7 @@ State = UserState | Client | Api | Group
 _LONGEST = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """A button: its slug, its title and the address of its confirmation page."""
 
     slug: str
@@ -42,8 +41,7 @@ class Offer:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class FieldShown:
+class FieldShown(Struct, frozen=True):
     """A field of the form; one with choices is a list of radio buttons."""
 
     name: str
@@ -52,8 +50,7 @@ class FieldShown:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """What the operation ends; None for a number that is not counted."""
 
     sessions: int | None = None
@@ -67,8 +64,7 @@ class Ends:
     orphans: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmPage:
+class ConfirmPage(Struct, frozen=True):
     """The confirmation before an operation. Posts `csrf`, the hidden fields and the fields."""
 
     template: ClassVar[str] = "admin/confirm.html"
@@ -91,8 +87,7 @@ class ConfirmPage:
     app: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(Struct, frozen=True):
     """A button with its operation."""
 
     operation: Operation
@@ -162,8 +157,7 @@ def _invalid() -> Refused:
     return Refused(Refusal(ErrorCode.INVALID_REQUEST, "choose one of the options", "admin.field"))
 
 
-@dataclass(frozen=True, slots=True)
-class Buttons:
+class Buttons(Struct, frozen=True):
     """The buttons of the operations on one kind of thing, by slug."""
 
     by_slug: Mapping[str, Confirmed]

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.events import FORMATS, MOST, begin_export
@@ -37,8 +38,7 @@ EVENTS = "/admin/events"
 EXPORT = "/admin/events/export"
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
+class EventRow(Struct, frozen=True):
     """One event; `person` and `app` are its subjects, "" for none."""
 
     id: str
@@ -53,8 +53,7 @@ class EventRow:
     said: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EventQuery:
+class EventQuery(Struct, frozen=True):
     """The filters of the form, as entered; "" for all."""
 
     person: str = ""
@@ -70,8 +69,7 @@ class EventQuery:
         return any((self.person, self.client, self.name, self.by, self.since, self.until))
 
 
-@dataclass(frozen=True, slots=True)
-class EventsPage:
+class EventsPage(Struct, frozen=True):
     """A page of events, newest first; the form uses GET."""
 
     template: ClassVar[str] = "admin/events.html"
@@ -88,8 +86,7 @@ class EventsPage:
     faults: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ExportPage:
+class ExportPage(Struct, frozen=True):
     """The confirmation page of an export."""
 
     template: ClassVar[str] = "admin/export.html"
@@ -118,8 +115,7 @@ _NOWHERE = EventFilter(uid=-2)
 Faults = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """The log."""
 
     store: Store

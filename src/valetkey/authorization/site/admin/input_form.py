@@ -1,12 +1,11 @@
 """Forms derived from the input type of an operation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeVar, cast
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, inspect
+from msgspec import NODEFAULT, UNSET, Struct, inspect
 
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
@@ -33,8 +32,7 @@ _JSON_FAULTS = {
 """What a field must be, by the check that refused its text; "valid JSON" for any other."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputField:
+class InputField(Struct, frozen=True):
     """A field of the form.
 
     `kind` is `text`, `number`, `lines`, `json`, `choice`, `several` or `flag`. The value of
@@ -53,8 +51,7 @@ class InputField:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InputFormPage:
+class InputFormPage(Struct, frozen=True):
     """A form that creates or changes one thing. Posts `csrf`, `etag` and the fields."""
 
     template: ClassVar[str] = "admin/input_form.html"

@@ -1,8 +1,9 @@
 """/admin: numbers, charts and findings at a glance."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.overview import DAYS, Amount, overview
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT
@@ -20,16 +21,14 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A number; `more` where it is at least so many."""
 
     count: int
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FindingLine:
+class FindingLine(Struct, frozen=True):
     """A condition to act on, in sentences to be translated and filled with `values`.
 
     `page` is a page of the documentation, `console` one of the console, each "" for none.
@@ -44,8 +43,7 @@ class FindingLine:
     console: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewPage:
+class OverviewPage(Struct, frozen=True):
     """Conditions to act on, numbers and charts."""
 
     template: ClassVar[str] = "admin/overview.html"
@@ -67,8 +65,7 @@ class OverviewPage:
     findings: Sequence[FindingLine] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """The first page."""
 
     store: Store

@@ -3,7 +3,8 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.kind import AppKind, kind_of, new_app
@@ -20,6 +21,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
 from valetkey.authorization.site.app_form.faults import by_field
+from valetkey.kernel.replace import replace
 from valetkey.web.form import Form
 
 _TEXTS = tuple(
@@ -32,8 +34,7 @@ _MORE = 2
 """Empty rows that the button for more redirect URIs adds."""
 
 
-@dataclass(frozen=True, slots=True)
-class UriRow:
+class UriRow(Struct, frozen=True):
     """One redirect URI as typed; "" is an empty row. `fault` is a whole sentence."""
 
     value: str = ""
@@ -42,8 +43,7 @@ class UriRow:
     good: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeBox:
+class ScopeBox(Struct, frozen=True):
     """One scope with its sentence. `given`: only an administrator can give it to an app."""
 
     name: str
@@ -59,8 +59,7 @@ class ScopeBox:
         return self.name.rpartition(":")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class TextInput:
+class TextInput(Struct, frozen=True):
     """One line of the form: a field with its value. `kind` is line or link."""
 
     name: str
@@ -72,8 +71,7 @@ class TextInput:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AppForm:
+class AppForm(Struct, frozen=True):
     """The form of an app as it is shown: the app and what goes with it.
 
     `faults` has a whole sentence for each field that has one.
@@ -141,8 +139,7 @@ class AppForm:
         return bool(self.faults) or any(row.fault for row in self.redirect_uris)
 
 
-@dataclass(frozen=True, slots=True)
-class AppForms:
+class AppForms(Struct, frozen=True):
     """Parse and render the form; `scopes` describes each scope that can be requested."""
 
     portal: Portal

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.kind import AppKind
 from valetkey.authorization.actions.developer.portal import Portal, fresh_client_id
@@ -18,8 +19,7 @@ _CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
 _FRAME = "developer/frame.html"
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseKindPage:
+class ChooseKindPage(Struct, frozen=True):
     """Choose the kind of app. Context of choose_kind.html, here and in the console.
 
     `barrier` says why the user may not register an app: nobody, unverified, uninvited, full.
@@ -37,8 +37,7 @@ class ChooseKindPage:
     frame: str = _FRAME
 
 
-@dataclass(frozen=True, slots=True)
-class NewAppPage:
+class NewAppPage(Struct, frozen=True):
     """The context of new.html. Its form posts `csrf`, `client_id`, its `mark`, and the fields."""
 
     template: ClassVar[str] = "app_form/new.html"
@@ -56,8 +55,7 @@ class NewAppPage:
     frame: str = _FRAME
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredPage:
+class RegisteredPage(Struct, frozen=True):
     """The context of registered.html; `secret` is shown this once, "" where it has none."""
 
     template: ClassVar[str] = "app_form/registered.html"
@@ -76,8 +74,7 @@ class RegisteredPage:
     app: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewIds:
+class NewIds(Struct, frozen=True):
     """Client IDs that this server generated for a form, which is then registered once."""
 
     keyring: Keyring

@@ -1,10 +1,12 @@
 """/oauth/consent: may the app do this? And the way to another account."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.endpoints.authorize.pending import (
@@ -56,16 +58,14 @@ class ChangedPart(StrEnum):
     PLACE = "place"  # where it takes people back to
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One change of the app; `before` is what it was, empty where there is nothing to quote."""
 
     part: ChangedPart
     before: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeLine:
+class ScopeLine(Struct, frozen=True):
     """One scope with its description.
 
     `sentence` continues "Notes Printer wants to …": a verb first, lower case, no full stop ("read
@@ -81,8 +81,7 @@ class ScopeLine:
     api: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimLine:
+class ClaimLine(Struct, frozen=True):
     """One thing that the app wants to know by itself; the sentence is as that of a scope."""
 
     claim: str
@@ -90,8 +89,7 @@ class ClaimLine:
     chosen: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentPage:
+class ConsentPage(Struct, frozen=True):
     """Ask a signed-in person whether an app may do what it wants.
 
     Posts `csrf`, `decision=allow` or `decision=deny`, `scope` or `claim` once for each box left
@@ -131,16 +129,14 @@ PURPOSE = "consent"
 _NOTHING_CHOSEN = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRequest(VisitorRequest):
+class AskedRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a signed-in user who is to decide about an app's authorization request."""
 
     pending: Pending
     signed_in: SignedIn
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentPages:
+class ConsentPages(Struct, frozen=True):
     """Ask a signed-in user whether the app may do what it wants."""
 
     server: Server

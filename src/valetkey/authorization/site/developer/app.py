@@ -1,7 +1,8 @@
 """Requirements and context that all pages about one app share."""
 
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.team import OwnApp, find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
@@ -20,8 +21,7 @@ APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; its other pages are below."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppHead:
+class AppHead(Struct, frozen=True):
     """The app's name and state on each of its pages. Templates have it as `app`."""
 
     client_id: str
@@ -43,8 +43,7 @@ class AppHead:
         return pattern.replace("{client_id}", quote(self.client_id, safe=""))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppRequest(SignedInRequest):
+class AppRequest(SignedInRequest, frozen=True, kw_only=True):
     """A request of a member of the team of an app."""
 
     app: OwnApp

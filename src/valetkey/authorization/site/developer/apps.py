@@ -1,8 +1,9 @@
 """/developer: the apps in whose teams the user is."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.team import OwnApp, own_apps
@@ -23,8 +24,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAppLine:
+class OwnAppLine(Struct, frozen=True):
     """One app in the list. `domain` is the host that users return to, "" for none."""
 
     head: AppHead
@@ -33,8 +33,7 @@ class OwnAppLine:
     verified: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OfferLine:
+class OfferLine(Struct, frozen=True):
     """An invitation to a team; `url` is where to answer it."""
 
     url: str
@@ -42,8 +41,7 @@ class OfferLine:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAppsPage:
+class OwnAppsPage(Struct, frozen=True):
     """The context of apps.html."""
 
     template: ClassVar[str] = "developer/apps.html"
@@ -56,8 +54,7 @@ class OwnAppsPage:
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Apps:
+class Apps(Struct, frozen=True):
     """List the apps, and the invitations to teams."""
 
     store: Store

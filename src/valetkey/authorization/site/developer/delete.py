@@ -1,7 +1,8 @@
 """/developer/apps/{client_id}/delete: delete an app after its name was typed."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.team import find_own
@@ -29,8 +30,7 @@ from valetkey.kernel.words import translatable
 _UNPROCESSABLE = 422
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAppPage:
+class DeleteAppPage(Struct, frozen=True):
     """The context of delete.html. Its form posts `csrf` and `name`.
 
     `people` are connected, by `authorizations` that are valid.
@@ -47,8 +47,7 @@ class DeleteAppPage:
     wrong: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteApp:
+class DeleteApp(Struct, frozen=True):
     """Delete an app. Owners only."""
 
     store: Store

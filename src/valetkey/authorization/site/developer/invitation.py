@@ -1,7 +1,8 @@
 """/developer/invitations/{invitation_id}: accept or decline an invitation to a team."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.layout.addresses import DEVELOPER
@@ -25,8 +26,7 @@ from valetkey.web.form import read_query
 INVITATIONS = f"{DEVELOPER}/invitations/"
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationPage:
+class InvitationPage(Struct, frozen=True):
     """The context of invitation.html. Its form posts `csrf`, `link` and `do`."""
 
     template: ClassVar[str] = "developer/invitation.html"
@@ -39,8 +39,7 @@ class InvitationPage:
     owner: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Invitation:
+class Invitation(Struct, frozen=True):
     """Show an invitation and take its answer, once."""
 
     store: Store

@@ -1,8 +1,9 @@
 """/developer/apps/{client_id}: one app at a glance."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.kind import kind_of
 from valetkey.authorization.actions.developer.secrets import seen_in_url
@@ -13,8 +14,7 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewPage:
+class OverviewPage(Struct, frozen=True):
     """The context of overview.html: the client id, the status, and what to do next.
 
     `kind`: server, browser, device, machine. `proof`, the authentication method: client_secret,
@@ -42,8 +42,7 @@ class OverviewPage:
     without_secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """Show an app to its team."""
 
     store: Store

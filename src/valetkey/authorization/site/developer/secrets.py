@@ -1,8 +1,9 @@
 """/developer/apps/{client_id}/secrets: list the client secrets, issue another, revoke one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import MOST_SECRETS
 from valetkey.authorization.actions.developer.secrets import (
@@ -39,8 +40,7 @@ from valetkey.kernel.words import translatable
 _CONFLICT = 409
 
 
-@dataclass(frozen=True, slots=True)
-class SecretLine:
+class SecretLine(Struct, frozen=True):
     """One valid secret. `ends_in` is in seconds, 0 for one that does not expire."""
 
     id: str
@@ -50,8 +50,7 @@ class SecretLine:
     ends_in: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SecretsPage:
+class SecretsPage(Struct, frozen=True):
     """The context of secrets.html. Its form posts `csrf`, `seen` and `overlap`.
 
     `seen_in_url` is when a secret was last sent in a URL. `trouble`: others, full.
@@ -72,8 +71,7 @@ class SecretsPage:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewSecretPage:
+class NewSecretPage(Struct, frozen=True):
     """The context of new_secret.html, which shows the secret this once.
 
     `overlap` is how long the previous one stays valid: 1h, 24h, 7d, open, "" where there was none.
@@ -87,8 +85,7 @@ class NewSecretPage:
     overlap: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndSecretPage:
+class EndSecretPage(Struct, frozen=True):
     """The context of end_secret.html. Its form posts `csrf` and `secret`."""
 
     template: ClassVar[str] = "developer/end_secret.html"
@@ -102,8 +99,7 @@ class EndSecretPage:
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Secrets:
+class Secrets(Struct, frozen=True):
     """Manage the secrets of an app. Every page requires recent authentication."""
 
     store: Store

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.team import FreshInvitation, TeamError, Teams
 from valetkey.authorization.layout.addresses import DEVELOPER
@@ -40,8 +41,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 _DONE = ("invited", "withdrawn", "changed", "removed")
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLine:
+class MemberLine(Struct, frozen=True):
     """One member; `number` names them in forms."""
 
     number: str
@@ -53,8 +53,7 @@ class MemberLine:
     here: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationLine:
+class InvitationLine(Struct, frozen=True):
     """One invitation that was not answered yet."""
 
     id: str
@@ -63,8 +62,7 @@ class InvitationLine:
     since: When
 
 
-@dataclass(frozen=True, slots=True)
-class TeamPage:
+class TeamPage(Struct, frozen=True):
     """The context of team.html. Its forms post `csrf` and `do`, with the fields of that action.
 
     `trouble` is the reason for a failure: nobody, number, member, twice, full, last_owner. `typed`
@@ -87,8 +85,7 @@ class TeamPage:
     by_mail: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveMemberPage:
+class RemoveMemberPage(Struct, frozen=True):
     """The context of remove_member.html. Its form posts `csrf` and `member`.
 
     With `member.here` the visitor leaves the team.
@@ -102,8 +99,7 @@ class RemoveMemberPage:
     member: MemberLine
 
 
-@dataclass(frozen=True, slots=True)
-class Team:
+class Team(Struct, frozen=True):
     """Show the team to its members; let its owners change it."""
 
     store: Store

@@ -1,9 +1,10 @@
 """/device: where users enter the code of a device and allow it (RFC 8628 section 3.3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.consents import remember_consent
 from valetkey.authorization.authentication.session import LiveSession, find_still_present
@@ -61,8 +62,7 @@ _BAD_REQUEST = 400
 _TITLE = translatable("Connect a device")
 
 
-@dataclass(frozen=True, slots=True)
-class EnterCodePage:
+class EnterCodePage(Struct, frozen=True):
     """The context of enter.html: the form for the code. Posts `csrf` and `user_code`.
 
     `code` is what was entered and is not valid, "" before.
@@ -77,8 +77,7 @@ class EnterCodePage:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmDevicePage:
+class ConfirmDevicePage(Struct, frozen=True):
     """Ask whether the app on the device may have access. Context of confirm.html.
 
     Posts `csrf`, `decision=allow` or `decision=deny`, `shown=yes` if the user compared the code,
@@ -106,8 +105,7 @@ class ConfirmDevicePage:
     not_compared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceDecidedPage:
+class DeviceDecidedPage(Struct, frozen=True):
     """The decision was recorded: the device continues, or gets no access.
 
     Context of decided.html.
@@ -119,8 +117,7 @@ class DeviceDecidedPage:
     allowed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Entered:
+class _Entered(Struct, frozen=True):
     """A valid code that a user entered, the client that waits, and what it can be allowed."""
 
     code: DeviceCode
@@ -129,8 +126,7 @@ class _Entered:
     scope: Scope
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePages:
+class DevicePages(Struct, frozen=True):
     """The pages of device authorization; entered codes count as guesses until proven valid."""
 
     server: Server

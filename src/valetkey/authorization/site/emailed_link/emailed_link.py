@@ -1,8 +1,9 @@
 """Parts shared by the pages of emailed links."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.site.page import VisitorRequest
 
@@ -18,8 +19,7 @@ class LinkSubject(StrEnum):
     EMAIL_UNDO = "email_undo"
 
 
-@dataclass(frozen=True, slots=True)
-class Resend:
+class Resend(Struct, frozen=True):
     """The form that sends the email again: posts `csrf`, `again` and the field `name`.
 
     It is `done` on the page that answers it, in the same words whether or not one was sent.
@@ -32,8 +32,7 @@ class Resend:
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckEmailPage:
+class CheckEmailPage(Struct, frozen=True):
     """Tell the user to check their email; shown whether or not one was sent."""
 
     template: ClassVar[str] = "emailed_link/check_email.html"
@@ -50,8 +49,7 @@ class CheckEmailPage:
     mailbox_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidLinkPage:
+class InvalidLinkPage(Struct, frozen=True):
     """The link was used, has expired, or no longer applies."""
 
     template: ClassVar[str] = "emailed_link/dead_link.html"

@@ -3,13 +3,13 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
 from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.failures import plain_reference
 from valetkey.authorization.endpoints.client.request import ClientRefusal
@@ -19,6 +19,7 @@ from valetkey.authorization.layout.viewer import content_language, viewer_of
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.elsewhere import WRONG_HOST
 from valetkey.web.exchange import Request, Response, html_response
 from valetkey.web.router import NO_ROUTE
@@ -32,8 +33,7 @@ class Reader(StrEnum):
     OPERATOR = "operator"
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """How one kind of reader can fix an error, in one or two sentences."""
 
     reader: Reader
@@ -42,16 +42,14 @@ class Remedy:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """A request, response or command to compare with; `code` is not translated."""
 
     caption: str
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorText:
+class ErrorText(Struct, frozen=True):
     """The explanation of an error code. Its sentences are message ids of the catalogue."""
 
     #: One sentence, shown in the list of all codes.
@@ -87,8 +85,7 @@ TEXTS: Mapping[ErrorCode, ErrorText] = _read()
 """The text of each code."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemPage:
+class ProblemPage(Struct, frozen=True):
     """An error page for the user, with details for whoever can fix it.
 
     `sentence` names the invalid parameter ("redirect_uri is not registered for this client") and
@@ -121,8 +118,7 @@ def is_page(path: str) -> bool:
     return path == "/" or (path.startswith(_PAGES) and not path.startswith("/admin/api"))
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseWithPage:
+class RefuseWithPage(Struct, frozen=True):
     """Refuse for routes that people visit. `keeps_path` is as in ClientRefusal."""
 
     decisions: DecisionQueue
@@ -151,8 +147,7 @@ class RefuseWithPage:
         return html_response(body, refusal.code.status, policy, content_language(viewer))
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseUnknownPath:
+class RefuseUnknownPath(Struct, frozen=True):
     """Refuse for addresses that no route has: a page for people, JSON for programs."""
 
     page: RefuseWithPage
@@ -174,8 +169,7 @@ def _reader(request: Request, refusal: Refusal) -> Reader:
     return Reader.VISITOR if no_app else reader
 
 
-@dataclass(frozen=True, slots=True)
-class QueryStringPage:
+class QueryStringPage(Struct, frozen=True):
     """Say why a secret does not belong in a URL, and how to move it. Paths are examples."""
 
     template: ClassVar[str] = "errors/query_string.html"
@@ -183,8 +177,7 @@ class QueryStringPage:
     token_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorExplanationPage:
+class ErrorExplanationPage(Struct, frozen=True):
     """Explain one code to anyone."""
 
     template: ClassVar[str] = "errors/explanation.html"
@@ -197,8 +190,7 @@ class ErrorExplanationPage:
     reference: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorIndexPage:
+class ErrorIndexPage(Struct, frozen=True):
     """List all codes, each with its one-line meaning."""
 
     template: ClassVar[str] = "errors/index.html"
@@ -220,8 +212,7 @@ def error_index() -> ErrorIndexPage:
     return ErrorIndexPage(tuple((code, TEXTS[code]) for code in ErrorCode))
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorPages:
+class ErrorPages(Struct, frozen=True):
     """The explanations that `error_uri` and the Deprecation notice lead to."""
 
     issuer: str

@@ -1,8 +1,9 @@
 """/oauth/sign-in/arrived: an upstream identity that is not linked to an account."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.identities import AlreadyLinked
 from valetkey.authorization.actions.users import Faults
@@ -29,12 +30,12 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.sign_in.flow import Admitted
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, see_other
 
 
-@dataclass(frozen=True, slots=True)
-class UnlinkedIdentityPage:
+class UnlinkedIdentityPage(Struct, frozen=True):
     """Offer what is possible: an account of their own, or the one that they have.
 
     Posts `csrf`, `username` and `name`.
@@ -72,15 +73,13 @@ _SAID: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnlinkedIdentityRequest(VisitorRequest):
+class UnlinkedIdentityRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a visitor whom a provider authenticated, and who has no account here yet."""
 
     arrival: UnlinkedIdentity
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamSignUp:
+class UpstreamSignUp(Struct, frozen=True):
     """Offer to create an account if the provider verified an email address, or to link one."""
 
     federation: Federation

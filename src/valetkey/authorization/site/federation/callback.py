@@ -1,9 +1,11 @@
 """GET /oauth/sign-in/with/<provider>/callback: back from another server, and who came."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.identities import connect, user_of_identity
 from valetkey.authorization.authentication.federation.provider import (
@@ -59,8 +61,7 @@ from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
 
-@dataclass(frozen=True, slots=True)
-class FailedPage:
+class FailedPage(Struct, frozen=True):
     """Say that nothing happened, and lead back."""
 
     template: ClassVar[str] = "federation/failed.html"
@@ -77,8 +78,7 @@ class FailedPage:
 _PARAMETERS = ("code", "error", "iss")
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(Struct, frozen=True):
     """Read the answer of a provider, once, in the browser that left."""
 
     federation: Federation
@@ -185,8 +185,7 @@ def _answer(query: Form) -> Mapping[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamSignInRequest(VisitorRequest):
+class UpstreamSignInRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request that begins a trip to a provider; `state` names it there."""
 
     provider: Provider
@@ -197,8 +196,7 @@ class UpstreamSignInRequest(VisitorRequest):
 _ERRANDS = {each.value: each for each in UpstreamPurpose}
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRedirect:
+class ProviderRedirect(Struct, frozen=True):
     """Send users to a provider that authenticates them."""
 
     federation: Federation

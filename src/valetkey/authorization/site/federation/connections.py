@@ -1,7 +1,8 @@
 """/account/connections: the accounts at other servers that are linked with this one."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.identities import (
     connect,
@@ -37,8 +38,7 @@ from valetkey.kernel.secret import same
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """A linked account. `key` identifies it in the form that unlinks it."""
 
     key: str
@@ -50,8 +50,7 @@ class Connection:
     can_end: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionsPage:
+class ConnectionsPage(Struct, frozen=True):
     """List them, end one, connect another. Ending posts `csrf` and `connection`."""
 
     template: ClassVar[str] = "federation/connections.html"
@@ -73,8 +72,7 @@ class ConnectionsPage:
 _NEWS = minutes(5)
 
 
-@dataclass(frozen=True, slots=True)
-class Connections:
+class Connections(Struct, frozen=True):
     """List the linked accounts; link another, unlink one."""
 
     federation: Federation

@@ -1,7 +1,8 @@
 """Parts shared by the pages of upstream providers: providers, pending sign-ins, cookies."""
 
-from dataclasses import dataclass
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.authentication.federation.provider import Provider
@@ -36,8 +37,7 @@ _DEPARTURES = Limit(60, minutes(15))
 """So many trips begin in one neighbourhood: each is a row until it is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Federation:
+class Federation(Struct, frozen=True):
     """The shared parts. `sign_up` says whether new users may create an account."""
 
     server: Server

@@ -1,7 +1,8 @@
 """/mailbox: the emails that a demo does not send, if the settings enable it."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.email.message import Paragraph, Written, write
 from valetkey.authorization.email.outbox import MailOutbox
@@ -20,8 +21,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store
 
 
-@dataclass(frozen=True, slots=True)
-class ListedEmail:
+class ListedEmail(Struct, frozen=True):
     """An email in the list."""
 
     url: str
@@ -30,8 +30,7 @@ class ListedEmail:
     at: When
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxPage:
+class MailboxPage(Struct, frozen=True):
     """The emails of the last day, newest first."""
 
     template: ClassVar[str] = "mailbox/mailbox.html"
@@ -41,8 +40,7 @@ class MailboxPage:
     mailbox_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxEmailPage:
+class MailboxEmailPage(Struct, frozen=True):
     """One email, with its links."""
 
     template: ClassVar[str] = "mailbox/email.html"
@@ -58,8 +56,7 @@ MAILBOX = "/mailbox"
 _SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Mailbox:
+class Mailbox(Struct, frozen=True):
     """Emails that anybody can read: the settings allow it on loopback only."""
 
     store: Store

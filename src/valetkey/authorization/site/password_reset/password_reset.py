@@ -1,7 +1,8 @@
 """/account/forgotten and /account/reset: choose a new password by an emailed link."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_change import NewPasswordFault
 from valetkey.authorization.actions.account.password_reset import PasswordReset
@@ -33,8 +34,7 @@ from valetkey.authorization.site.page import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenPage:
+class ForgottenPage(Struct, frozen=True):
     """Ask for a user name or an address. Posts `csrf` and `name`."""
 
     template: ClassVar[str] = "password_reset/forgotten.html"
@@ -49,8 +49,7 @@ class ForgottenPage:
     wait: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ResetPage:
+class ResetPage(Struct, frozen=True):
     """Ask for another password. Posts `csrf`, `link` and `new`."""
 
     template: ClassVar[str] = "password_reset/reset.html"
@@ -66,8 +65,7 @@ class ResetPage:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResetDonePage:
+class ResetDonePage(Struct, frozen=True):
     """The password was changed."""
 
     template: ClassVar[str] = "password_reset/done.html"
@@ -81,8 +79,7 @@ PURPOSE = "recovery"
 _LONGEST = 320
 
 
-@dataclass(frozen=True, slots=True)
-class ResetPassword:
+class ResetPassword(Struct, frozen=True):
     """Ask for a link, and choose a new password on the page behind it."""
 
     reset: PasswordReset

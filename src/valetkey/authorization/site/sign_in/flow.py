@@ -1,7 +1,9 @@
 """The steps after the first factor: second factor, session, redirect."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import LIFETIME as FAMILIAR
 from valetkey.authorization.authentication.factors.device import (
@@ -45,8 +47,7 @@ STEP = minutes(10)
 _PURPOSE = "second factor"
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnTarget:
+class ReturnTarget(Struct, frozen=True):
     """The destination after sign-in: an app's request, a page, or the start page."""
 
     sealed: str
@@ -65,8 +66,7 @@ class ReturnTarget:
         return f"{path}?to={self.to}" if self.to else path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetRequest(VisitorRequest):
+class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a visitor who is on their way to a target."""
 
     target: ReturnTarget
@@ -94,16 +94,14 @@ class Step(Ticket, frozen=True, array_like=True, kw_only=True):
     password: str
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedSignIn:
+class PreparedSignIn(Struct, frozen=True):
     """Random values of a session and a device, drawn before the transaction that may use them."""
 
     session: NewSession
     device: FreshDevice
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """The user is signed in. `device` is the remembered device, if there is one."""
 
     session_id: str
@@ -111,16 +109,14 @@ class Admitted:
     device: Recognised | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SecondFactorNeeded:
+class SecondFactorNeeded(Struct, frozen=True):
     """The account has a second factor, and this browser is not a remembered device."""
 
     user: User
     password: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignInFlow:
+class SignInFlow(Struct, frozen=True):
     """Begin sessions, or require the second factor first."""
 
     server: Server

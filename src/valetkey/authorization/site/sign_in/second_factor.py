@@ -1,7 +1,9 @@
 """/oauth/second-factor: verify the second factor after the first."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.factors.proof import (
     SubmittedFactor,
@@ -35,8 +37,7 @@ from valetkey.kernel.moment import days
 from valetkey.web.exchange import Interrupt
 
 
-@dataclass(frozen=True, slots=True)
-class SecondFactorPage:
+class SecondFactorPage(Struct, frozen=True):
     """Ask for a passkey, a code of an authenticator app, or a recovery code.
 
     Posts `csrf` and `credential`, `code` or `recovery`, and `remember` where it is ticked; or
@@ -72,8 +73,7 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRequest(TargetRequest):
+class StepRequest(TargetRequest, frozen=True, kw_only=True):
     """A request of a user who proved the first factor, with the second factors of their account."""
 
     step: Step
@@ -83,8 +83,7 @@ class StepRequest(TargetRequest):
     has_recovery: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SecondFactor:
+class SecondFactor(Struct, frozen=True):
     """Ask for the second factor after the first, and judge it."""
 
     flow: SignInFlow

@@ -1,8 +1,10 @@
 """/oauth/sign-in: sign in with a password or a passkey."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors.proof import VerificationFailed
@@ -32,8 +34,7 @@ from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderButton:
+class ProviderButton(Struct, frozen=True):
     """The name of a provider, and this server's URL that starts its sign-in."""
 
     id: str
@@ -41,8 +42,7 @@ class ProviderButton:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignInPage:
+class SignInPage(Struct, frozen=True):
     """The sign-in form; `failed` and `wait` describe the previous attempt.
 
     Posts `username`, `password` and `csrf`, or `credential` and `csrf` with a passkey, or
@@ -91,8 +91,7 @@ def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[Provider
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class SignIn:
+class SignIn(Struct, frozen=True):
     """Sign in with a password or a passkey, for the request of an app or by oneself."""
 
     flow: SignInFlow

@@ -1,8 +1,9 @@
 """/oauth/sign-out: end the session after a confirmation, so that no link can do it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.browsers import Browsers
@@ -39,8 +40,7 @@ from valetkey.web.exchange import Interrupt, Pairs, see_other
 from valetkey.web.form import Form, read_query
 
 
-@dataclass(frozen=True, slots=True)
-class SignOutPage:
+class SignOutPage(Struct, frozen=True):
     """Ask before signing out, so that no link can do it.
 
     Posts `csrf`, `session` and `fields`. `app_name` is the requesting app, "" without one. Without
@@ -57,8 +57,7 @@ class SignOutPage:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SignedOutPage:
+class SignedOutPage(Struct, frozen=True):
     """Confirm that the user is signed out.
 
     `returns_to` is the app's URL, opened automatically after a moment. `unreturned` says why there
@@ -81,8 +80,7 @@ _SHOWN = 3
 """Seconds for which the page with the frames of apps stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignOutTarget:
+class SignOutTarget(Struct, frozen=True):
     """The requesting app of a sign-out, and the URL where it ends.
 
     `returns_to` is "" for this server's own page; `unreturned` then says why, if the app requested
@@ -119,8 +117,7 @@ NOWHERE = SignOutTarget()
 """Somebody came by themselves and stays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignOutRequest(VisitorRequest):
+class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request to sign out: the session in this browser, if there is one, and the way out."""
 
     session: Session | None
@@ -128,8 +125,7 @@ class SignOutRequest(VisitorRequest):
     person: SignedInPerson | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeavePages:
+class LeavePages(Struct, frozen=True):
     """Ask whether to sign out, and do it: for users who come by themselves or from an app."""
 
     cookies: Cookies
@@ -232,8 +228,7 @@ _WRONG = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Logout:
+class Logout(Struct, frozen=True):
     """The end session endpoint (RP-Initiated Logout). It always asks the user first."""
 
     server: Server

@@ -1,8 +1,9 @@
 """/account/new: an account of one's own, finished by a link in an email."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.invitations import Invitations
 from valetkey.authorization.actions.account.sign_up import (
@@ -57,8 +58,7 @@ from valetkey.kernel.refusal import Refused
 from valetkey.web.exchange import Interrupt, Request
 
 
-@dataclass(frozen=True, slots=True)
-class SignUpPage:
+class SignUpPage(Struct, frozen=True):
     """Ask for everything that an account needs.
 
     Posts `csrf`, `username`, `email`, `name` and `new`, the password.
@@ -84,8 +84,7 @@ class SignUpPage:
     wait: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SignUpClosedPage:
+class SignUpClosedPage(Struct, frozen=True):
     """Accounts cannot be created, or only by invitation."""
 
     template: ClassVar[str] = "sign_up/closed.html"
@@ -94,8 +93,7 @@ class SignUpClosedPage:
     by_invitation: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FinishSignUpPage:
+class FinishSignUpPage(Struct, frozen=True):
     """Make the account: a form with one button, and a password in another browser.
 
     Posts `csrf`, `link` and `password`.
@@ -122,8 +120,7 @@ _CLOSED = 403
 _UNAUTHORIZED = 401
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAccount:
+class CreateAccount(Struct, frozen=True):
     """The form, and the page behind the emailed link."""
 
     flow: SignInFlow

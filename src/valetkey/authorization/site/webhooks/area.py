@@ -1,9 +1,10 @@
 """Where pages about webhooks stand: in the console, or below an app in the portal."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.webhooks import no_such_webhook
@@ -66,8 +67,7 @@ _APP_WORDS: Words = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Area(Generic[R]):
+class Area(Struct, Generic[R], frozen=True):
     """What differs between console and portal.
 
     `judge` raises Refused unless the user may see, or change, the webhooks; it holds the right

@@ -1,8 +1,9 @@
 """What the pages about webhooks show."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.webhook import TEST, WebhookAttempt
@@ -13,8 +14,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(Struct, frozen=True):
     """An operation of these pages: its title, the text of its confirmation and its result."""
 
     title: str
@@ -59,8 +59,7 @@ BUTTONS: Mapping[str, Button] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookRow:
+class WebhookRow(Struct, frozen=True):
     """A webhook in the list. `state` is on, failing, disabled or fault."""
 
     url: str
@@ -70,8 +69,7 @@ class WebhookRow:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebhooksPage:
+class WebhooksPage(Struct, frozen=True):
     """The list; `new_url` is "" where the role may not, or there are as many as there may be."""
 
     template: ClassVar[str] = "webhooks/webhooks.html"
@@ -85,8 +83,7 @@ class WebhooksPage:
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptLine:
+class AttemptLine(Struct, frozen=True):
     """An attempt; `replay_url` is "" where the user may not send it again."""
 
     at: When
@@ -100,8 +97,7 @@ class AttemptLine:
     replay_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookPage:
+class WebhookPage(Struct, frozen=True):
     """One webhook; `because` is why it is disabled."""
 
     template: ClassVar[str] = "webhooks/webhook.html"
@@ -123,8 +119,7 @@ class WebhookPage:
     done: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSecretPage:
+class WebhookSecretPage(Struct, frozen=True):
     """A new signing secret, this once."""
 
     template: ClassVar[str] = "webhooks/secret.html"

@@ -1,8 +1,9 @@
 """Pages about webhooks: the list, one webhook with its delivery log, its form, its operations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.webhooks import (
     CHANCE,
@@ -66,8 +67,7 @@ _EDITED = translatable("The webhook is changed.")
 R = TypeVar("R", bound=VisitorRequest)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookPages(Generic[R]):
+class WebhookPages(Struct, Generic[R], frozen=True):
     """The pages about the webhooks of one area."""
 
     store: Store

@@ -1,7 +1,8 @@
 """Response times by hour: a histogram of milliseconds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 
@@ -9,8 +10,7 @@ Key = tuple[int, str, int]
 """Hour since 1970, outcome, and upper bound in milliseconds; 0 for the unbounded bucket."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerTimes:
+class AnswerTimes(Struct, frozen=True):
     """Counters that every process adds to."""
 
     db: Connection

@@ -1,7 +1,6 @@
 """Roles at APIs, of users and of groups. Those no longer declared stay stored."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -37,8 +36,7 @@ class ApiWithRoles(Struct, frozen=True):
     roles: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRoles:
+class ApiRoles(Struct, frozen=True):
     """One row for each role of a user or of a group."""
 
     db: Connection

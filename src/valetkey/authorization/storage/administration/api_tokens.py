@@ -1,7 +1,8 @@
 """Store of API tokens for administration."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.user import Uid
@@ -14,8 +15,7 @@ _NOTED_EVERY = 60
 _KEPT = days(90)
 
 
-@dataclass(frozen=True, slots=True)
-class ApiTokens:
+class ApiTokens(Struct, frozen=True):
     """Issue, find and revoke API tokens; revoked ones are kept for a while, to be looked up."""
 
     db: Connection

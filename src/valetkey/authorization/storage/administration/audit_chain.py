@@ -1,7 +1,6 @@
 """Store of the audit log's hash chain."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -19,8 +18,7 @@ from valetkey.kernel.checkpoint import CheckpointKey
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class NextBlockInputs:
+class NextBlockInputs(Struct, frozen=True):
     """The inputs of the next block besides the hash of the newest."""
 
     at: Instant

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.register.client import ClientType, GrantTypeName, ProfileName
@@ -17,8 +18,7 @@ _BATCH = 200
 _LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value})
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """A position in a list: before that time, or at it and before that id."""
 
     at: Instant
@@ -29,8 +29,7 @@ END = Cursor(Instant(1 << 53), "")
 """The position before which every client lies."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLine:
+class ClientLine(Struct, frozen=True):
     """The fields of a client shown in a list."""
 
     id: str
@@ -54,8 +53,7 @@ class ClientLine:
         return not _LEGACY.isdisjoint(self.grant_types)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFilter:
+class ClientFilter(Struct, frozen=True):
     """A filter of clients; None and "" for all. `text` is part of the name or prefix of the id."""
 
     text: str = ""
@@ -81,16 +79,14 @@ class ClientFilter:
         return not self.text or line.id.startswith(self.text) or fold(self.text) in fold(line.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The clients found, and the position to continue from, if there may be more."""
 
     lines: Sequence[ClientLine]
     after: Cursor | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSearch:
+class ClientSearch(Struct, frozen=True):
     """Search the register of clients."""
 
     db: Connection

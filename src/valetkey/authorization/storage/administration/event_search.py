@@ -1,19 +1,20 @@
 """Search the events with filters, newest first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.records import EVENTS, EventRecord
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 _LATEST = Instant(1 << 53)
 
 
-@dataclass(frozen=True, slots=True)
-class EventFilter:
+class EventFilter(Struct, frozen=True):
     """A filter of events; None and "" for all. `since` is the first second, `until` the last."""
 
     uid: int | None = None
@@ -34,8 +35,7 @@ def _by_those_they_name(wanted: EventFilter) -> EventFilter | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class EventSearch:
+class EventSearch(Struct, frozen=True):
     """Search the events through the narrowest index for the filter."""
 
     db: Connection

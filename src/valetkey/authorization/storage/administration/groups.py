@@ -1,7 +1,8 @@
 """Groups of users, nested one level deep."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
@@ -12,8 +13,7 @@ from valetkey.kernel.moment import Instant, days
 _SWEPT_AFTER = days(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Groups and their members. Lists are bounded; a user's own groups are at most 400 names."""
 
     db: Connection

@@ -5,8 +5,9 @@ A word is a username, an email address, the domain of one, or a part of a name.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Role, Uid, User, fold
 from valetkey.authorization.model.event.event import DoneBy, written
@@ -43,8 +44,7 @@ class Filter(StrEnum):
                 return user.email_verified_at is None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cursor:
+class Cursor(Struct, frozen=True, order=True):
     """The start of a page of a search: after this word and uid."""
 
     word: str
@@ -65,8 +65,7 @@ def prefix_range(text: str) -> tuple[str, str]:
     return start, f"{start}g"  # g is the first letter that no hexadecimal number has
 
 
-@dataclass(frozen=True, slots=True)
-class People:
+class People(Struct, frozen=True):
     """The register of users, for searches and lists."""
 
     db: Connection

@@ -1,7 +1,6 @@
 """After restoring a backup: end everything issued, and find endings to repeat."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -12,8 +11,7 @@ from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """An event after which something of a user or client no longer worked."""
 
     id: str
@@ -23,8 +21,7 @@ class Ending:
     client_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class EndingPage:
+class EndingPage(Struct, frozen=True):
     """Some endings, and the position of the last event read; None at the end."""
 
     found: Sequence[Ending]

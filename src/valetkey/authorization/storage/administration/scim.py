@@ -1,8 +1,9 @@
 """Store of SCIM credentials, and of the names that each of them gives to users and groups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import ScimCredential, ScimGroup, ScimUser
 from valetkey.authorization.model.account.user import Uid, fold
@@ -23,8 +24,7 @@ _COUNTED = 1_000_000
 """Maximum number of users or groups that a list counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScimCredentials:
+class ScimCredentials(Struct, frozen=True):
     """Issue, rotate and end credentials. Ended ones are kept for 90 days."""
 
     db: Connection
@@ -134,8 +134,7 @@ class ScimCredentials:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[Found, Id]):
+class Kind(Struct, Generic[Found, Id], frozen=True):
     """The statements for one kind of resource: users or groups."""
 
     record: Record[Found]
@@ -150,8 +149,7 @@ class Kind(Generic[Found, Id]):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScimView(Generic[Found, Id]):
+class ScimView(Struct, Generic[Found, Id], frozen=True):
     """Users or groups as one credential sees them; removed ones are not found."""
 
     kind: Kind[Found, Id]

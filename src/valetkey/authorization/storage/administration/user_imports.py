@@ -1,7 +1,8 @@
 """Store of imports and of the rows of their files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user_import import (
     ImportRow,
@@ -18,8 +19,7 @@ _IMPORTS = Record(UserImport, "user_imports")
 _ROWS = Record(ImportRow, "user_import_rows")
 
 
-@dataclass(frozen=True, slots=True)
-class UserImports:
+class UserImports(Struct, frozen=True):
     """A row for each import and for each user in its file."""
 
     db: Connection

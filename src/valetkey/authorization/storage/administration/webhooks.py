@@ -1,7 +1,8 @@
 """Store of webhooks and of the log of attempts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from valetkey.authorization.model.webhook import (
     LIFETIME,
@@ -22,8 +23,7 @@ _WEBHOOKS = Record(Webhook, "webhooks")
 _ATTEMPTS = Record(WebhookAttempt, "webhook_attempts")
 
 
-@dataclass(slots=True)
-class WantedEvents:
+class WantedEvents(Struct):
     """The events for which there are webhooks, as this process last read them.
 
     Spares transactions a statement per event. `names` are those of the operator's webhooks, ""
@@ -31,7 +31,7 @@ class WantedEvents:
     `none_exist` says that there is no webhook at all, not even a disabled one.
     """
 
-    names: frozenset[str] | None = field(default=None)
+    names: frozenset[str] | None = None
     apps: frozenset[tuple[str | None, str]] = frozenset()
     none_exist: bool = False
 
@@ -43,8 +43,7 @@ class WantedEvents:
         return bool(self.apps) and (client_id, name) in self.apps
 
 
-@dataclass(frozen=True, slots=True)
-class Webhooks:
+class Webhooks(Struct, frozen=True):
     """A row for each webhook, and a row for each attempt."""
 
     db: Connection

@@ -1,7 +1,8 @@
 """Store of APIs (protected resources), their scopes, and which grants are for them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.api import Api, ApiGeneration, unqualified
 from valetkey.authorization.model.register.client import AccessTokenFormat
@@ -14,8 +15,7 @@ from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(Struct, frozen=True):
     """An API without its scopes."""
 
     id: str
@@ -34,8 +34,7 @@ class _Stored:
     roles: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredScope:
+class _StoredScope(Struct, frozen=True):
     """A scope of an API; one that users cannot allow has no sentence."""
 
     api_id: str
@@ -45,24 +44,21 @@ class _StoredScope:
     machine: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """Which API declares a scope, and whether it shares its scopes."""
 
     identifier: str
     shares_scopes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ApiReach:
+class ApiReach(Struct, frozen=True):
     """How many apps may call an API for users, and by how many grants."""
 
     apps: int
     authorizations: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Granted:
+class _Granted(Struct, frozen=True):
     """For which API a grant was given, as the first or a later one, and in which generation."""
 
     grant_id: str
@@ -78,8 +74,7 @@ _DECLARATIONS = Record(Declaration, "apis")
 _ENDED = Record(EndedGrant, "grants")
 
 
-@dataclass(frozen=True, slots=True)
-class Apis:
+class Apis(Struct, frozen=True):
     """One row for each API. Changes bump the revision and block issuing, as those of clients do."""
 
     db: Connection

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     Client,
@@ -16,18 +17,17 @@ from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
-@dataclass(frozen=True, slots=True)
-class QuerySighting:
+class QuerySighting(Struct, frozen=True):
     """How often a client's credentials came in a URL, and when last."""
 
     requests: int
     last_seen_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
+class Clients(Struct, frozen=True):
     """The register of clients. Every change bumps the revision that caches compare.
 
     Locks are taken in this order, by every transaction: the register (`hold_all` or `touch`), users

@@ -1,7 +1,8 @@
 """A user's connected apps, aggregated by the database, however many grants there are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Consent, Grant
@@ -11,8 +12,7 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """The live grants between a user and a client. `outlasts`: one does not end with a session."""
 
     since: Instant
@@ -20,8 +20,7 @@ class Access:
     outlasts: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(Struct, frozen=True):
     """A user's live grants: neither they nor the sessions they are bound to have ended."""
 
     db: Connection
@@ -108,8 +107,7 @@ class Connected:
         return 0 if row is None else int(row[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Connections:
+class Connections(Struct, frozen=True):
     """The consents of one client, and when they were used."""
 
     db: Connection

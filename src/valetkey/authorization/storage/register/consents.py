@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Consent
@@ -12,8 +13,7 @@ from valetkey.database.record import Column, Record
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Consents:
+class Consents(Struct, frozen=True):
     """One row for each user and client, of the user's generation of consents.
 
     Those of an earlier generation have ended; `end_outdated` deletes them in batches.

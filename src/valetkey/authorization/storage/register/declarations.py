@@ -1,7 +1,8 @@
 """Store of what an operator declares: attributes of accounts, and claims of tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim
@@ -11,8 +12,7 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Declarations:
+class Declarations(Struct, frozen=True):
     """One row for each. Changes bump the revision and block issuing, as those of APIs do."""
 
     db: Connection
@@ -70,8 +70,7 @@ class Declarations:
         return removed == 1
 
 
-@dataclass(frozen=True, slots=True)
-class BrandChanges:
+class BrandChanges(Struct, frozen=True):
     """A value for each part that differs from the settings."""
 
     db: Connection

@@ -1,7 +1,8 @@
 """Initial access tokens: who may register a client, and how often (RFC 7591 section 3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
@@ -10,8 +11,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class Invitation:
+class Invitation(Struct, frozen=True):
     """A token that an operator issued; `note` is the operator's label.
 
     `made_by` is the user in whose role it was issued; None for the command line.
@@ -25,8 +25,7 @@ class Invitation:
     made_by: Uid | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Invitations:
+class Invitations(Struct, frozen=True):
     """Issue, use and withdraw initial access tokens."""
 
     db: Connection

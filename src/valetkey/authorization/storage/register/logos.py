@@ -2,14 +2,14 @@
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class WantedLogo:
+class WantedLogo(Struct, frozen=True):
     """A logo to fetch from `source`, the client's logo_uri; `attempts` were begun so far."""
 
     client_id: str
@@ -17,8 +17,7 @@ class WantedLogo:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Logos:
+class Logos(Struct, frozen=True):
     """At most one row per client; deleted when the logo_uri that it belongs to changes."""
 
     db: Connection

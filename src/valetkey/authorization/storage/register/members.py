@@ -1,7 +1,8 @@
 """Teams of apps, and the users who may register apps if that requires an invitation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
@@ -11,8 +12,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Struct, frozen=True):
     """One row for each user in the team of an app."""
 
     db: Connection
@@ -123,8 +123,7 @@ class Members:
 _MEMBERS = Record(Membership, "memberships")
 
 
-@dataclass(frozen=True, slots=True)
-class TeamInvitation:
+class TeamInvitation(Struct, frozen=True):
     """An invitation. `invited` is what the owner wrote.
 
     The user `uid` may accept it; if that is None, any user with its token and an account with this
@@ -143,8 +142,7 @@ class TeamInvitation:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class TeamInvitations:
+class TeamInvitations(Struct, frozen=True):
     """Issue, find and end invitations; each is answered once."""
 
     db: Connection

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
@@ -10,8 +12,7 @@ from valetkey.kernel.secret import Fingerprint
 _NOTED_EVERY = days(1)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentRead:
+class DocumentRead(Struct, frozen=True):
     """The fingerprint of a client's metadata document, and until when it need not be fetched."""
 
     print: Fingerprint

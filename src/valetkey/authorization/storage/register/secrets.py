@@ -1,15 +1,15 @@
 """An app's secrets as shown to its developers: the last letters and the last use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSecret:
+class KnownSecret(Struct, frozen=True):
     """A live secret, identified by its last letters; "" if they were not stored."""
 
     id: str
@@ -19,8 +19,7 @@ class KnownSecret:
     ending: str
 
 
-@dataclass(frozen=True, slots=True)
-class Secrets:
+class Secrets(Struct, frozen=True):
     """Display data of secrets; nothing here takes part in authentication."""
 
     db: Connection

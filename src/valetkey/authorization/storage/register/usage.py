@@ -1,8 +1,9 @@
 """Usage of apps: counts for each kind and day, active users, and last uses."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.database.engine import Connection
@@ -30,8 +31,7 @@ def day_text(day: int) -> str:
     return f"{datetime.fromtimestamp(start_of(day), UTC):%Y-%m-%d}"
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """The count of one kind on one day."""
 
     day: int
@@ -39,8 +39,7 @@ class Counted:
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True):
     """When a client's secret was created and last used; `name` identifies it."""
 
     name: str
@@ -49,8 +48,7 @@ class SecretUse:
     last_used_at: Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Counters that only background work adds to."""
 
     db: Connection
@@ -183,8 +181,7 @@ FORGOTTEN_AFTER = days(1)
 _NOTED_EVERY = hours(1)
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeUse:
+class ScopeUse(Struct, frozen=True):
     """The last use of a scope of a grant."""
 
     grant_id: str
@@ -192,8 +189,7 @@ class ScopeUse:
     last_used_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeUses:
+class ScopeUses(Struct, frozen=True):
     """At most one row for each scope of a grant, for as long as the grant could live."""
 
     db: Connection

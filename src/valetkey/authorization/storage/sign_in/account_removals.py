@@ -1,7 +1,8 @@
 """Planned and finished removals of accounts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
@@ -21,8 +22,7 @@ KEPT = {
 """Tables that name a user and keep their rows, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountRemovals:
+class AccountRemovals(Struct, frozen=True):
     """One row for each account that is planned to be removed or was removed."""
 
     db: Connection

@@ -1,6 +1,6 @@
 """Sessions signed in to the administration."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
@@ -8,8 +8,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class Administration:
+class Administration(Struct, frozen=True):
     """A sign-in to the administration; of its cookie only a fingerprint is stored."""
 
     session_id: str
@@ -19,8 +18,7 @@ class Administration:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Administrations:
+class Administrations(Struct, frozen=True):
     """Administration sign-ins by session."""
 
     db: Connection

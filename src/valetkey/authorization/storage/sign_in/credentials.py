@@ -1,9 +1,9 @@
 """Store of passkeys, authenticator apps and recovery codes; passwords are in `Users`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.model.account.factors import (
     Authenticator,
@@ -25,8 +25,7 @@ class _Kept(msgspec.Struct):
     synced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """Add, find, use and remove credentials. A method that uses one says which caller won."""
 
     db: Connection

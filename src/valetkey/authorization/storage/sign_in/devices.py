@@ -1,7 +1,8 @@
 """Remembered devices: browsers that skip the second factor."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.factors import RememberedDevice
 from valetkey.authorization.model.account.user import Uid
@@ -11,8 +12,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedDevices:
+class RememberedDevices(Struct, frozen=True):
     """One row for each device; its cookie's fingerprint changes with every use."""
 
     db: Connection

@@ -1,7 +1,8 @@
 """Linked accounts: identities at other servers and their users."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Identity, Uid
 from valetkey.database.engine import Connection
@@ -9,8 +10,7 @@ from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Identities:
+class Identities(Struct, frozen=True):
     """One row for each identity; it belongs to one user."""
 
     db: Connection

@@ -1,7 +1,8 @@
 """Store of browser sessions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.session import Session
@@ -11,8 +12,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(Struct, frozen=True):
     """Sessions, found by the fingerprint of their cookie."""
 
     db: Connection
@@ -173,8 +173,7 @@ SESSIONS = Record(
 """In statements that join the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Participants:
+class Participants(Struct, frozen=True):
     """One row for each pair of session and client; it stays until the session would expire."""
 
     db: Connection

@@ -1,6 +1,6 @@
 """Rate limits of attempts: leaky buckets that all processes share."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import AHEAD, Instant, Lifetime
@@ -9,8 +9,7 @@ _UNIT = 1_000_000
 """One attempt, in the fractions in which buckets leak."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """At most `attempts` at once; the bucket is empty again after `window`."""
 
     attempts: int
@@ -22,8 +21,7 @@ class Limit:
         return max(1, self.attempts * _UNIT // self.window)
 
 
-@dataclass(frozen=True, slots=True)
-class Throttles:
+class Throttles(Struct, frozen=True):
     """One row per bucket. Attempts are counted before they are made, so parallel ones count."""
 
     db: Connection

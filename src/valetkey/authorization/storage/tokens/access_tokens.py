@@ -1,6 +1,6 @@
 """Store of access tokens by reference; self-contained tokens are not stored."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.storage.grants import LIVENESS
@@ -8,12 +8,12 @@ from valetkey.authorization.storage.tokens.revocations import Revocations, Revok
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceToken:
+class ReferenceToken(Struct, frozen=True):
     """An access token's data; `uid` and `grant_id` are None for a client's own.
 
     `claims` are those beyond the protocol's, as JSON; "" for none.
@@ -31,8 +31,7 @@ class ReferenceToken:
     claims: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AccessTokens:
+class AccessTokens(Struct, frozen=True):
     """One row for each token, found by its fingerprint."""
 
     db: Connection

@@ -1,8 +1,9 @@
 """Endings whose rows are still to be written, after a new generation has ended them all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import DoneBy
@@ -30,8 +31,7 @@ class EndedKind(StrEnum):
     USER_REMOVED = "user_removed"  # everything known of a user: the uid
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The end of everything of an earlier generation."""
 
     kind: EndedKind
@@ -40,8 +40,7 @@ class Ending:
     done_by: DoneBy
 
 
-@dataclass(frozen=True, slots=True)
-class EndedGrant:
+class EndedGrant(Struct, frozen=True):
     """A grant that has ended and was not revoked one by one, and its user and client."""
 
     id: str
@@ -49,8 +48,7 @@ class EndedGrant:
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Endings:
+class Endings(Struct, frozen=True):
     """One row for each subject. A second ending before the first is written extends the first.
 
     Grants come in the order of their ids, so that two processes that revoke them do not deadlock.

@@ -1,8 +1,9 @@
 """Revocations: what resource servers must refuse although its signature is valid."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from valetkey.authorization.model.register.api import Api
 from valetkey.database.engine import Connection
@@ -26,8 +27,7 @@ class RevokedKind(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationRecord:
+class RevocationRecord(Struct, frozen=True):
     """One revocation; irrelevant once `expires_at` has passed."""
 
     kind: RevokedKind
@@ -36,8 +36,7 @@ class RevocationRecord:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Revocations:
+class Revocations(Struct, frozen=True):
     """The revocations; rows are only added until they expire."""
 
     db: Connection

@@ -1,7 +1,6 @@
 """The end of an account: asked twice, called off by signing in, and thorough in the end."""
 
 import asyncio
-from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
@@ -17,6 +16,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 

@@ -1,6 +1,5 @@
 """Remembered devices: the second factor is spared for thirty days, and copies are noticed."""
 
-from dataclasses import replace
 from os import urandom
 
 from tests.authorization.endpoints.account.people import knows
@@ -14,6 +13,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
 from valetkey.authorization.authentication.factors.device import FreshDevice
 from valetkey.authorization.authentication.factors.totp import PERIOD
 from valetkey.kernel.moment import days, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret
 

@@ -1,7 +1,6 @@
 """Passkeys: made, named and removed; alone, after a password, and before what matters."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Brow
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import SoftAuthenticator
 from valetkey.authorization.authentication.session import PROOF_LASTS
+from valetkey.kernel.replace import replace
 
 
 async def passkeys(it: World) -> list[str]:

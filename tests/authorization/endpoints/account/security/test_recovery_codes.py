@@ -1,7 +1,6 @@
 """Recovery codes: ten, shown once, each good once."""
 
 import asyncio
-from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.account.security.factors import (
@@ -12,6 +11,7 @@ from tests.authorization.endpoints.account.security.factors import (
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import minutes
+from valetkey.kernel.replace import replace
 
 
 async def left(it: World) -> int:

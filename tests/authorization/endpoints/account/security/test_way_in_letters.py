@@ -1,13 +1,12 @@
 """Who adds a way in to an account is told of by letter to its person, whoever it was."""
 
-from dataclasses import replace
-
 from tests.authorization.endpoints.account.security.factors import with_app, with_passkey
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 async def told(it: World) -> list[str]:

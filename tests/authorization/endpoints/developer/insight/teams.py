@@ -1,13 +1,12 @@
 """Apps with a team: alice owns web1, bob is a member of it, and mallory is a stranger."""
 
-from dataclasses import replace
-
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, BOB, World
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 
 MALLORY = replace(BOB, uid=Uid(1003), username="mallory", email="mallory@example.com")
 WEB1 = "/developer/apps/web1"

@@ -1,7 +1,6 @@
 """Requests that failed: the team reads why, and nobody else learns that there was one."""
 
 import re
-from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -17,6 +16,7 @@ from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 

@@ -1,7 +1,6 @@
 """The health list: what is found has a button, the button asks once, and then it is mended."""
 
 import re
-from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -11,6 +10,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.world import NOON, WEB, World, run
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 LEGACY = replace(

@@ -1,7 +1,6 @@
 """People who connected: what the app may know of each, and nothing more."""
 
 import re
-from dataclasses import replace
 
 from tests.authorization.endpoints.account.people import grant_of, knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -15,6 +14,7 @@ from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.site.developer.monitoring.people import SHOWN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days, hours
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 

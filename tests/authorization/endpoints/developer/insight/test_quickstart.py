@@ -1,7 +1,6 @@
 """Quickstart: a complete app in each stack, with the app's own ids, and no secret in it."""
 
 import re
-from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -18,6 +17,7 @@ from valetkey.authorization.actions.developer.kind import AppKind
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
 from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 PAGE = f"{WEB1}/quickstart"

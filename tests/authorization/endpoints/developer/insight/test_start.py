@@ -1,7 +1,6 @@
 """First request: a program with the app's own ids, and no secret in it."""
 
 import re
-from dataclasses import replace
 from html import unescape
 
 from tests.authorization.endpoints.account.people import knows, signed_in
@@ -12,6 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.world import ISSUER, WEB, World, run
 from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.kernel.replace import replace
 
 
 def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) -> None:

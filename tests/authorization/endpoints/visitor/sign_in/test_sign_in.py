@@ -1,7 +1,6 @@
 """The sign-in page: who gets in, what is kept, and what a session is good for."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, 
 from valetkey.authorization.model.grant import Grant
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.moment import days, hours, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 LIMITS = LimitSettings(

@@ -1,12 +1,11 @@
 """The sign-in page."""
 
-from dataclasses import replace
-
 from tests.authorization.pages.examples.every import SIGN_IN
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
+from valetkey.kernel.replace import replace
 
 
 def _read(page: SignInPage) -> Reading:

@@ -1,8 +1,9 @@
 """/account/apps/app: everything about one connected app."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, find_connected
 from valetkey.authorization.authentication.browsers import browser_of
@@ -27,8 +28,7 @@ APP = f"{APPS}/app"
 _SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """One grant of the user, and the browser it was made in, "" where that is not known."""
 
     browser: str
@@ -42,8 +42,7 @@ class Connection:
     here: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AppPage:
+class AppPage(Struct, frozen=True):
     """The context of app.html."""
 
     template: ClassVar[str] = "account/apps/app.html"
@@ -59,8 +58,7 @@ class AppPage:
     connections: tuple[Connection, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(Struct, frozen=True):
     """Show one connected app."""
 
     store: Store

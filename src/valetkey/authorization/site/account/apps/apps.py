@@ -1,10 +1,11 @@
 """/account/apps: the apps that are connected with an account, and the end of their access."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import (
     ConnectedApp,
@@ -51,8 +52,7 @@ class Used(StrEnum):
     TOLD = "told"  # the app learns it at each sign-in
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionLine:
+class PermissionLine(Struct, frozen=True):
     """A permission of an app: a sentence that starts with a verb, and its use."""
 
     sentence: str
@@ -63,8 +63,7 @@ class PermissionLine:
     api: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AppLine:
+class AppLine(Struct, frozen=True):
     """One connected app."""
 
     client_id: str
@@ -79,8 +78,7 @@ class AppLine:
     logo_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AppsPage:
+class AppsPage(Struct, frozen=True):
     """The context of apps.html. `ended` is the name of the app that just lost its access."""
 
     template: ClassVar[str] = "account/apps/apps.html"
@@ -92,8 +90,7 @@ class AppsPage:
     all_ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EndAppPage:
+class EndAppPage(Struct, frozen=True):
     """The context of end_app.html. Its form posts `csrf` and `app`."""
 
     template: ClassVar[str] = "account/apps/end_app.html"
@@ -103,8 +100,7 @@ class EndAppPage:
     app: AppLine
 
 
-@dataclass(frozen=True, slots=True)
-class EndAppsPage:
+class EndAppsPage(Struct, frozen=True):
     """The context of end_apps.html. Its form posts `csrf`."""
 
     template: ClassVar[str] = "account/apps/end_apps.html"
@@ -114,8 +110,7 @@ class EndAppsPage:
     apps: tuple[AppLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Apps:
+class Apps(Struct, frozen=True):
     """List connected apps; end the access of one or of all."""
 
     store: Store

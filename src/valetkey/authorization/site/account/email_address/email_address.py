@@ -1,7 +1,8 @@
 """/account/email: the address of an account, and the links that are sent to it."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailChange, EmailFault
 from valetkey.authorization.authentication.cookies import Cookies
@@ -38,8 +39,7 @@ from valetkey.authorization.site.page import (
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class EmailPage:
+class EmailPage(Struct, frozen=True):
     """Show the email address, with a form to change it.
 
     Posts `csrf`, and `email` to change the address or `verify` to send a verification link.
@@ -61,8 +61,7 @@ class EmailPage:
     sent_to: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EmailLinkPage:
+class EmailLinkPage(Struct, frozen=True):
     """Show the effect of an emailed link, and a button to confirm it. Posts `csrf` and `link`.
 
     `what` is "change", "verify" or "undo".
@@ -78,8 +77,7 @@ class EmailLinkPage:
     email: str
 
 
-@dataclass(frozen=True, slots=True)
-class EmailDonePage:
+class EmailDonePage(Struct, frozen=True):
     """The address is theirs."""
 
     template: ClassVar[str] = "account/email_address/done.html"
@@ -94,8 +92,7 @@ PURPOSE = "email"
 _LONGEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Email:
+class Email(Struct, frozen=True):
     """Show the address of the account; send a link to verify it or to change it."""
 
     change: EmailChange
@@ -150,8 +147,7 @@ class Email:
         return Show(context, status, retry_after(wait))
 
 
-@dataclass(frozen=True, slots=True)
-class EmailLink:
+class EmailLink(Struct, frozen=True):
     """The page of one kind of link."""
 
     change: EmailChange

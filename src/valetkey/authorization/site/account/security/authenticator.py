@@ -1,7 +1,8 @@
 """/account/security/authenticator: set up an authenticator app, or remove it."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import (
     FreshCodes,
@@ -35,6 +36,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
 NEW = "/account/security/authenticator/new"
@@ -52,8 +54,7 @@ class _Setup(Ticket, frozen=True, array_like=True, kw_only=True):
     session: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewAuthenticatorPage:
+class NewAuthenticatorPage(Struct, frozen=True):
     """The context of new_authenticator.html: a secret to scan or to type.
 
     Its form posts `csrf`, `setup` (the secret, sealed) and `code`.
@@ -73,8 +74,7 @@ class NewAuthenticatorPage:
     wrong: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatorApp:
+class AuthenticatorApp(Struct, frozen=True):
     """Set up and remove the authenticator app of the signed-in user."""
 
     store: Store

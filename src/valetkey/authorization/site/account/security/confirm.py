@@ -1,9 +1,10 @@
 """/account/confirm: users prove again who they are, before something that matters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.browsers import Browsers
@@ -37,6 +38,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import shown_person
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Pairs
 
 
@@ -54,8 +56,7 @@ def require_still_signed_in(tx: Transaction, browsers: Browsers, request: Signed
     return found.user
 
 
-@dataclass(frozen=True, slots=True)
-class RecentProof:
+class RecentProof(Struct, frozen=True):
     """Count the addition of a factor as recent authentication.
 
     Otherwise the user would have to authenticate again at once.
@@ -95,8 +96,7 @@ class Removed(StrEnum):
     PASSWORD = "password"
 
 
-@dataclass(frozen=True, slots=True)
-class RemovePage:
+class RemovePage(Struct, frozen=True):
     """The context of remove.html. Its form posts `csrf`."""
 
     template: ClassVar[str] = "account/security/remove.html"
@@ -120,8 +120,7 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmPage:
+class ConfirmPage(Struct, frozen=True):
     """Ask for the strongest factor of the account. Context of confirm.html.
 
     Its form posts `csrf` and `password`; or `credential`, `code` or `recovery` for a second factor.
@@ -147,8 +146,7 @@ class ConfirmPage:
     wait: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm:
+class Confirm(Struct, frozen=True):
     """Ask for the proof and judge it."""
 
     store: Store

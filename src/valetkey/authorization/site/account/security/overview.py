@@ -1,8 +1,9 @@
 """/account/security: password, passkeys, authenticator app, recovery codes, remembered devices."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import Browsers, browser_of
 from valetkey.authorization.authentication.factors.device import forget_device, forget_devices
@@ -39,8 +40,7 @@ class Done(StrEnum):
     DEVICE_FORGOTTEN = "device-forgotten"
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyLine:
+class PasskeyLine(Struct, frozen=True):
     """One passkey; a `synced` one is on other devices of its user too."""
 
     id: str
@@ -50,8 +50,7 @@ class PasskeyLine:
     last_used: When | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLine:
+class DeviceLine(Struct, frozen=True):
     """A browser that skips the second factor; "" if the browser is unknown."""
 
     id: str
@@ -61,8 +60,7 @@ class DeviceLine:
     here: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityPage:
+class SecurityPage(Struct, frozen=True):
     """The context of overview.html.
 
     Its forms post `csrf`, and `device` for one of the devices.
@@ -90,8 +88,7 @@ class SecurityPage:
         return bool(self.passkeys) or self.authenticator_since is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Security:
+class Security(Struct, frozen=True):
     """Show every way to sign in to the account, and forget remembered devices."""
 
     store: Store

@@ -1,7 +1,8 @@
 """/account/security/passkeys: add a passkey, rename one, remove one."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import (
     FreshCodes,
@@ -36,6 +37,7 @@ from valetkey.authorization.site.page import (
     not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
 NEW = "/account/security/passkeys/new"
@@ -46,8 +48,7 @@ _BAD_REQUEST = 400
 _OPAQUE = ("name", "credential")
 
 
-@dataclass(frozen=True, slots=True)
-class NewPasskeyPage:
+class NewPasskeyPage(Struct, frozen=True):
     """The context of new_passkey.html. Its form posts `csrf`, `name` and `credential`."""
 
     template: ClassVar[str] = "account/security/new_passkey.html"
@@ -63,8 +64,7 @@ class NewPasskeyPage:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyPage:
+class PasskeyPage(Struct, frozen=True):
     """The context of passkey.html.
 
     Its form posts `csrf` and `name`; `remove` is the address of the question before its removal.
@@ -83,8 +83,7 @@ class PasskeyPage:
     wrong_name: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Passkeys:
+class Passkeys(Struct, frozen=True):
     """Add, rename and remove the passkeys of the signed-in user."""
 
     store: Store

@@ -1,7 +1,8 @@
 """/account/security/password: change the password, or remove it where a passkey signs in."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import remove_password
 from valetkey.authorization.actions.account.password_change import (
@@ -44,8 +45,7 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordPage:
+class PasswordPage(Struct, frozen=True):
     """The context of password.html.
 
     Its form posts `csrf`, `current`, `new` and `again`. What was typed is secret
@@ -71,8 +71,7 @@ class PasswordPage:
     fault: NewPasswordFault | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Password:
+class Password(Struct, frozen=True):
     """Change and remove the password of the signed-in user."""
 
     store: Store

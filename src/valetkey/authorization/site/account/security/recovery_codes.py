@@ -1,7 +1,8 @@
 """/account/security/recovery-codes: how many are left, a new set, and the set as a file."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import FreshCodes, issue_recovery_codes
 from valetkey.authorization.authentication.browsers import Browsers
@@ -38,8 +39,7 @@ class _Shown(Ticket, frozen=True, array_like=True, kw_only=True):
     codes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryPage:
+class RecoveryPage(Struct, frozen=True):
     """The context of recovery_codes.html. Its form posts `csrf` for a new set."""
 
     template: ClassVar[str] = "account/security/recovery_codes.html"
@@ -50,8 +50,7 @@ class RecoveryPage:
     since: When | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryCodesPage:
+class RecoveryCodesPage(Struct, frozen=True):
     """The context of new_recovery_codes.html.
 
     Its form posts `csrf` and `codes` (the set, sealed) for the file.
@@ -66,8 +65,7 @@ class RecoveryCodesPage:
     codes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryCodes:
+class RecoveryCodes(Struct, frozen=True):
     """Issue recovery codes to the signed-in user; they are shown once."""
 
     store: Store

@@ -1,8 +1,9 @@
 """/admin/users/{uid}/api-roles and the same of groups: assign a role at an API, and remove it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import uid_of
@@ -29,8 +30,7 @@ _LONGEST = 200
 _REMOVES = "remove"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRoleForms:
+class ApiRoleForms(Struct, frozen=True):
     """The forms on the pages of users and groups. They post `role`: the id of the API, and a role.
 
     The operations check the permission about this user, and which roles the API declares.

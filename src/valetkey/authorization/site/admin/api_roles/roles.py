@@ -1,7 +1,8 @@
 """What the pages of users and groups show of their roles at APIs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.site.admin.apis.apis import api_address
 from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
@@ -11,8 +12,7 @@ MOST_SHOWN = 500
 """Roles and APIs on a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoleLine:
+class RoleLine(Struct, frozen=True):
     """A role at an API. `value` removes it, "" where it comes from `groups` alone."""
 
     role: str
@@ -22,8 +22,7 @@ class RoleLine:
     groups: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RolesPart:
+class RolesPart(Struct, frozen=True):
     """The roles, and a form for another. `action` is "" where the viewer may change nothing."""
 
     lines: tuple[RoleLine, ...]

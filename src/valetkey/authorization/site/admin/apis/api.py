@@ -1,8 +1,9 @@
 """/admin/apis/{api_id}: one API, its form, and the operations on it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.layout.contexts import When
@@ -40,6 +41,7 @@ from valetkey.authorization.storage.register.apis import ApiReach
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.preconditions import FAILED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
@@ -58,8 +60,7 @@ _LONGEST_ID = 100
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ApiPage:
+class ApiPage(Struct, frozen=True):
     """The declaration of an API, without its secrets."""
 
     template: ClassVar[str] = "admin/apis/api.html"
@@ -82,15 +83,13 @@ class ApiPage:
     done: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     api: Api
     secrets: Sequence[ClientSecret]
     reach: ApiReach
 
 
-@dataclass(frozen=True, slots=True)
-class ApiPages:
+class ApiPages(Struct, frozen=True):
     """One API, and the operations on it."""
 
     services: Services

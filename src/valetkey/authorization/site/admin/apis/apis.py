@@ -1,9 +1,10 @@
 """/admin/apis: list APIs by identifier, and declare one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown, ApiWanted
@@ -82,8 +83,7 @@ _BAD_REQUEST = 400
 _LONGEST = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRow:
+class ApiRow(Struct, frozen=True):
     """One API in the list."""
 
     name: str
@@ -94,8 +94,7 @@ class ApiRow:
     disabled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ApisPage:
+class ApisPage(Struct, frozen=True):
     """The APIs, page by page."""
 
     template: ClassVar[str] = "admin/apis/apis.html"
@@ -110,8 +109,7 @@ class ApisPage:
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Apis:
+class Apis(Struct, frozen=True):
     """The list, and the form for another API."""
 
     services: Services

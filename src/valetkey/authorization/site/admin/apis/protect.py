@@ -3,12 +3,12 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.developer.presets import ConfigurationFile, fill
@@ -28,8 +28,7 @@ from valetkey.kernel.words import translatable
 PROTECT = f"{API}/protect"
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(Struct, frozen=True):
     """How an API written with this framework accepts only tokens for it: a file of frameworks/.
 
     `install` and `run` are commands or, for Maven, a dependency. Only tokens of the formats and
@@ -93,8 +92,7 @@ FRAMEWORKS: Mapping[str, Framework] = _read()
 """Every framework by its name, in the order in which they are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectPage:
+class ProtectPage(Struct, frozen=True):
     """The code for one framework. `tabs` has the address and label of each, and which is shown."""
 
     template: ClassVar[str] = "admin/apis/protect.html"
@@ -109,8 +107,7 @@ class ProtectPage:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectApi:
+class ProtectApi(Struct, frozen=True):
     """The page with the code for an API."""
 
     services: Services

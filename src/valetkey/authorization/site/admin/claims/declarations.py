@@ -1,11 +1,11 @@
 """/admin/attributes and /admin/claims: list, declare, change and delete declarations by name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.operations.attributes import LIST_ATTRIBUTES, AttributeList
@@ -37,12 +37,12 @@ from valetkey.authorization.site.admin.input_form import (
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY, Form
 
 
-@dataclass(frozen=True, slots=True)
-class ListRow:
+class ListRow(Struct, frozen=True):
     """One thing: its name, the page that changes it ("" for none), a cell per column, its acts.
 
     `ways` are title and address of what can be done with it.
@@ -56,8 +56,7 @@ class ListRow:
     ways: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
+class ListPage(Struct, frozen=True):
     """A list. Texts are translatable, names and cells are not.
 
     `links` are titles and addresses of pages that belong to it; `ways` are the row's last cell.
@@ -85,8 +84,7 @@ _LONGEST = 250
 _DONE = {"saved": translatable("Saved.")}
 
 
-@dataclass(frozen=True, slots=True)
-class DeclarationPages:
+class DeclarationPages(Struct, frozen=True):
     """The list of one kind, its form, and the confirmation before one is deleted."""
 
     services: Services

@@ -1,8 +1,9 @@
 """The two kinds of declarations in the console, attributes and claims: texts, rows and forms."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.operations.attributes import (
     DECLARE_ATTRIBUTE,
@@ -32,8 +33,7 @@ Row = tuple[tuple[str | tuple[str, ...], ...], str]
 """The cells of a declaration in the list, and its hint."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListText:
+class ListText(Struct, frozen=True):
     """The translatable texts of the pages about one kind of declaration."""
 
     title: str
@@ -120,8 +120,7 @@ PLACE_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of declaration: its operations, its texts, and how it is shown and read."""
 
     place: str

@@ -1,11 +1,11 @@
 """/admin/claims/preview: what the tokens of a user for an app and an API would hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
@@ -18,6 +18,7 @@ from valetkey.authorization.site.admin.users.users import PersonLine, line_of
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.words import translatable
 
@@ -29,8 +30,7 @@ _UNKNOWN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPreview:
+class TokenPreview(Struct, frozen=True):
     """One token: its title and its content as JSON."""
 
     slug: str
@@ -38,8 +38,7 @@ class TokenPreview:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewPage:
+class PreviewPage(Struct, frozen=True):
     """The form, sent with GET, and what it found. `faults` are by field."""
 
     template: ClassVar[str] = "admin/claims/preview.html"
@@ -61,8 +60,7 @@ class PreviewPage:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimsPreviewPages:
+class ClaimsPreviewPages(Struct, frozen=True):
     """The preview, by the operation that `valetkey claims preview` runs."""
 
     services: Services

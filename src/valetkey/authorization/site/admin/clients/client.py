@@ -1,9 +1,10 @@
 """/admin/clients/{client_id}: one app, the questions before what is done with it, and the doing."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such_client
@@ -44,8 +45,7 @@ CLIENT = "/admin/clients/{client_id}"
 ACT = "/admin/clients/{client_id}/{act}"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretLine:
+class SecretLine(Struct, frozen=True):
     """A client secret; `end_url` is the confirmation page that revokes it."""
 
     id: str
@@ -53,8 +53,7 @@ class SecretLine:
     ends: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TeamLine:
+class TeamLine(Struct, frozen=True):
     """A member of the app's team."""
 
     name: str
@@ -62,8 +61,7 @@ class TeamLine:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One field of the app; its values are `words` to be translated or code."""
 
     label: str
@@ -71,8 +69,7 @@ class Fact:
     words: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPage:
+class ClientPage(Struct, frozen=True):
     """The data of one app, without its secrets."""
 
     template: ClassVar[str] = "admin/clients/client.html"
@@ -97,8 +94,7 @@ class ClientPage:
     done: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretPage:
+class SecretPage(Struct, frozen=True):
     """A secret that was made just now, shown this once."""
 
     template: ClassVar[str] = "admin/clients/secret.html"
@@ -120,8 +116,7 @@ _USUAL_END = "86400"
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPages:
+class ClientPages(Struct, frozen=True):
     """One app, and the operations on it."""
 
     services: Services

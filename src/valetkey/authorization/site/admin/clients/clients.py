@@ -1,8 +1,9 @@
 """/admin/clients: apps, searched and filtered, page by page."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -25,8 +26,7 @@ CLIENTS = "/admin/clients"
 NEW = "/admin/clients/new"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRow:
+class ClientRow(Struct, frozen=True):
     """One app in the list."""
 
     name: str
@@ -41,8 +41,7 @@ class ClientRow:
     legacy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClientsPage:
+class ClientsPage(Struct, frozen=True):
     """The list of apps; the form uses GET with `q` and the filters."""
 
     template: ClassVar[str] = "admin/clients/clients.html"
@@ -75,8 +74,7 @@ _TYPES = ("confidential", "public")
 _PROFILES = ("modern", "classic")
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
+class Clients(Struct, frozen=True):
     """The list."""
 
     store: Store

@@ -1,7 +1,9 @@
 """/admin/clients/new: register an app, with the presets and the form of the portal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import Faults
@@ -30,8 +32,7 @@ _FRAME = "admin/frame.html"
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class NewClient:
+class NewClient(Struct, frozen=True):
     """Ask for the kind of app, then for its form, then show what it needs to start.
 
     `scopes` describes the scopes that users can be asked for.

@@ -1,7 +1,8 @@
 """/admin/groups/{group}/edit: rename a group, move it, change its description."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.operations.groups.groups import CHANGE_GROUP, READ_GROUP
@@ -22,6 +23,7 @@ from valetkey.authorization.site.admin.input_form import (
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 EDIT = "/admin/groups/{group}/edit"
@@ -43,8 +45,7 @@ _WORDS = {
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class GroupForm:
+class GroupForm(Struct, frozen=True):
     """The form with what a group is."""
 
     services: Services

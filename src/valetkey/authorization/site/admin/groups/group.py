@@ -1,8 +1,9 @@
 """/admin/groups/{group}: one group, its members, and the operations on it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users, uid_of
@@ -64,8 +65,7 @@ _MOST_COUNTED = 100_000
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLine:
+class MemberLine(Struct, frozen=True):
     """A direct member; `remove_url` is "" where the role may not."""
 
     name: str
@@ -75,8 +75,7 @@ class MemberLine:
     remove_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPage:
+class GroupPage(Struct, frozen=True):
     """One group. The form posts `csrf` and `person` to add a member."""
 
     template: ClassVar[str] = "admin/groups/group.html"
@@ -106,8 +105,7 @@ class GroupPage:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     group: Group
     members: Sequence[GroupMember]
     subgroups: Sequence[Group]
@@ -116,8 +114,7 @@ class _Seen:
     apis: Sequence[ApiWithRoles]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPages:
+class GroupPages(Struct, frozen=True):
     """One group, and the operations on it."""
 
     services: Services

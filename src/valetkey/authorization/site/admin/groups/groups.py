@@ -1,9 +1,10 @@
 """/admin/groups: list groups by name, and create one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.operations.groups.groups import CREATE_GROUP, LIST_GROUPS
@@ -46,8 +47,7 @@ _BAD_REQUEST = 400
 _LONGEST_NAME = 80
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """One group in the list."""
 
     name: str
@@ -56,16 +56,14 @@ class GroupRow:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A name that leads to its page."""
 
     name: str
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsPage:
+class GroupsPage(Struct, frozen=True):
     """A page of the groups; the form uses GET with `q`."""
 
     template: ClassVar[str] = "admin/groups/groups.html"
@@ -80,8 +78,7 @@ class GroupsPage:
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """The list, and the form for another group."""
 
     services: Services

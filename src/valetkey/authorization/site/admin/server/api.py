@@ -1,7 +1,8 @@
 """The page for people about the admin API: every operation, what it needs, and its manners."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.operations.operation import PREFIX, Operation
@@ -9,8 +10,7 @@ from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
 
 
-@dataclass(frozen=True, slots=True)
-class OperationShown:
+class OperationShown(Struct, frozen=True):
     """One operation."""
 
     method: str
@@ -22,16 +22,14 @@ class OperationShown:
     guarded: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AreaShown:
+class AreaShown(Struct, frozen=True):
     """The operations of one area."""
 
     name: str
     operations: tuple[OperationShown, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionShown:
+class PermissionShown(Struct, frozen=True):
     """A permission that a token can have, and the roles that have it."""
 
     name: str
@@ -39,8 +37,7 @@ class PermissionShown:
     roles: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiPage:
+class ApiPage(Struct, frozen=True):
     """The whole of it."""
 
     template: ClassVar[str] = "admin/server/api.html"

@@ -1,8 +1,9 @@
 """/admin/keys: the keys that sign, their rotation, and the withdrawal of one in an emergency."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin import keys
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -28,8 +29,7 @@ ROTATE = "/admin/keys/rotate"
 WITHDRAW = "/admin/keys/{kid}/withdraw"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLine:
+class KeyLine(Struct, frozen=True):
     """One key; `state` is `next`, `current` or `retiring`. Moments are exact to the second."""
 
     kid: str
@@ -42,16 +42,14 @@ class KeyLine:
     withdraw_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeysOfAlgorithm:
+class KeysOfAlgorithm(Struct, frozen=True):
     """The keys of one algorithm, the next one first."""
 
     algorithm: str
     keys: tuple[KeyLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KeysPage:
+class KeysPage(Struct, frozen=True):
     """The list of signing keys."""
 
     template: ClassVar[str] = "admin/server/keys.html"
@@ -65,8 +63,7 @@ class KeysPage:
     done: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAskPage:
+class KeyAskPage(Struct, frozen=True):
     """The question before keys are rotated, or one is withdrawn (`kid`)."""
 
     template: ClassVar[str] = "admin/server/key_ask.html"
@@ -84,8 +81,7 @@ _HOUR = 3_600
 _DONE = ("rotated", "withdrawn")
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeys:
+class SigningKeys(Struct, frozen=True):
     """The keys."""
 
     services: Services

@@ -1,10 +1,10 @@
 """/admin/mail: the state of email delivery, and a test email."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin import mail
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
@@ -24,8 +24,7 @@ from valetkey.kernel.words import translatable
 MAIL = "/admin/mail"
 
 
-@dataclass(frozen=True, slots=True)
-class EmailLine:
+class EmailLine(Struct, frozen=True):
     """The outcome of an email; `because` is "" for one that the mail server took."""
 
     kind: str
@@ -34,8 +33,7 @@ class EmailLine:
     because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MailPage:
+class MailPage(Struct, frozen=True):
     """The state of the outbox, and the button.
 
     `transport` is `smtp`, `mailbox` or `off`; `tested` is `queued`, `refused`, or "".
@@ -65,8 +63,7 @@ class _Said(msgspec.Struct):
     because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Struct, frozen=True):
     """The post."""
 
     store: Store

@@ -1,8 +1,9 @@
 """/admin/registration: who may register apps, and invitations for apps to register themselves."""
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -29,8 +30,7 @@ REGISTRATION = "/admin/registration"
 WITHDRAW = "/admin/registration/invitations/{invitation_id}/withdraw"
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationLine:
+class InvitationLine(Struct, frozen=True):
     """One that can still be spent."""
 
     id: str
@@ -42,8 +42,7 @@ class InvitationLine:
     withdraw_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrationPage:
+class RegistrationPage(Struct, frozen=True):
     """The registration policy, and the form for a new invitation.
 
     `mode` is `off`, `token` or `open`; `people` is who may register apps in the developer portal:
@@ -67,8 +66,7 @@ class RegistrationPage:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationPage:
+class InvitationPage(Struct, frozen=True):
     """A token that was made just now, shown this once."""
 
     template: ClassVar[str] = "admin/server/invitation.html"
@@ -86,8 +84,7 @@ _DAY = 86_400
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """The policy and the invitations."""
 
     services: Services

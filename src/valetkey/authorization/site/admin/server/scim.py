@@ -1,7 +1,8 @@
 """/admin/scim: credentials of directories that provision users by SCIM."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
@@ -31,6 +32,7 @@ from valetkey.authorization.site.admin.input_form import (
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY
 
@@ -46,8 +48,7 @@ _WORDS: Words = {
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ScimLine:
+class ScimLine(Struct, frozen=True):
     """One credential; the addresses are "" where the role may not."""
 
     id: str
@@ -59,8 +60,7 @@ class ScimLine:
     end_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScimPage:
+class ScimPage(Struct, frozen=True):
     """The credentials that work, oldest first."""
 
     template: ClassVar[str] = "admin/server/scim.html"
@@ -75,8 +75,7 @@ class ScimPage:
     done: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScimTokenPage:
+class ScimTokenPage(Struct, frozen=True):
     """A new token of a credential, shown this once."""
 
     template: ClassVar[str] = "admin/server/scim_token.html"
@@ -88,8 +87,7 @@ class ScimTokenPage:
     endpoint: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScimCredentials:
+class ScimCredentials(Struct, frozen=True):
     """The credentials."""
 
     services: Services

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.brand import brand_of, change_brand
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -24,8 +25,7 @@ SETTINGS = "/admin/settings"
 BRAND = "/admin/settings/brand"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingLine:
+class SettingLine(Struct, frozen=True):
     """One setting; `origin` is `default`, `file` or `environment`. Secrets are masked.
 
     `effect` says how a change takes effect.
@@ -41,16 +41,14 @@ class SettingLine:
     effect: Effect = Effect.RELOAD
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSection:
+class SettingSection(Struct, frozen=True):
     """The settings of one section."""
 
     name: str
     settings: tuple[SettingLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsPage:
+class SettingsPage(Struct, frozen=True):
     """The list of settings."""
 
     template: ClassVar[str] = "admin/server/settings.html"
@@ -64,8 +62,7 @@ class SettingsPage:
     action: str = SETTINGS
 
 
-@dataclass(frozen=True, slots=True)
-class BrandFormPage:
+class BrandFormPage(Struct, frozen=True):
     """Name, colour, logo and links, changed without a restart; "" uses the configuration file."""
 
     template: ClassVar[str] = "admin/server/brand.html"
@@ -86,8 +83,7 @@ _BAD_REQUEST = 400
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsPages:
+class SettingsPages(Struct, frozen=True):
     """The settings."""
 
     store: Store

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
@@ -45,8 +46,7 @@ NEW = "/admin/tokens/new"
 END = "/admin/tokens/{token_id}/end"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLine:
+class TokenLine(Struct, frozen=True):
     """One token; `end_url` is "" if it has ended, or if the role may not end it."""
 
     id: str
@@ -61,8 +61,7 @@ class TokenLine:
     end_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class TokensPage:
+class TokensPage(Struct, frozen=True):
     """The list of tokens, newest first."""
 
     template: ClassVar[str] = "admin/server/tokens.html"
@@ -75,8 +74,7 @@ class TokensPage:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewTokenPage:
+class NewTokenPage(Struct, frozen=True):
     """The form for a new token; `choices` are the permissions that its creator may assign."""
 
     template: ClassVar[str] = "admin/server/new_token.html"
@@ -91,8 +89,7 @@ class NewTokenPage:
     faults: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TokenMadePage:
+class TokenMadePage(Struct, frozen=True):
     """A token that was made just now, shown this once."""
 
     template: ClassVar[str] = "admin/server/token_made.html"
@@ -105,8 +102,7 @@ class TokenMadePage:
     example: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndTokenPage:
+class EndTokenPage(Struct, frozen=True):
     """The question before one ends."""
 
     template: ClassVar[str] = "admin/server/end_token.html"
@@ -125,8 +121,7 @@ _DAYS = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ApiTokens:
+class ApiTokens(Struct, frozen=True):
     """The tokens."""
 
     services: Services

@@ -1,10 +1,10 @@
 """/admin/users/{uid}/attributes: edit the attributes of a user."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import is_gone, uid_of
@@ -39,8 +39,7 @@ _LONGEST = 8_192
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class UserAttributesPage:
+class UserAttributesPage(Struct, frozen=True):
     """The form with a field for each declared attribute; its type decides the field."""
 
     services: Services

@@ -1,8 +1,9 @@
 """/admin/users/import: upload a file of users, look at the check, import, and see the report."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.import_file import COLUMNS
 from valetkey.authorization.actions.admin.import_report import report
@@ -40,8 +41,7 @@ _EVERY = 2
 _DECISIONS = {"import": ImportState.IMPORTING, "stop": ImportState.STOPPED}
 
 
-@dataclass(frozen=True, slots=True)
-class ImportLine:
+class ImportLine(Struct, frozen=True):
     """One import in the list."""
 
     file: str
@@ -50,8 +50,7 @@ class ImportLine:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPage:
+class ImportPage(Struct, frozen=True):
     """The form for a file, and recent imports. Posts `csrf` and the file `file`."""
 
     template: ClassVar[str] = "admin/users/import.html"
@@ -67,8 +66,7 @@ class ImportPage:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemLine:
+class ProblemLine(Struct, frozen=True):
     """A user of the file who gets no account, and why."""
 
     line: int
@@ -77,8 +75,7 @@ class ProblemLine:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportStatePage:
+class ImportStatePage(Struct, frozen=True):
     """One import: its progress, the result of the check, or the report.
 
     Posts `csrf` and `decision`: `import` or `stop`.
@@ -102,8 +99,7 @@ class ImportStatePage:
     report_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserImports:
+class UserImports(Struct, frozen=True):
     """Import users from a file."""
 
     store: Store

@@ -1,7 +1,8 @@
 """/admin/owner: who comes with the link of `valetkey owner` becomes an owner."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_change import new_password_fault
 from valetkey.authorization.actions.admin.owner import (
@@ -66,8 +67,7 @@ _FAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NewOwner:
+class NewOwner(Struct, frozen=True):
     """The submitted account and its faults by field; never the password."""
 
     username: str = ""
@@ -80,8 +80,7 @@ class NewOwner:
         return dict(self.faults).get(field, "")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerPage:
+class OwnerPage(Struct, frozen=True):
     """The page of an owner link: create an account or sign in, protect it, become owner.
 
     Without a `person` the form posts `csrf`, `username`, `email`, `name` and `password` to
@@ -105,8 +104,7 @@ class OwnerPage:
     has_owner: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerRequest(VisitorRequest):
+class OwnerRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a browser that has a link; None for a link that is over."""
 
     link: OwnerLink | None
@@ -118,8 +116,7 @@ class OwnerRequest(VisitorRequest):
         return None if self.signed_in is None else self.signed_in.user
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerLinks:
+class OwnerLinks(Struct, frozen=True):
     """The way from the link to the role."""
 
     browsers: Browsers

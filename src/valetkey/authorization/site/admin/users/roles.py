@@ -1,8 +1,9 @@
 """/admin/roles: who has which role, and giving one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import RoleHolder, Roles
@@ -28,8 +29,7 @@ from valetkey.kernel.words import translatable
 ROLES = "/admin/roles"
 
 
-@dataclass(frozen=True, slots=True)
-class HolderLine:
+class HolderLine(Struct, frozen=True):
     """A user with a role."""
 
     person: PersonLine
@@ -41,8 +41,7 @@ class HolderLine:
     me: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RolesPage:
+class RolesPage(Struct, frozen=True):
     """The list of role holders, highest first; the form posts `person` and `role`."""
 
     template: ClassVar[str] = "admin/users/roles.html"
@@ -66,8 +65,7 @@ _LONGEST = 200
 _BAD_REQUEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class RoleHolders:
+class RoleHolders(Struct, frozen=True):
     """Roles."""
 
     store: Store

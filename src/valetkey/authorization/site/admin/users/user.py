@@ -1,9 +1,10 @@
 """/admin/users/{uid}: one user, and the operations on the account."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import (
@@ -48,6 +49,7 @@ from valetkey.authorization.storage.administration.api_roles import ApiWithRoles
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
@@ -55,8 +57,7 @@ USER = "/admin/users/{uid}"
 ACT = "/admin/users/{uid}/{act}"
 
 
-@dataclass(frozen=True, slots=True)
-class FactorLine:
+class FactorLine(Struct, frozen=True):
     """A way to sign in."""
 
     kind: str
@@ -66,8 +67,7 @@ class FactorLine:
     last_used: When | None
 
 
-@dataclass(frozen=True, slots=True)
-class UserAppLine:
+class UserAppLine(Struct, frozen=True):
     """An app that may do something for them."""
 
     name: str
@@ -77,8 +77,7 @@ class UserAppLine:
     end_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class EventLine:
+class EventLine(Struct, frozen=True):
     """An event of the user's account."""
 
     name: str
@@ -87,8 +86,7 @@ class EventLine:
     done_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserPage:
+class UserPage(Struct, frozen=True):
     """The data of one user, without password or other credentials."""
 
     template: ClassVar[str] = "admin/users/user.html"
@@ -129,8 +127,7 @@ _MESSAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Extras:
+class _Extras(Struct, frozen=True):
     declared: Sequence[Attribute]
     groups: Sequence[str]
     #: The directory that disabled the user.
@@ -139,8 +136,7 @@ class _Extras:
     apis: Sequence[ApiWithRoles]
 
 
-@dataclass(frozen=True, slots=True)
-class UserPages:
+class UserPages(Struct, frozen=True):
     """One user, and the operations on the account."""
 
     services: Services

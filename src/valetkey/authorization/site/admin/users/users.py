@@ -1,9 +1,10 @@
 """/admin/users: search, filter and list the users."""
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_people, uid_of
@@ -26,8 +27,7 @@ USERS = "/admin/users"
 IMPORT = "/admin/users/import"
 
 
-@dataclass(frozen=True, slots=True)
-class PersonLine:
+class PersonLine(Struct, frozen=True):
     """One user in the list."""
 
     uid: int
@@ -42,8 +42,7 @@ class PersonLine:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class UsersPage:
+class UsersPage(Struct, frozen=True):
     """The list of users; the form uses GET with `q` and `show`."""
 
     template: ClassVar[str] = "admin/users/users.html"
@@ -69,8 +68,7 @@ _NEWS = minutes(5)
 _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Users:
+class Users(Struct, frozen=True):
     """The list."""
 
     store: Store

@@ -1,12 +1,12 @@
 """Advice for developers about failed requests, by the name of the check that failed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+
+class Advice(Struct, frozen=True):
     """The explanation of a check and how to fix it.
 
     `page` is the app's page to fix it on, or "".

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar
 from valetkey.authorization.actions.developer.failures import (
@@ -55,8 +56,7 @@ _PLACE = re.compile(r"([1-9][0-9]{0,11})\.(VK-[0-9A-Z-]{14})", re.ASCII)
 _CODES = frozenset(ErrorCode)
 
 
-@dataclass(frozen=True, slots=True)
-class FailureLine:
+class FailureLine(Struct, frozen=True):
     """One failed request. `description` is the fixed text of its error."""
 
     reference: str
@@ -66,8 +66,7 @@ class FailureLine:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailuresPage:
+class FailuresPage(Struct, frozen=True):
     """The context of failures.html, newest first. `code` filters by an error code, "" for all."""
 
     template: ClassVar[str] = "developer/monitoring/failures.html"
@@ -82,8 +81,7 @@ class FailuresPage:
     older: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FailurePage:
+class FailurePage(Struct, frozen=True):
     """The context of failure.html. `expected` and `received` may hold what anyone sent."""
 
     template: ClassVar[str] = "developer/monitoring/failure.html"
@@ -107,8 +105,7 @@ class FailurePage:
     add_redirect_uri: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddRedirectUriPage:
+class AddRedirectUriPage(Struct, frozen=True):
     """The context of add_redirect_uri.html. Its form posts `csrf`.
 
     With `strange`, the app has no redirect URI on that server.
@@ -126,8 +123,7 @@ class AddRedirectUriPage:
     strange: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """List the failed requests of an app; register a redirect URI named by one of them."""
 
     store: Store

@@ -1,7 +1,8 @@
 """/developer/apps/{client_id}/health: what should be fixed about an app, and the fixes."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.health import Finding, Fix, apply_fix, findings_of
@@ -25,8 +26,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class FindingLine:
+class FindingLine(Struct, frozen=True):
     """One finding: `sign` is its text, `weight` is alarm, warning or hint.
 
     `fix` is the action of its button, "" for none; `page` is the app's page on which it is fixed by
@@ -41,8 +41,7 @@ class FindingLine:
     page: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthPage:
+class HealthPage(Struct, frozen=True):
     """The context of health.html. `fixed` is the name of the fix that was just applied."""
 
     template: ClassVar[str] = "developer/monitoring/health.html"
@@ -52,8 +51,7 @@ class HealthPage:
     fixed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FixPage:
+class FixPage(Struct, frozen=True):
     """The context of fix.html, shown before a fix is applied. Its form posts `csrf`."""
 
     template: ClassVar[str] = "developer/monitoring/fix.html"
@@ -66,8 +64,7 @@ class FixPage:
     people: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """Show what should be fixed about one app, and fix it."""
 
     store: Store

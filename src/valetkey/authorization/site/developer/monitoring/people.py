@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.people import (
     ConnectedUser,
@@ -32,8 +33,7 @@ _NEWEST = (Instant(1 << 53), 0)
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([1-9][0-9]{0,17})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class PersonLine:
+class PersonLine(Struct, frozen=True):
     """One user as the app knows them; `name` and `email` where it may read those."""
 
     subject: str
@@ -45,8 +45,7 @@ class PersonLine:
     email: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PeoplePage:
+class PeoplePage(Struct, frozen=True):
     """The context of people.html, newest first."""
 
     template: ClassVar[str] = "developer/monitoring/people.html"
@@ -62,8 +61,7 @@ class PeoplePage:
     older: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class People:
+class People(Struct, frozen=True):
     """List the users of one app."""
 
     store: Store

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, usage_of
 from valetkey.authorization.layout.chart import Chart, RangeChoice, chosen_range, ranges
@@ -25,8 +26,7 @@ ACTIVE_DAYS = 30
 _APIS_SHOWN = 25
 
 
-@dataclass(frozen=True, slots=True)
-class UsageDay:
+class UsageDay(Struct, frozen=True):
     """The numbers of one day, counted from 1970."""
 
     day: int
@@ -45,8 +45,7 @@ class UsageDay:
         return not (self.tokens or self.people or self.errors)
 
 
-@dataclass(frozen=True, slots=True)
-class ApiTokens:
+class ApiTokens(Struct, frozen=True):
     """An API and how many tokens were for it. `name` is "" for the default and deleted APIs."""
 
     identifier: str
@@ -54,8 +53,7 @@ class ApiTokens:
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
-class UsagePage:
+class UsagePage(Struct, frozen=True):
     """The context of usage.html. `days` are consecutive, the oldest first."""
 
     template: ClassVar[str] = "developer/monitoring/usage.html"
@@ -80,8 +78,7 @@ class UsagePage:
     counted: When
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Show the numbers of one app."""
 
     store: Store

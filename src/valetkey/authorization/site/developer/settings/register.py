@@ -1,7 +1,8 @@
 """/developer/new: register an app."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.actions.developer.kind import kind_of
@@ -46,8 +47,7 @@ from valetkey.kernel.words import translatable
 _UNPROCESSABLE = 422
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterApp:
+class RegisterApp(Struct, frozen=True):
     """Ask for the kind of app, then for its form, then show what it needs to start."""
 
     store: Store

@@ -1,8 +1,9 @@
 """/developer/apps/{client_id}/settings: change an app, and remove a legacy grant type."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import Faults, metadata_of
@@ -41,16 +42,14 @@ _UNPROCESSABLE, _OUTDATED = 422, 409
 _RECENT = minutes(5)
 
 
-@dataclass(frozen=True, slots=True)
-class LegacySwitch:
+class LegacySwitch(Struct, frozen=True):
     """A legacy option: `name` is implicit, password, query or no_pkce."""
 
     name: str
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsPage:
+class SettingsPage(Struct, frozen=True):
     """The context of settings.html. Its form posts `csrf`, `version`, and the fields.
 
     `others` are the labels of the fields that another member changed after the form was opened.
@@ -71,8 +70,7 @@ class SettingsPage:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DropGrantTypePage:
+class DropGrantTypePage(Struct, frozen=True):
     """The context of drop_grant_type.html. Its form posts `csrf` and `grant_type`."""
 
     template: ClassVar[str] = "developer/settings/drop_grant_type.html"
@@ -83,16 +81,14 @@ class DropGrantTypePage:
     grant_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Outdated:
+class _Outdated(Struct, frozen=True):
     """The app was changed after the form was opened."""
 
     app: OwnApp
     parts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Change the settings of an app."""
 
     store: Store

@@ -1,7 +1,8 @@
 """What the steps of the flow choose from, send and show, with secrets shortened."""
 
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.failures import plain_reference
 from valetkey.authorization.actions.developer.trial import claims_in, shortened
@@ -14,8 +15,7 @@ _APIS = 100
 _SECRET = frozenset({"code", "state", "code_verifier", "client_secret"})
 
 
-@dataclass(frozen=True, slots=True)
-class ApiChoice:
+class ApiChoice(Struct, frozen=True):
     """An API that can be chosen; `scopes` are their values in the form, and their names."""
 
     identifier: str
@@ -23,16 +23,14 @@ class ApiChoice:
     scopes: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One parameter or member of a message; `value` is shortened where it is a secret."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """One token of a response: its beginning, and its claims, "" for an opaque one."""
 
     name: str

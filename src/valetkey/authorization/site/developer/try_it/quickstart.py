@@ -1,7 +1,8 @@
 """/developer/apps/{client_id}/quickstart: a complete app in the stack of the developer's choice."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstart, Quickstarts
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
@@ -9,8 +10,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.kernel.words import translatable
 
 
-@dataclass(frozen=True, slots=True)
-class QuickstartPage:
+class QuickstartPage(Struct, frozen=True):
     """The context of quickstart.html; without a quickstart, the app has none.
 
     `tabs` has the address and the label of each stack, and whether it is the one shown.
@@ -24,8 +24,7 @@ class QuickstartPage:
     quickstart: Quickstart | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QuickstartPages:
+class QuickstartPages(Struct, frozen=True):
     """Show the quickstarts of an app."""
 
     quickstarts: Quickstarts

@@ -1,7 +1,8 @@
 """/developer/apps/{client_id}/start: programs to paste, with the app's own client id."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.layout.addresses import AUTHORIZE
@@ -14,8 +15,7 @@ _TOKEN = "/oauth/token"
 _METADATA = "/.well-known/openid-configuration"
 
 
-@dataclass(frozen=True, slots=True)
-class SnippetText:
+class SnippetText(Struct, frozen=True):
     """One program; `needs` is the command that installs its dependencies, "" for none."""
 
     id: str
@@ -24,8 +24,7 @@ class SnippetText:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartPage:
+class StartPage(Struct, frozen=True):
     """The context of start.html. The program in the language `chosen` is shown."""
 
     template: ClassVar[str] = "developer/try_it/start.html"
@@ -41,8 +40,7 @@ class StartPage:
     asks_people: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Show programs for the first request of an app."""
 
     issuer: str

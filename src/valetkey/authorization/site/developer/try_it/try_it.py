@@ -7,9 +7,10 @@ enters: this page can do nothing that the app could not do.
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.trial import (
     CATCHER,
@@ -70,8 +71,7 @@ _NOT_AN_ANSWER = translatable(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TryPage:
+class TryPage(Struct, frozen=True):
     """The context of begin.html. Its form posts `csrf`, `redirect_uri`, `resource` and `scope`."""
 
     template: ClassVar[str] = "developer/try_it/begin.html"
@@ -89,8 +89,7 @@ class TryPage:
     nothing_chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TryRequestPage:
+class TryRequestPage(Struct, frozen=True):
     """The context of request.html, the first step. Its form posts `csrf`, `trial` and `landed`.
 
     `url` is the request; with `pasted` the answer goes to the app's own address and is pasted.
@@ -112,8 +111,7 @@ class TryRequestPage:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TryAnswerPage:
+class TryAnswerPage(Struct, frozen=True):
     """The context of answer.html, the second step.
 
     Its form posts `csrf`, `trial`, `code` and `client_secret`.
@@ -134,8 +132,7 @@ class TryAnswerPage:
     explained: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TryTokensPage:
+class TryTokensPage(Struct, frozen=True):
     """The context of tokens.html, the third step. Its form posts `csrf` and `token`."""
 
     template: ClassVar[str] = "developer/try_it/tokens.html"
@@ -152,8 +149,7 @@ class TryTokensPage:
     explained: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TryUserInfoPage:
+class TryUserInfoPage(Struct, frozen=True):
     """The context of userinfo.html, the fourth step."""
 
     template: ClassVar[str] = "developer/try_it/userinfo.html"
@@ -164,8 +160,7 @@ class TryUserInfoPage:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class TryIt:
+class TryIt(Struct, frozen=True):
     """The steps of the flow. `token` and `userinfo` are the endpoints of those names."""
 
     store: Store
