@@ -27,6 +27,9 @@ class Caller(Protocol):
     request_id: str
     """The id of the request, in every line of the log about it; "" before it is known."""
 
+    complete_at: float
+    """When the request was complete (`time.perf_counter`); 0 before."""
+
     reference: str
     """The reference of the decision record of the request's refusal; "" without one."""
 

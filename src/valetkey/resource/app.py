@@ -20,6 +20,7 @@ from valetkey.database.watch import Watch
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
 from valetkey.resource.documentation.openapi import ApiIdentity
@@ -113,7 +114,8 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
     watched = tuple(scopes_of(settings))
-    uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, lambda: watched)
+    samples = RequestSamples(settings.portal.sample_requests)
+    uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, lambda: watched, samples)
     pages = Pages(page_key, runtime)
 
     def operations(kind: ResourceObject) -> Operations:
@@ -123,7 +125,9 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
             else IdentityRecords(identity, kind)
         )
         base = f"{url}/v2/{kind.name}"
-        return Operations(kind, records, protection, problems, pages, base, uses, allowances)
+        return Operations(
+            kind, records, protection, problems, pages, base, uses, samples, allowances
+        )
 
     upkeep = Maintenance(engine, runtime, decisions, settings.log.keep_events)
     watch = Watch(

@@ -11,6 +11,7 @@ from msgspec import Struct
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Invalid
 from valetkey.resource.homes.identity import Declined
@@ -66,6 +67,7 @@ class Operations(Struct, frozen=True):
     url: str
     """The base of every Location and Link: `{api_url}/v2/<name>`."""
     uses: Uses
+    samples: RequestSamples
     allowances: Allowances | None = None
 
     def routes(self) -> tuple[Route, ...]:
@@ -145,6 +147,7 @@ class Operations(Struct, frozen=True):
                 else:
                     check_accept(request.headers)
                     response = self.cors.opened(request, await act(request, visit))
+                    self._sample(path, request, caller, scopes, response)
             except Invalid as invalid:
                 response = self.problems.answer(
                     request,
@@ -162,10 +165,23 @@ class Operations(Struct, frozen=True):
 
         swiftly = self.kind.home is Home.HERE and self.allowances is None
         if swiftly and allowed and verb is Verb.READ:
-            return self._swift(scopes, answer)
+            return self._swift(path, scopes, answer)
         return answer
 
-    def _swift(self, scopes: tuple[str, ...], answer: Endpoint) -> Endpoint:
+    def _sample(
+        self,
+        path: str,
+        request: Request,
+        caller: Caller,
+        scopes: tuple[str, ...],
+        response: Response,
+    ) -> None:
+        kind = caller.client_id, request.method, path, request.at
+        if response.status < HTTPStatus.BAD_REQUEST and self.samples.due(*kind):
+            used = next((name for name in scopes if name in caller.scope), "")
+            self.samples.add(*kind, status=response.status, scope=used)
+
+    def _swift(self, path: str, scopes: tuple[str, ...], answer: Endpoint) -> Endpoint:
         """Answer a plain read by an already verified caller on a short path.
 
         Any request that could end in a status other than 200 is left to `answer`, which starts
@@ -173,6 +189,7 @@ class Operations(Struct, frozen=True):
         """
         recall, find, owner_of = self.protection.recall, self.records.find, self._owner
         notices, cors, note = self.notices, self.cors, self.uses.note
+        sample = self._sample
 
         async def swift(request: Request) -> Response:
             headers = request.headers
@@ -190,6 +207,7 @@ class Operations(Struct, frozen=True):
             note(caller, scopes, request.at)
             told = (_JSON, ("etag", record.etag), *_PRIVATE)
             response = cors.opened(request, Response(_OK, record.body, told))
+            sample(path, request, caller, scopes, response)
             return response if not notices else _with(response, *notices)
 
         return swift

@@ -232,6 +232,7 @@ class App:
             self._runtime.now(),
             arguments,
         )
+        asked.complete_at = admitted
         moved = self._elsewhere.redirect(asked, self._is_read if route is None else None)
         response = moved or await self._answer(route, request, refusal)
         self._count(asked.span, route, request, response, perf_counter() - admitted)

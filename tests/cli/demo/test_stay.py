@@ -108,7 +108,7 @@ def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path:
         usage = ada.open(f"{app}/usage").text
         assert "refresh_token" in usage
         assert "282" in usage  # what was refreshed in the seven days before
-        failures = ada.open(f"{app}/failures")
+        failures = ada.open(f"{app}/requests")
         assert "redirect_uri is not registered for this app" in failures.text
         reference = re.findall(r"/failures/(VK-[0-9A-Z-]+)", failures.body)[-1]
         assert ada.open(f"{app}/failures/{reference}").status == 200

@@ -104,7 +104,7 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
 
             refused = await authorize(here, "https://other.example/")
             assert "error=invalid_target" in refused.location
-            failures = f"/developer/apps/{PRINTER}/failures"
+            failures = f"/developer/apps/{PRINTER}/requests"
             seen = await until_found(lambda: _failure(here, failures))
             assert CALENDAR.identifier in shown(await here.get(seen))
 

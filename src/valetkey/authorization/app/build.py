@@ -97,6 +97,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         runtime,
         foundation.keep_events,
         (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
+        foundation.samples,
     )
     logout_delivery = make_logout_delivery(foundation)
     webhooks = make_webhook_delivery(foundation)
@@ -116,6 +117,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         await logout_delivery.close()
         with contextlib.suppress(*_UNAVAILABLE):
             await upkeep.flush()
+            await upkeep.flush_samples()
             await uses.flush(store)
             await answer_clock.flush(store)
         offload.close()

@@ -101,6 +101,7 @@ def client_routes(
             runtime=foundation.runtime,
             refuse=refuse,
             elsewhere=elsewhere,
+            samples=foundation.samples,
         )
 
     revoke = RevocationEndpoint(foundation.store, door, reader, key, refuse)
@@ -114,6 +115,7 @@ def client_routes(
         refuse,
         minter.id_tokens.subjects,
         AnswerCache(foundation.store),
+        foundation.samples,
     )
     device = DeviceAuthorizationEndpoint(
         issuer=foundation.issuer,
@@ -210,6 +212,7 @@ def userinfo_route(
         id_tokens.signer,
         foundation.issuer,
         AnswerCache(foundation.store),
+        foundation.samples,
     )
     return Route(
         "/oauth/userinfo",
@@ -237,7 +240,7 @@ def resource_server_routes(
         records=Records(foundation.registrar("api"), foundation.accounts()),
         refuse=refuse,
     )
-    uses = UsesEndpoint(foundation.store, gate, refuse)
+    uses = UsesEndpoint(foundation.store, gate, refuse, foundation.samples)
     routes = (
         Route("/oauth/revocations", {"GET": feed}, refuse, quiet=True),
         Route("/oauth/uses", {"POST": uses}, refuse, Body.JSON, hides_query=True, quiet=True),

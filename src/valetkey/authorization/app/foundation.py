@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.invitations import Invitations
 from valetkey.authorization.actions.account.removal import Removal
@@ -45,6 +45,7 @@ from valetkey.fetch.outbound import OutboundHttp as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret, from_base64url
@@ -65,6 +66,7 @@ class Foundation(Struct, frozen=True):
     outgoing: Outgoing
     client_keys: ClientKeys
     claims_file: ClaimsFile | None = None
+    samples: RequestSamples = field(default_factory=RequestSamples)
 
     @property
     def issuer(self) -> str:
@@ -330,6 +332,7 @@ def build_foundation(
         outgoing,
         ClientKeys(outgoing),
         None if file is None else ClaimsFile(file),
+        RequestSamples(settings.portal.sample_requests),
     )
 
 

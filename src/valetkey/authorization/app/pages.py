@@ -86,6 +86,7 @@ from valetkey.authorization.site.developer.invitation import Invitation
 from valetkey.authorization.site.developer.monitoring.failures import Failures
 from valetkey.authorization.site.developer.monitoring.health import Health
 from valetkey.authorization.site.developer.monitoring.people import People
+from valetkey.authorization.site.developer.monitoring.requests import Requests
 from valetkey.authorization.site.developer.monitoring.usage import Usage
 from valetkey.authorization.site.developer.overview import Overview
 from valetkey.authorization.site.developer.secrets import Secrets
@@ -310,6 +311,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *QuickstartPages(quickstarts).pages(),
         *Start(issuer, api).pages(),
         *TryIt(store, keyring, random, server.policy.audience, scopes, issuer, *calls).pages(),
+        *Requests(store, portal.settings.sample_requests).pages(),
         *Failures(store, portal.registrar).pages(),
         *Usage(store).pages(),
         *People(store, keyring, random).pages(),

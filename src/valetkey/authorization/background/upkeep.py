@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import field
 from functools import partial
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.request_samples import RequestSample, RequestSamples
 from valetkey.kernel.runtime import Runtime
 
 
@@ -58,6 +60,7 @@ _COUNTED_BATCH = 500
 
 _LONGEST_REST = 0.006
 _WRITE_EVERY = 0.1
+_SAMPLES_EVERY = 20  # rounds
 _SWEEP_EVERY = 10.0
 _KEYS_EVERY = 30.0
 _COUNT_EVERY = 10.0
@@ -77,6 +80,9 @@ _ATTEMPT_MEMORY = days(7)
 _KEEP = Retention(days(365), {})
 _DECISIONS = 200_000
 """Maximum number of refusal records of each kind; a flood of refusals must not fill a disk."""
+
+_SAMPLES = 200_000
+"""Maximum number of samples of successful requests."""
 
 Sweep = Callable[[Transaction, Instant], int]
 
@@ -99,6 +105,8 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.decisions.sweep(now, BATCH),
     lambda tx, _: tx.decisions.sweep_without_client(_DECISIONS, _COUNTED_BATCH),
     lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, _COUNTED_BATCH),
+    lambda tx, now: tx.request_samples.sweep(now, BATCH),
+    lambda tx, _: tx.request_samples.sweep_beyond(_SAMPLES, _COUNTED_BATCH),
     lambda tx, now: sweep_imports(tx, now, BATCH),
     lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
@@ -122,12 +130,17 @@ class Maintenance(Struct, frozen=True):
     runtime: Runtime
     keep: Retention = _KEEP
     more: Sequence[Sweep] = ()
+    samples: RequestSamples = field(default_factory=RequestSamples)
 
     async def write_decisions(self) -> None:
-        """Write queued refusals every tenth of a second."""
+        """Write queued refusals every tenth of a second, samples of requests every two seconds."""
+        rounds = 0
         while True:
             await asyncio.sleep(_WRITE_EVERY)
             await self.flush()
+            rounds += 1
+            if rounds % _SAMPLES_EVERY == 0:
+                await self.flush_samples()
 
     async def flush(self) -> None:
         """Write every queued refusal, a batch at a time.
@@ -138,6 +151,14 @@ class Maintenance(Struct, frozen=True):
             await written_or(
                 partial(self.decisions.give_back, waiting),
                 self.store.write(partial(_write_down, waiting)),
+            )
+
+    async def flush_samples(self) -> None:
+        """Write every queued sample of a request, as `flush` does."""
+        while waiting := self.samples.drain(BATCH):
+            await written_or(
+                partial(self.samples.give_back, waiting),
+                self.store.write(partial(_add_samples, waiting, self.samples.every)),
             )
 
     async def sweep(self) -> None:
@@ -196,6 +217,10 @@ def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
     for decision in waiting:
         tx.decisions.add(decision)
     count_refusals(tx, waiting)
+
+
+def _add_samples(waiting: Sequence[RequestSample], every: int, tx: Transaction) -> None:
+    tx.request_samples.add(waiting, every)
 
 
 def _let_be_found(tx: Transaction, now: Instant) -> int:

@@ -74,6 +74,7 @@ DOCUMENTATION: Mapping[str, str] = MappingProxyType(
         "/developer": "how-to/apps/let-developers-register.html",
         "/developer/new": "how-to/apps/register-a-client.html",
         "/developer/apps/{client_id}/failures": "how-to/apps/find-out-why-a-request-failed.html",
+        "/developer/apps/{client_id}/requests": "how-to/apps/find-out-why-a-request-failed.html",
         "/admin": "how-to/operate/run-it-with-a-team.html",
         "/admin/apis": "how-to/apis/several-apis.html",
         "/admin/clients": "how-to/apps/register-a-client.html",

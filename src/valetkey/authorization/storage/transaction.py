@@ -40,6 +40,7 @@ from valetkey.authorization.storage.register.invitations import Invitations
 from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.members import Members, TeamInvitations
 from valetkey.authorization.storage.register.registrations import Registrations
+from valetkey.authorization.storage.register.request_samples import StoredSamples
 from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.usage import ScopeUses, Usage
 from valetkey.authorization.storage.revision import change_token_state
@@ -125,6 +126,11 @@ class Transaction(Struct, frozen=True):
     def usage(self) -> Usage:
         """Usage of apps."""
         return Usage(self.db)
+
+    @property
+    def request_samples(self) -> StoredSamples:
+        """Samples of successful requests."""
+        return StoredSamples(self.db, self.random)
 
     @property
     def users(self) -> Users:

@@ -48,5 +48,10 @@ class PortalSettings:
     scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
     """Scopes of your API that such an app may request. Empty: all."""
 
+    sample_requests: Annotated[int, whole(0, 3_600, "seconds")] = 60
+    """For each app, endpoint and grant type, one successful request in this time is recorded, for
+    the list of requests on the page of the app. Each process of the servers counts by itself. 0
+    records none; refused requests are always recorded."""
+
     default_profile: Annotated[PortalProfile, rules.choice(PortalProfile)] = PortalProfile.MODERN
     """The profile that the form proposes."""

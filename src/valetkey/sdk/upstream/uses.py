@@ -12,6 +12,7 @@ from http import HTTPStatus
 import msgspec
 
 from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.request_samples import RequestSample, RequestSamples
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential, Fetcher, Unreachable
 
@@ -35,13 +36,18 @@ class Uses:
         fetch: Fetcher,
         credential: Credential,
         watches: Callable[[], Collection[str]],
+        samples: RequestSamples | None = None,
     ) -> None:
-        """Report to `url`. `watches` returns every scope whose use is counted here."""
+        """Report to `url`. `watches` returns every scope whose use is counted here.
+
+        `samples` of requests are reported as well.
+        """
         self._url = url
         self._fetch = fetch
         self._credential = credential
         self._watches = watches
         self._seen: dict[tuple[str, str], Instant] = {}
+        self._samples = RequestSamples(0) if samples is None else samples
         self._heard_at = Instant(0)
 
     def note(self, caller: Caller, needed: Sequence[str], now: Instant) -> None:
@@ -65,7 +71,7 @@ class Uses:
 
     async def close(self, now: Instant) -> None:
         """Report the rest if that takes less than a second."""
-        if self._seen:
+        if self._seen or self._samples:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSES_WITHIN):
                     await self.report(now)
@@ -75,26 +81,36 @@ class Uses:
 
         Rejected uses are reported again the next time.
         """
-        if not self._seen and now - self._heard_at < _SIGN_OF_LIFE:
+        if not self._seen and not self._samples and now - self._heard_at < _SIGN_OF_LIFE:
             return True
         waiting, self._seen = self._seen, {}
         pairs = list(waiting.items())
+        samples = self._samples.drain(_AT_ONCE)
         for start in range(0, max(1, len(pairs)), _AT_ONCE):
             told = False
             try:
-                told = await self._tell(pairs[start : start + _AT_ONCE])
+                told = await self._tell(pairs[start : start + _AT_ONCE], samples)
             finally:
                 # Also after cancellation; reporting a use twice has no further effect.
                 if not told:
                     self._seen = {**dict(pairs[start:]), **self._seen}
+                    self._samples.give_back(samples)
             if not told:
                 return False
+            samples = ()
         self._heard_at = now
         return True
 
-    async def _tell(self, pairs: Sequence[tuple[tuple[str, str], Instant]]) -> bool:
+    async def _tell(
+        self,
+        pairs: Sequence[tuple[tuple[str, str], Instant]],
+        samples: Sequence[RequestSample],
+    ) -> bool:
         uses = [{"grant_id": grant, "scope": name, "at": at} for (grant, name), at in pairs]
-        body = msgspec.json.encode({"watches": list(self._watches()), "uses": uses})
+        report: dict[str, object] = {"watches": list(self._watches()), "uses": uses}
+        if samples:
+            report["requests"] = samples
+        body = msgspec.json.encode(report)
         try:
             answer = await self._fetch.post_json(self._url, body, self._credential)
         except Unreachable:

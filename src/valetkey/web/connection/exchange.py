@@ -91,6 +91,7 @@ class Exchange:
     _body: bytes | bytearray = b""
     _taken = False
     request_id = ""
+    complete_at = 0.0
     reference = ""
     span = OFF
     gone = False

@@ -33,6 +33,8 @@ class IncomingRequest(Protocol):
     """Whether the body is incomplete."""
     request_id: str
     """See `Caller`; the App sets it."""
+    complete_at: float
+    """See `Caller`; the App sets it."""
     reference: str
     """See `Caller`."""
     span: Span
@@ -91,6 +93,7 @@ class AsgiRequest:
     """A request received by an ASGI server; `finish` sends the response."""
 
     request_id = ""
+    complete_at = 0.0
     reference = ""
     span = OFF
     gone = False

@@ -12,9 +12,7 @@ from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.developer.monitoring.advice import advice_on
 from valetkey.authorization.site.developer.monitoring.failures import (
     AddRedirectUriPage,
-    FailureLine,
     FailurePage,
-    FailuresPage,
 )
 from valetkey.authorization.site.developer.monitoring.health import (
     FindingLine,
@@ -22,6 +20,7 @@ from valetkey.authorization.site.developer.monitoring.health import (
     HealthPage,
 )
 from valetkey.authorization.site.developer.monitoring.people import PeoplePage, PersonLine
+from valetkey.authorization.site.developer.monitoring.requests import RequestLine, RequestsPage
 from valetkey.authorization.site.developer.monitoring.usage import ApiTokens, UsageDay, UsagePage
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
@@ -59,10 +58,31 @@ _REFUSALS = (
 )
 
 
-def _line(place: int = 0) -> FailureLine:
+def _line(place: int = 0) -> RequestLine:
     endpoint, code, description, ago = _REFUSALS[place]
     reference = f"VK-7F3K-9QXM-2RT{place}"
-    return FailureLine(reference, When(Instant(NOW - ago), NOW), endpoint, code.value, description)
+    when = When(Instant(NOW - ago), NOW)
+    return RequestLine(when, endpoint, reference, code.value, description)
+
+
+_SUCCESSES = tuple(
+    RequestLine(
+        When(Instant(NOW - minutes(7)), NOW),
+        endpoint,
+        method=method,
+        status=status,
+        milliseconds=took,
+        grant_type=grant_type,
+        scope=scope,
+        request_id="5f2b9c3e7a1d4608",
+    )
+    for method, endpoint, status, took, grant_type, scope in (
+        ("POST", "/oauth/token", 200, 14, "urn:ietf:params:oauth:grant-type:device_code", "openid"),
+        ("GET", "/v2/notes/{id}", 200, 0, "", "notes:read"),
+        ("DELETE", "/v2/notes/{id}", 204, 1_204, "", "notes:write"),
+        ("GET", "/oauth/userinfo", 200, 2, "", ""),
+    )
+)
 
 
 def _failure(
@@ -192,12 +212,15 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
     """Each page in the states that it has."""
     codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
     every = tuple(_line(place) for place in range(len(_REFUSALS)))
-    older = HEAD.at("failures") + "?before=1.VK-7F3K-9QXM-2RTD"
+    older = HEAD.at("requests") + "?before=1.VK-7F3K-9QXM-2RTD"
     return {
-        "failures_none": FailuresPage(HEAD, (), ()),
-        "failures_one": FailuresPage(HEAD, every[:1], codes[:1]),
-        "failures": FailuresPage(HEAD, every * 6, codes, newer=older, older=older),
-        "failures_none_of_a_kind": FailuresPage(HEAD, (), codes, code="invalid_scope"),
+        "requests_none": RequestsPage(HEAD, (), (), sampled_every=0),
+        "requests_failed_none": RequestsPage(HEAD, (), (), shown="failed"),
+        "requests_failed": RequestsPage(HEAD, every, codes, shown="failed"),
+        "requests": RequestsPage(HEAD, (*_SUCCESSES, *every) * 3, codes, newer=older, older=older),
+        "requests_none_of_a_kind": RequestsPage(
+            HEAD, (), codes, shown="failed", code="invalid_scope"
+        ),
         "usage": _usage(used=True),
         "usage_none": _usage(used=False),
         "health_well": HealthPage(HEAD, (), fixed="drop-implicit"),

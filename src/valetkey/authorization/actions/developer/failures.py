@@ -3,8 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.usage import usage_of
 from valetkey.authorization.model.account.user import Uid
@@ -19,30 +17,12 @@ _QUOTED = re.compile(r"'([!-&(-\[\]-~]+)'")
 _UNPROVEN = "client."
 
 
-class Cursor(Struct, frozen=True):
-    """The position in the list of refusals after which a page begins, newest first."""
-
-    at: Instant
-    reference: str
-
-
-NEWEST = Cursor(Instant(1 << 53), "")
-"""Before all others."""
-
-
 def plain_reference(text: str) -> str:
     """A reference as it is stored, however it was typed; "" for what can be none."""
     letters = re.sub(r"[\s-]", "", text[:60].upper()).removeprefix("VK")
     letters = letters.translate(str.maketrans("OIL", "011"))
     found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
     return found if _REFERENCE.fullmatch(found) else ""
-
-
-def failures_of(
-    tx: Transaction, client_id: str, after: Cursor, limit: int, code: str = ""
-) -> Sequence[Decision]:
-    """At most `limit` refusals of one app, newest first; with a `code`, those of that error."""
-    return tx.decisions.of_client(client_id, after.at, after.reference, limit, code)
 
 
 def codes_of(tx: Transaction, client_id: str, now: Instant) -> Sequence[str]:

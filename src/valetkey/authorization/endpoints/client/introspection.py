@@ -37,6 +37,7 @@ from valetkey.kernel.jose.access_token import act_of
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
@@ -77,6 +78,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
     refuse: ClientRefusal
     subjects: Subjects
     known: AnswerCache[Found]
+    samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
         """Return the members of RFC 7662 section 2.2, and `grant_id` for resource servers."""
@@ -92,6 +94,9 @@ class IntrospectionEndpoint(Struct, frozen=True):
             said = await self._said(caller, the_token(asked), request.at)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
+        kind = client_id, "POST", request.path, request.at
+        if api is None and self.samples.due(*kind):
+            self.samples.add(*kind)
         registered = proven.client.openid.introspection_signed_response_alg
         if _wants_signed(request.headers.all("accept"), registered=bool(registered)):
             algorithm = Algorithm(registered) if registered else ALGORITHM

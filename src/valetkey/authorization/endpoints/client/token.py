@@ -30,6 +30,7 @@ from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.exchange import Pairs, Request, Response, json_response
@@ -61,6 +62,7 @@ class TokenEndpoint(Struct, frozen=True):
     refuse: ClientRefusal
     elsewhere: str = ""
     uses: Uses = field(default_factory=Uses)
+    samples: RequestSamples = field(default_factory=RequestSamples)
 
     async def __call__(self, request: Request) -> Response:
         """Return the token response after everything it depends on is committed."""
@@ -92,6 +94,9 @@ class TokenEndpoint(Struct, frozen=True):
         metrics.TOKENS.add(grant_type.name, client.type.value)
         self.uses.noted(client, request.at)
         body = await self.minter.response(granted, request.at)
+        kind = client.id, "POST", request.path, request.at
+        if self.samples.due(*kind, grant_type.name):
+            self.samples.add(*kind, grant_type=grant_type.name, scope=str(granted.scope))
         return json_response(body, 200, self._headers(asked))
 
     async def _redeem(

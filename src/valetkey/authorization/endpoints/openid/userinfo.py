@@ -15,6 +15,7 @@ from valetkey.authorization.tokens.id_token import Signs
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.request_samples import RequestSamples
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 from valetkey.web.form import read_form, read_query
 
@@ -126,6 +127,7 @@ class UserInfoEndpoint(Struct, frozen=True):
     signer: Signs
     issuer: str
     known: AnswerCache[UserInfoGrant]
+    samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
         """Return the claims. Raises Refused."""
@@ -133,6 +135,9 @@ class UserInfoEndpoint(Struct, frozen=True):
         client = await self.directory.find(told.client_id)
         if client is None:
             refuse_token("a token of no client")
+        kind = client.id, request.method, request.path, request.at
+        if self.samples.due(*kind):
+            self.samples.add(*kind)
         claims, registered = self.userinfo.claims(told, client), client.openid
         if registered.userinfo_signed_response_alg or registered.userinfo_encrypted_response_alg:
             return await self._protected(claims, client, request.at)

@@ -17,6 +17,7 @@ from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.request_samples import RequestSample, RequestSamples
 from valetkey.web.exchange import Request, Response
 from valetkey.web.json_body import read_json
 
@@ -38,11 +39,26 @@ class _Use(msgspec.Struct):
     scope: _Scope = ""
 
 
+class _Sample(msgspec.Struct):
+    client_id: _Name
+    at: int
+    method: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{1,10}\Z")]
+    endpoint: Annotated[str, msgspec.Meta(max_length=200, pattern=r"^/v2/[\x21-\x7e]*\Z")]
+    status: Annotated[int, msgspec.Meta(ge=200, le=399)]
+    milliseconds: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+    scope: _Scope = ""
+    request_id: _Scope = ""
+
+
 class _Report(msgspec.Struct):
-    """The scopes whose use this resource server observes, and which were used with which grant."""
+    """The scopes whose use this resource server observes, and which were used with which grant.
+
+    `requests` are samples of successful ones.
+    """
 
     watches: Annotated[list[_Scope], msgspec.Meta(max_length=_MOST_WATCHED)] = []
     uses: Annotated[list[_Use], msgspec.Meta(max_length=MOST)] = []
+    requests: Annotated[list[_Sample], msgspec.Meta(max_length=MOST)] = []
 
 
 class UsesEndpoint(Struct, frozen=True):
@@ -51,6 +67,7 @@ class UsesEndpoint(Struct, frozen=True):
     store: Store
     gate: ResourceServerAuthentication
     refuse: ClientRefusal
+    samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
         """Return 204. Scopes that no live grant allows at the API are ignored."""
@@ -75,6 +92,9 @@ class UsesEndpoint(Struct, frozen=True):
         ]
         for start in range(0, len(uses), _BATCH):
             await self.store.write(partial(self._note, api.id, uses[start : start + _BATCH]))
+        # Only the server's own API: another could fill the list of any app.
+        if api.is_default:
+            self.samples.put([_sample(each, now) for each in report.requests])
         return Response(204, b"", (("cache-control", "no-store"),))
 
     def _note(self, api_id: str, uses: Sequence[ScopeUse], tx: Transaction) -> None:
@@ -82,6 +102,20 @@ class UsesEndpoint(Struct, frozen=True):
         if api is not None and api.disabled_at is None:
             for use in uses:
                 tx.scope_uses.note(use, (api.id, api.generation))
+
+
+def _sample(told: _Sample, now: Instant) -> RequestSample:
+    return RequestSample(
+        told.client_id,
+        _within(told.at, now),
+        told.method,
+        told.endpoint,
+        told.status,
+        told.milliseconds,
+        "",
+        told.scope,
+        told.request_id,
+    )
 
 
 def _within(at: int, now: Instant) -> Instant:

@@ -11,7 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 from tests.authorization.endpoints.visitor.browser import Answer, usual
 from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
 from valetkey.authorization.background.upkeep import Maintenance
-from valetkey.authorization.site.developer.monitoring.failures import SHOWN
+from valetkey.authorization.site.developer.monitoring.requests import SHOWN
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
@@ -67,7 +67,7 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(database_url: 
             "Anyone can send such a request with your client ID",
         ):
             assert knows(answer, words), words
-        assert found[2] in (await owner.get(f"{WEB1}/failures")).body
+        assert found[2] in (await owner.get(f"{WEB1}/requests")).body
         stranger = await signed_in(it, "mallory")
         assert (await stranger.get(found[1])).status == 404
         assert (await stranger.get(f"/developer/apps/nat1/failures/{found[2]}")).status == 404
@@ -83,7 +83,7 @@ def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(sqlite_url
         await it.browser().ask(redirect_uri="https://evil.example/")
         await it.browser().ask(client_id="web1", prompt="none")
         await written(it)
-        page = await (await signed_in(it)).get(f"{WEB1}/failures")
+        page = await (await signed_in(it)).get(f"{WEB1}/requests")
         for code in ("invalid_scope", "unsupported_response_type", "login_required"):
             assert f"<code>{code}</code>" in page.body
         assert page.body.count('<th scope="row">') == 4
@@ -98,7 +98,7 @@ def test_pages_open_for_the_team_alone(sqlite_url: str) -> None:
         reference = refused(it)
         nobodys = refused(it, client_id=None)
         await written(it)
-        owner = await are_for_the_team_alone(it, f"{WEB1}/failures", f"{WEB1}/failures/{reference}")
+        owner = await are_for_the_team_alone(it, f"{WEB1}/requests", f"{WEB1}/failures/{reference}")
         assert (await owner.get(f"{WEB1}/failures/{nobodys}")).status == 404
         assert (await owner.get(f"/developer/failures/{nobodys}")).status == 404
         assert (await it.browser().get(f"/developer/failures/{reference}")).status == 303
@@ -114,17 +114,17 @@ def test_they_follow_each_other_without_gap_and_can_be_filtered(database_url: st
         refused(it, "scope.wider", code=ErrorCode.INVALID_SCOPE)
         await written(it)
         browser = await signed_in(it)
-        page = await browser.get(f"{WEB1}/failures")
+        page = await browser.get(f"{WEB1}/requests")
         counts = [page.body.count('<th scope="row">')]
         while found := re.search(r'href="([^"]+before=[^"]+)"', page.body):
             page = await browser.get(found[1].replace("&amp;", "&"))
             counts.append(page.body.count('<th scope="row">'))
         assert counts == [SHOWN, SHOWN, 1]
         assert knows(page, ">Newer</a>")
-        one = await browser.get(f"{WEB1}/failures", code="invalid_scope")
+        one = await browser.get(f"{WEB1}/requests", code="invalid_scope")
         assert one.body.count('<th scope="row">') == 1
-        none = await browser.get(f"{WEB1}/failures", code="invalid_client")
-        assert knows(none, "No failed request has this reference")
+        none = await browser.get(f"{WEB1}/requests", code="invalid_client")
+        assert knows(none, "No request matches this filter")
 
     run(database_url, story)
 
@@ -132,8 +132,8 @@ def test_they_follow_each_other_without_gap_and_can_be_filtered(database_url: st
 def test_an_app_to_which_nothing_was_refused_is_told_so(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         await team(it)
-        page = await (await signed_in(it)).get(f"{WEB1}/failures")
-        assert knows(page, "No failed requests")
+        page = await (await signed_in(it)).get(f"{WEB1}/requests")
+        assert knows(page, "No requests yet")
 
     run(sqlite_url, story)
 
@@ -143,13 +143,13 @@ def test_addresses_that_are_not_ours_are_refused(sqlite_url: str) -> None:
         await team(it)
         browser = await signed_in(it)
         for wrong in ("", "1", "0.VK-1", "1.VK-7F3K", "9" * 13 + ".VK-7F3K-9QXM-2RTD", "²"):
-            assert (await browser.get(f"{WEB1}/failures", before=wrong)).status == 400, wrong
-        assert (await browser.get(f"{WEB1}/failures", code="nothing_of_ours")).status == 400
+            assert (await browser.get(f"{WEB1}/requests", before=wrong)).status == 400, wrong
+        assert (await browser.get(f"{WEB1}/requests", code="nothing_of_ours")).status == 400
         for wrong in ("x", "VK-7F3K-9QXM-2RTD", "%00", "%ff", "VK-" + "7" * 2_000):
             assert (await browser.get(f"{WEB1}/failures/{wrong}")).status == 404, wrong
             assert (await browser.get(f"/developer/failures/{wrong}")).status == 404, wrong
         assert (await browser.get("/developer/failures")).status == 404
-        assert (await browser.post(f"{WEB1}/failures", {})).status == 405
+        assert (await browser.post(f"{WEB1}/requests", {})).status == 405
 
     run(sqlite_url, story)
 
@@ -230,7 +230,7 @@ def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
         await written(it)
         browser = await signed_in(it, "bob")
         pages: list[Answer] = []
-        listed = await browser.get(f"{WEB1}/failures")
+        listed = await browser.get(f"{WEB1}/requests")
         for reference in re.findall(r"failures/(VK-[0-9A-Z-]+)", listed.body):
             page = await browser.get(f"{WEB1}/failures/{reference}")
             link = re.search(r'href="([^"]+/add)"', page.body)

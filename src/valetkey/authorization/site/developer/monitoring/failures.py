@@ -1,20 +1,14 @@
-"""/developer/apps/{client_id}/failures: failed requests, the check that failed, how to fix it."""
+"""/developer/apps/{client_id}/failures/{reference}: the check that failed, and how to fix it."""
 
-import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar
 from valetkey.authorization.actions.developer.failures import (
-    NEWEST,
-    Cursor,
     add_redirect_uri,
     app_of_failure,
-    codes_of,
-    failures_of,
     find_failure,
     may_be_another,
     missing_redirect_uri,
@@ -26,6 +20,10 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.advice import Advice, advice_on
+from valetkey.authorization.site.developer.monitoring.requests import (
+    RequestLine,
+    refused_line,
+)
 from valetkey.authorization.site.errors.refuse import TEXTS, ErrorText
 from valetkey.authorization.site.page import (
     Act,
@@ -40,45 +38,13 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.decisions import Decision
-from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import origin
 from valetkey.kernel.words import translatable
 
 FAILURES = f"{APP}/failures"
-SHOWN = 25
-"""Failed requests on a page."""
-
 FIXING_PAGES = frozenset({"settings", "secrets", "start", "try"})
 """The pages of an app that an advice may lead to."""
-
-_PLACE = re.compile(r"([1-9][0-9]{0,11})\.(VK-[0-9A-Z-]{14})", re.ASCII)
-_CODES = frozenset(ErrorCode)
-
-
-class FailureLine(Struct, frozen=True):
-    """One failed request. `description` is the fixed text of its error."""
-
-    reference: str
-    when: When
-    endpoint: str
-    code: str
-    description: str
-
-
-class FailuresPage(Struct, frozen=True):
-    """The context of failures.html, newest first. `code` filters by an error code, "" for all."""
-
-    template: ClassVar[str] = "developer/monitoring/failures.html"
-
-    app: AppHead
-    lines: tuple[FailureLine, ...]
-    #: The error codes that can be chosen.
-    codes: Sequence[str]
-    code: str = ""
-    #: The addresses of the pages beside this one, "" where there is none.
-    newer: str = ""
-    older: str = ""
 
 
 class FailurePage(Struct, frozen=True):
@@ -88,7 +54,7 @@ class FailurePage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     app: AppHead
-    line: FailureLine
+    line: RequestLine
     status: int
     check: str
     expected: str
@@ -123,8 +89,9 @@ class AddRedirectUriPage(Struct, frozen=True):
     strange: bool
 
 
-class Failures(Struct, frozen=True):
-    """List the failed requests of an app; register a redirect URI named by one of them."""
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Explain a failed request of an app; register a redirect URI named by it."""
 
     store: Store
     registrar: Registrar
@@ -135,38 +102,10 @@ class Failures(Struct, frozen=True):
         add = translatable("Add this redirect URI?")
         path, anywhere = f"{FAILURES}/{{reference}}", f"{DEVELOPER}/failures"
         return (
-            Page(FAILURES, member_of_app, self.show, title=title, nav=True),
             Page(path, member_of_app, self.show_one, title=found),
             Page(f"{path}/add", member_of_app, self.ask_to_add, Act(self.add), title=add),
             Page(anywhere, signed_in, self.find, title=title),
             Page(f"{anywhere}/{{reference}}", signed_in, self.find, title=title),
-        )
-
-    async def show(self, request: AppRequest) -> Outcome:
-        """Show a page of the list; `before` is the last entry of the previous page.
-
-        `code` filters by error code.
-        """
-        client_id, now, head = request.client.id, request.now, request.head
-        code, before = request.query.get("code") or "", request.query.get("before")
-        if code and code not in _CODES:
-            raise unknown_place()
-        after = NEWEST if before is None else _parse(before)
-        found, codes = await self.store.scan(
-            lambda tx: (
-                failures_of(tx, client_id, after, SHOWN + 1, code),
-                codes_of(tx, client_id, now),
-            )
-        )
-        return Show(
-            FailuresPage(
-                head,
-                tuple(_line(each, now) for each in found[:SHOWN]),
-                codes=codes,
-                code=code,
-                newer=_address(head, code) if before is not None else "",
-                older=_address(head, code, found[SHOWN - 1]) if len(found) > SHOWN else "",
-            )
         )
 
     async def show_one(self, request: AppRequest) -> Outcome:
@@ -181,7 +120,7 @@ class Failures(Struct, frozen=True):
         return Show(
             FailurePage(
                 head,
-                _line(decision, request.now),
+                refused_line(decision, request.now),
                 status=code.status,
                 check=decision.check,
                 expected=decision.expected,
@@ -257,39 +196,3 @@ class Failures(Struct, frozen=True):
         if decision is None or not uri:
             raise not_found("refusal")
         return decision.reference, uri
-
-
-def _line(decision: Decision, now: Instant) -> FailureLine:
-    return FailureLine(
-        decision.reference,
-        When(decision.at, now),
-        decision.endpoint,
-        decision.code,
-        decision.description,
-    )
-
-
-def _address(head: AppHead, code: str, last: Decision | None = None) -> str:
-    said = [("code", code)] if code else []
-    if last is not None:
-        said.append(("before", f"{last.at}.{last.reference}"))
-    place = head.at("failures")
-    return f"{place}?{urlencode(said)}" if said else place
-
-
-def _parse(before: str) -> Cursor:
-    match = _PLACE.fullmatch(before)
-    if match is None:
-        raise unknown_place()
-    return Cursor(Instant(int(match[1])), match[2])
-
-
-def unknown_place() -> Refused:
-    """The refusal for a position in a list that no page links to."""
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "this address is invalid; open the page of your app again",
-            "developer.place",
-        )
-    )

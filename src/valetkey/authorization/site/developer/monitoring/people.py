@@ -16,7 +16,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
-from valetkey.authorization.site.developer.monitoring.failures import unknown_place
+from valetkey.authorization.site.developer.monitoring.requests import unknown_place
 from valetkey.authorization.site.developer.monitoring.usage import ACTIVE_DAYS
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.authorization.storage.register.usage import day_of
