@@ -147,7 +147,10 @@ class Operations(Struct, frozen=True):
                 else:
                     check_accept(request.headers)
                     response = self.cors.opened(request, await act(request, visit))
-                    self._sample(path, request, caller, scopes, response)
+                    if response.status < HTTPStatus.BAD_REQUEST and self.samples.due(
+                        caller.client_id, request.method, path, now
+                    ):
+                        self._sample(path, request, caller, scopes, response.status)
             except Invalid as invalid:
                 response = self.problems.answer(
                     request,
@@ -174,12 +177,12 @@ class Operations(Struct, frozen=True):
         request: Request,
         caller: Caller,
         scopes: tuple[str, ...],
-        response: Response,
+        status: int,
     ) -> None:
-        kind = caller.client_id, request.method, path, request.at
-        if response.status < HTTPStatus.BAD_REQUEST and self.samples.due(*kind):
-            used = next((name for name in scopes if name in caller.scope), "")
-            self.samples.add(*kind, status=response.status, scope=used)
+        used = next((name for name in scopes if name in caller.scope), "")
+        self.samples.add(
+            caller.client_id, request.method, path, request.at, status=status, scope=used
+        )
 
     def _swift(self, path: str, scopes: tuple[str, ...], answer: Endpoint) -> Endpoint:
         """Answer a plain read by an already verified caller on a short path.
@@ -189,7 +192,7 @@ class Operations(Struct, frozen=True):
         """
         recall, find, owner_of = self.protection.recall, self.records.find, self._owner
         notices, cors, note = self.notices, self.cors, self.uses.note
-        sample = self._sample
+        due = self.samples.due
 
         async def swift(request: Request) -> Response:
             headers = request.headers
@@ -207,7 +210,8 @@ class Operations(Struct, frozen=True):
             note(caller, scopes, request.at)
             told = (_JSON, ("etag", record.etag), *_PRIVATE)
             response = cors.opened(request, Response(_OK, record.body, told))
-            sample(path, request, caller, scopes, response)
+            if due(caller.client_id, request.method, path, request.at):
+                self._sample(path, request, caller, scopes, _OK)
             return response if not notices else _with(response, *notices)
 
         return swift

@@ -4,7 +4,14 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.authorization.endpoints.world import CREDENTIAL, SECRET, Service, basic, run
+from tests.authorization.endpoints.world import (
+    CREDENTIAL,
+    SECRET,
+    USER_SCOPES,
+    Service,
+    basic,
+    run,
+)
 from tests.resource.api import api
 from tests.support.wait import until_found
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
@@ -25,7 +32,7 @@ async def _samples(it: Service, at_least: int) -> list[StoredSample]:
 
 def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
-        await it.client("web")
+        await it.client("web", scopes=("openid", *USER_SCOPES))
         told = await it.tokens("web", "openid notes:read")
         token = told.text("access_token")
         await it.tokens("web", "openid notes:read")
