@@ -101,7 +101,7 @@ SENTENCES = {
     "/developer/invitations/{invitation_id}": "Accept or decline an invitation to a team.",
     "/developer/apps/{client_id}/legacy": "Confirm and remove a deprecated grant type.",
     "/developer/apps/{client_id}": "Overview of an app: client ID, status and open tasks.",
-    "/developer/apps/{client_id}/requests": "Requests of an app: failed ones, and samples of others.",
+    "/developer/apps/{client_id}/requests": "Failed requests of an app, samples of others.",
     "/developer/apps/{client_id}/quickstart": "A complete app in the language named by `in`.",
     "/developer/apps/{client_id}/start": "Code samples with the app's own client ID.",
     "/developer/apps/{client_id}/try": "Try the authorization flow with one's own account.",

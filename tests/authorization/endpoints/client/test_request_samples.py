@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.authorization.endpoints.world import (
@@ -17,17 +19,22 @@ from tests.support.wait import until_found
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.register.request_samples import SLOTS, StoredSample
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
 
 
 async def _samples(it: Service, at_least: int) -> list[StoredSample]:
-    async def enough() -> list[StoredSample] | None:
+    async def enough() -> list[StoredSample]:
         place = "web", Instant(1 << 53), ""
         found = await it.read(lambda tx: tx.request_samples.of_client(*place, 500))
-        return list(found) if len(found) >= at_least else None
+        return list(found) if len(found) >= at_least else []
 
     return await until_found(enough)
+
+
+def _add(samples: Sequence[RequestSample], tx: Transaction) -> None:
+    tx.request_samples.add(samples, 60)
 
 
 def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, database_url: str) -> None:
@@ -92,7 +99,7 @@ def test_a_busy_app_keeps_a_bounded_number_for_a_week(tmp_path: Path, database_u
         ]
         again = [RequestSample("web", Instant(start + 30), "GET", "/v2/notes", 200, 7)]
         for written in (hourly[:1], again, hourly[1:]):
-            await it.write(lambda tx, written=written: tx.request_samples.add(written, 60))
+            await it.write(partial(_add, written))
         found = await _samples(it, SLOTS)
         assert [each.at for each in found] == [each.at for each in reversed(hourly[9:])]
         assert {each.milliseconds for each in found} == {1}, "another process was first"
