@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import field
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.latency import sweep_latency
 from valetkey.authorization.actions.admin.user_imports import sweep_imports

@@ -1,7 +1,8 @@
 """Requests of an app: those that were refused, and samples of those that were successful."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from valetkey.authorization.storage.register.request_samples import StoredSample
 from valetkey.authorization.storage.transaction import Transaction
@@ -9,8 +10,7 @@ from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """The position in the list of requests after which a page begins, newest first."""
 
     at: Instant
@@ -27,8 +27,7 @@ NEWEST = Cursor(Instant(1 << 53), "")
 """Before all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppRequests:
+class AppRequests(Struct, frozen=True):
     """Which requests are listed; with a `code`, of the refused ones those with that error."""
 
     refused: bool = True

@@ -1,7 +1,6 @@
 """Samples of successful requests of clients: a bounded number of each kind, for a week."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -42,8 +41,7 @@ class StoredSample(Struct, frozen=True):
 SAMPLES = Record(StoredSample, "request_samples")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSamples:
+class StoredSamples(Struct, frozen=True):
     """Samples of requests, found by client."""
 
     db: Connection

@@ -1,6 +1,5 @@
 """/developer/apps/{client_id}/failures/{reference}: the check that failed, and how to fix it."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from msgspec import Struct
@@ -89,8 +88,7 @@ class AddRedirectUriPage(Struct, frozen=True):
     strange: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """Explain a failed request of an app; register a redirect URI named by it."""
 
     store: Store

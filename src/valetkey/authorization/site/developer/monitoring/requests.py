@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from valetkey.authorization.actions.developer.failures import codes_of
 from valetkey.authorization.actions.developer.requests import (
@@ -40,8 +41,7 @@ class Shown(StrEnum):
     SUCCESSFUL = "successful"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLine:
+class RequestLine(Struct, frozen=True):
     """One request: refused if it has a `reference`, else successful.
 
     `description` is the fixed text of its error.
@@ -60,8 +60,7 @@ class RequestLine:
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestsPage:
+class RequestsPage(Struct, frozen=True):
     """The context of requests.html, newest first. `code` filters by an error code, "" for all."""
 
     template: ClassVar[str] = "developer/monitoring/requests.html"
@@ -80,8 +79,7 @@ class RequestsPage:
     older: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(Struct, frozen=True):
     """List the requests of an app."""
 
     store: Store
