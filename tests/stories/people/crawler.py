@@ -65,6 +65,8 @@ class Form:
                 pairs.append((name, value))
             elif typed is None:
                 pairs.append((name, ""))
+            elif name == "confirmation":
+                pairs.append((name, dict(self.fields)["confirms"]))
             else:
                 pairs.append((name, value or typed.get(name, "")))
         for name, value, is_radio in self.boxes:
@@ -84,6 +86,8 @@ class Html(HTMLParser):
         self.links: list[str] = []
         self.ids: set[str] = set()
         self.forms: list[Form] = []
+        self.passwords: set[str] = set()
+        self.shown: set[str] = set()
         self._open: tuple[str, str] | None = None
         self._fields: list[tuple[str, str]] = []
         self._boxes: list[tuple[str, str, bool]] = []
@@ -95,6 +99,9 @@ class Html(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         said = {name: value or "" for name, value in attrs}
+        if said.get("type") == "password":
+            self.passwords.add(said.get("id", ""))
+        self.shown.add(said.get("data-show", ""))
         self.ids.update(value for name, value in attrs if name == "id" and value)
         if tag in {"a", "link"} and "href" in said:
             self.links.append(said["href"])
@@ -128,6 +135,13 @@ class Html(HTMLParser):
             self._fields.append((name, value))
             if kind in _TYPED:
                 self._typed.add(name)
+
+    def missing(self) -> Iterator[str]:
+        """What every page needs and this one does not have."""
+        if "#content" not in self.links:
+            yield "has no skip link"
+        for name in sorted(self.passwords - self.shown):
+            yield f"has no button that shows the password in {name}"
 
     def handle_data(self, data: str) -> None:
         if self._area:
@@ -254,10 +268,10 @@ class Crawl:
         if not is_page or not address.startswith(self.below):
             return
         shown = _TAG.sub(" ", answer.body)
-        for text in self.never:
-            if text in shown:
-                self._wrong(page, f"shows {text}")
         html = Html(answer.body)
+        banned = (f"shows {text}" for text in self.never if text in shown)
+        for what in (*banned, *html.missing()):
+            self._wrong(page, what)
         self._seen.setdefault(page, set()).update(html.ids)
         inside = {link for link in html.links if link.startswith("#")}
         for anchor in sorted({unquote(link[1:]) for link in inside} - html.ids):

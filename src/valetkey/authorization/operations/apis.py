@@ -247,6 +247,7 @@ DELETE_API = Operation(
             for_api=lambda _: True,
             ends=True,
             danger=True,
+            irreversible=True,
         ),
     ),
     commands=(Command(question="Every token for {api_id} stops working. This cannot be undone."),),

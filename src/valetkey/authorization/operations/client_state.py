@@ -154,8 +154,8 @@ ADOPT = Operation(
     commands=(
         Command(
             "registration adopt",
-            help="Users are no longer told that nobody has checked it, it stays when nobody uses "
-            "it, and only you and the owners that you give it change its registration.",
+            help="The consent page no longer says that it has not been reviewed. It is kept even "
+            "if it is unused. Only you and its owners can change its registration.",
         ),
     ),
 )
@@ -246,6 +246,7 @@ DELETE = Operation(
             for_client=lambda _: True,
             ends=True,
             danger=True,
+            irreversible=True,
         ),
     ),
 )

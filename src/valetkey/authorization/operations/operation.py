@@ -174,8 +174,9 @@ class Button(Struct, frozen=True):
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
     `slug` is the last segment of its address. The functions `for_…` decide whether a page offers
-    it. `ends` shows how many sessions and authorizations end. `carries` is a query parameter and
-    the path argument that it becomes; `fixed` are path arguments that the button decides.
+    it. `ends` shows how many sessions and authorizations end; an `irreversible` one asks to type
+    the name. `carries` is a query parameter and the path argument that it becomes; `fixed` are path
+    arguments that the button decides.
     """
 
     slug: str
@@ -188,6 +189,7 @@ class Button(Struct, frozen=True):
     for_group: Callable[[Group], bool] | None = None
     ends: bool = False
     danger: bool = False
+    irreversible: bool = False
     fields: Sequence[Field] = ()
     carries: tuple[str, str] | None = None
     fixed: Mapping[str, str] = field(default_factory=dict[str, str])

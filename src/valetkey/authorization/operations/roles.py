@@ -62,7 +62,7 @@ GIVE_ROLE = Operation(
     "PUT",
     f"{_ONE}/role",
     Permission.ROLES,
-    "Give a role in place of the one before, or take it",
+    "Assign a role to a user, or remove it",
     on_user(give_role),
     description="The last owner stays one: 409.",
     takes=RoleWanted,
@@ -84,7 +84,7 @@ GIVE_ROLE = Operation(
         Command(
             "user role",
             help="`none` takes the role. An owner may do everything; an administrator everything "
-            "but roles; support reads, and helps users back into their accounts; an auditor reads.",
+            "but roles; support reads, and helps users recover their accounts; an auditor reads.",
             example="administrator",
             options=(Option("role", argument=True),),
             done="The role of {username} is changed.",

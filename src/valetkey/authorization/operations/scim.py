@@ -238,6 +238,7 @@ END_SCIM_CREDENTIAL = Operation(
             ),
             translatable("The credential is revoked."),
             danger=True,
+            irreversible=True,
         ),
     ),
     commands=(Command("scim end", done="It has ended.", missing=_MISSING),),

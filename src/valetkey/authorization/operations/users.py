@@ -175,7 +175,7 @@ DELETE_USER = Operation(
     "DELETE",
     _ONE,
     Permission.PEOPLE,
-    "Delete an account and all that is known of its user but the number",
+    "Delete an account and all data about its user",
     on_user(delete_user, but_oneself=True),
     description="Apps without another owner remain, without an owner.",
     gives=Done,
@@ -194,6 +194,7 @@ DELETE_USER = Operation(
             for_user=lambda _: True,
             ends=True,
             danger=True,
+            irreversible=True,
         ),
     ),
 )
@@ -298,7 +299,7 @@ USERS = (
         tagged=True,
         commands=(
             Command(
-                help="The password is typed, read from a pipe, or made and printed once.",
+                help="The password is typed, read from standard input, or generated and printed.",
                 example="ada --email ada@example.com --generate-password",
                 options=(Option("username", argument=True), *_ADDRESS),
                 sets_password=True,

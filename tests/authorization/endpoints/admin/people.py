@@ -1,5 +1,8 @@
 """People with roles, in browsers in which they may administer."""
 
+import re
+from html import unescape
+
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World
@@ -25,4 +28,10 @@ async def do(browser: Browser, path: str, **typed: str) -> Answer:
     """Ask at this address, and press the button."""
     page = await browser.get(path)
     assert page.status == 200, (path, page.status, page.location)
-    return await browser.submit(page, "do", **typed)
+    return await browser.submit(page, "do", **{**confirmation(page), **typed})
+
+
+def confirmation(page: Answer) -> dict[str, str]:
+    """The name that a page asks to type, if it does."""
+    shown = re.search(r'name="confirms" value="([^"]*)"', page.body)
+    return {"confirmation": unescape(shown[1])} if shown else {}

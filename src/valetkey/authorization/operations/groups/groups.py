@@ -203,6 +203,7 @@ DELETE_GROUP = Operation(
             for_group=lambda _: True,
             ends=True,
             danger=True,
+            irreversible=True,
         ),
     ),
     commands=(

@@ -24,12 +24,14 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.page import Requirement
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
 State = UserState | Client | Api | Group
 """What decides which buttons a page offers."""
 
+MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
 _LONGEST = 500
 
 
@@ -82,6 +84,8 @@ class ConfirmPage(Struct, frozen=True):
     fields: tuple[FieldShown, ...] = ()
     hidden: tuple[tuple[str, str], ...] = ()
     fault: str = ""
+    #: The name that has to be typed, if the operation cannot be undone.
+    confirms: str = ""
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
@@ -105,6 +109,11 @@ class Confirmed(Struct, frozen=True):
         every = {**arguments, **self.argument(request.form)}
         body = self._body(request.form)
         return call_of(services, self.operation, request.actor, request.now, every, body)
+
+    def is_unconfirmed(self, form: Form) -> bool:
+        """Whether the operation is irreversible and the name shown was not typed."""
+        typed, shown = form.get("confirmation") or "", form.get("confirms") or ""
+        return self.button.irreversible and (not shown or typed.strip() != shown.strip())
 
     def page(
         self,
@@ -136,6 +145,7 @@ class Confirmed(Struct, frozen=True):
             ),
             hidden=() if carries is None else ((carries[0], form.get(carries[0]) or ""),),
             fault=fault,
+            confirms=name if button.irreversible else "",
         )
 
     def _body(self, form: Form) -> object:

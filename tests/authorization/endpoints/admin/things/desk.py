@@ -1,5 +1,6 @@
 """Somebody with a role, signed in at a whole server."""
 
+from tests.authorization.endpoints.admin.people import confirmation
 from tests.authorization.endpoints.visitor.browser import Answer, Browser
 from tests.authorization.endpoints.world import ADA, Service
 from valetkey.authorization.model.account.user import Role
@@ -25,4 +26,5 @@ async def page(browser: Browser, path: str) -> Answer:
 
 async def do(browser: Browser, path: str, **typed: str | list[str]) -> Answer:
     """Ask at this address, and press the button."""
-    return await browser.submit(await page(browser, path), "do", **typed)
+    asked = await page(browser, path)
+    return await browser.submit(asked, "do", **{**confirmation(asked), **typed})

@@ -27,7 +27,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
 from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage, secret_lines
-from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
+from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends, Offer
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -150,6 +150,8 @@ class ApiPages(Struct, frozen=True):
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation. A state that already held counts as done."""
         confirmed = _BUTTONS.of(request.request)
+        if confirmed.is_unconfirmed(request.form):
+            return await self._ask(request, request.form, MISMATCH)
         path = {"api_id": request.arguments["api_id"]}
         call = confirmed.call(self.services, request, path)
         try:

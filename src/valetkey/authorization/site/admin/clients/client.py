@@ -31,7 +31,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
-from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
+from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
@@ -141,6 +141,8 @@ class ClientPages(Struct, frozen=True):
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation. A state that already held counts as done."""
         confirmed = _BUTTONS.of(request.request)
+        if confirmed.is_unconfirmed(request.form):
+            return await self._ask(request, request.form, MISMATCH)
         path = {"client_id": request.arguments["client_id"]}
         call = confirmed.call(self.services, request, path)
         try:

@@ -27,7 +27,7 @@ from valetkey.authorization.site.admin.api_roles.roles import (
     roles_part,
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
-from valetkey.authorization.site.admin.confirm import Buttons, Ends, Offer
+from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends, Offer
 from valetkey.authorization.site.admin.groups.groups import (
     GROUPS,
     NEW,
@@ -164,6 +164,8 @@ class GroupPages(Struct, frozen=True):
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation. A state that already held counts as done."""
         confirmed = _BUTTONS.of(request.request)
+        if confirmed.is_unconfirmed(request.form):
+            return await self._ask(request, request.form, MISMATCH)
         call = confirmed.call(self.services, request, {"group": request.arguments["group"]})
         try:
             await confirmed.operation.run(call)

@@ -21,7 +21,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.confirm import Buttons, Ends
+from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -34,7 +34,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import EMPTY
+from valetkey.web.form import EMPTY, Form
 
 SCIM = "/admin/scim"
 NEW = "/admin/scim/new"
@@ -136,24 +136,31 @@ class ScimCredentials(Struct, frozen=True):
 
     async def confirm(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page."""
+        return await self._ask(request, EMPTY)
+
+    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
         confirmed, wanted = _BUTTONS.of(request.request), request.arguments["credential_id"]
         found = next((it for it in await self._found(request) if it.id == wanted), None)
         if found is None:
             raise page_not_found()
         page = confirmed.page(
             request,
-            EMPTY,
+            form,
             back=SCIM,
             name=found.name,
             facts=(found.id,),
             values={"previous_lives": "86400"},
             ends=Ends(),
+            fault=fault,
         )
-        return Show(replace(page, action=f"{SCIM}/{found.id}/{confirmed.button.slug}"))
+        action = f"{SCIM}/{found.id}/{confirmed.button.slug}"
+        return Show(replace(page, action=action), _BAD_REQUEST if fault else 200)
 
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation; a new token is shown this once."""
         confirmed = _BUTTONS.of(request.request)
+        if confirmed.is_unconfirmed(request.form):
+            return await self._ask(request, request.form, MISMATCH)
         path = {"credential_id": request.arguments["credential_id"]}
         call = confirmed.call(self.services, request, path)
         if confirmed.operation.gives is ScimCredentialMade:

@@ -89,6 +89,7 @@ class OwnerPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "admin/users/owner.html"
+    scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
     action: str
     account_action: str

@@ -35,7 +35,7 @@ from valetkey.authorization.site.admin.api_roles.roles import (
     roles_part,
 )
 from valetkey.authorization.site.admin.claims.kinds import PREVIEW
-from valetkey.authorization.site.admin.confirm import Buttons, ConfirmPage, Ends, Offer
+from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.users.users import (
@@ -240,6 +240,8 @@ class UserPages(Struct, frozen=True):
     async def run(self, request: AdminRequest) -> Outcome:
         """Run the operation."""
         confirmed, uid = _BUTTONS.of(request.request), _uid(request)
+        if confirmed.is_unconfirmed(request.form):
+            return await self._ask(request, request.form, MISMATCH)
         call = confirmed.call(self.services, request, {"uid": str(uid)})
         try:
             await confirmed.operation.run(call)

@@ -118,6 +118,7 @@ class TryAnswerPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "developer/try_it/answer.html"
+    scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
     app: AppHead
     action: str

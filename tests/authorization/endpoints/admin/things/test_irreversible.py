@@ -1,0 +1,46 @@
+"""Operations that cannot be undone ask for the name of what they delete."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.admin.things.desk import administrator, do
+from tests.authorization.endpoints.world import Service, run
+from valetkey.authorization.operations.operation import Button, Operation
+from valetkey.authorization.operations.table import OPERATIONS
+from valetkey.authorization.site.admin.confirm import Confirmed
+from valetkey.web.form import Form
+
+BUTTONS = [(each, button) for each in OPERATIONS for button in each.buttons]
+
+
+def test_buttons_whose_text_says_so_are_irreversible_and_look_destructive() -> None:
+    said = {button.slug for _, button in BUTTONS if "cannot be undone" in button.text}
+    flagged = {button.slug for _, button in BUTTONS if button.irreversible}
+    assert said == flagged
+    assert len(flagged) > 1
+    assert all(button.danger for _, button in BUTTONS if button.irreversible)
+
+
+@pytest.mark.parametrize(("operation", "button"), BUTTONS, ids=[each.id for each, _ in BUTTONS])
+def test_only_irreversible_operations_need_the_name_to_be_typed(
+    operation: Operation, button: Button
+) -> None:
+    confirmed, asked = Confirmed(operation, button), {"confirms": "Notes"}
+    for typed in ({}, {"confirmation": ""}, {"confirmation": "notes"}):
+        assert confirmed.is_unconfirmed(Form({**asked, **typed})) is button.irreversible
+    assert confirmed.is_unconfirmed(Form({})) is button.irreversible
+    assert not confirmed.is_unconfirmed(Form({**asked, "confirmation": " Notes "}))
+
+
+def test_wrong_name_deletes_nothing_and_asks_again(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        wrong = await do(browser, "/admin/groups/staff/delete", confirmation="stuff")
+        assert wrong.status == 400
+        assert "The name does not match." in wrong.body
+        assert (await browser.submit(wrong, "do", confirmation="staff")).status == 303
+        assert (await browser.get("/admin/groups/staff")).status == 404
+
+    run(tmp_path, story)
