@@ -50,7 +50,7 @@ def _output(*command: str | Path, cwd: Path) -> str:
 
 def test_wheel_in_an_empty_environment_runs_the_demo(built: list[Path], tmp_path: Path) -> None:
     programs = _installed(built[0], tmp_path / "environment")
-    assert "Every answer was right" in _output(
+    assert "All responses were correct" in _output(
         programs / "valetkey", "demo", "--walk", cwd=tmp_path
     )
 

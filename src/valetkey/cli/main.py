@@ -39,39 +39,39 @@ class Listed(Struct, frozen=True):
 
 
 COMMANDS = (
-    Listed("demo", "see it work: both servers and an example app", "Run"),
-    Listed("init", "write a configuration for production, question by question", "Run"),
+    Listed("demo", "run both servers with an example app", "Run"),
+    Listed("init", "write a configuration for production, interactively", "Run"),
     Listed("serve", "run both servers, or one of them", "Run"),
-    Listed("reload", "have running servers read the configuration again", "Run"),
+    Listed("reload", "reload the configuration of running servers", "Run"),
     Listed("apply", "create and change users and clients from a file", "Run"),
-    Listed("client", "register, show, change and switch off applications", "Every day"),
-    Listed("api", "declare APIs, and what their access tokens are like", "Every day", derived=True),
-    Listed("registration", "let applications register themselves", "Every day", derived=True),
-    Listed("user", "make accounts, set passwords, switch accounts off", "Every day", derived=True),
-    Listed("group", "groups of users, and who is in them", "Every day", derived=True),
-    Listed("webhook", "send chosen events to other servers", "Every day", derived=True),
+    Listed("client", "register, show, change and disable apps", "Manage"),
+    Listed("api", "declare APIs and their access tokens", "Manage", derived=True),
+    Listed("registration", "control who may register apps", "Manage", derived=True),
+    Listed("user", "create, change, import and disable users", "Manage", derived=True),
+    Listed("group", "manage groups and their members", "Manage", derived=True),
+    Listed("webhook", "send chosen events to other servers", "Manage", derived=True),
     Listed(
         "attribute",
         "declare attributes of accounts, such as a department",
-        "Every day",
+        "Manage",
         derived=True,
     ),
-    Listed("claims", "declare what tokens say of users", "Every day"),
-    Listed("owner", "a link that makes you the owner, once", "Every day"),
-    Listed("brand", "name, colour, logo and links of the pages", "Every day"),
+    Listed("claims", "declare claims of tokens", "Manage"),
+    Listed("owner", "a link that makes you the owner, once", "Manage"),
+    Listed("brand", "name, colour, logo and links of the pages", "Manage"),
     Listed(
         "admin-token",
         "tokens for programs that administer through the API",
-        "Every day",
+        "Manage",
         derived=True,
     ),
-    Listed("scim", "let a directory keep users and groups", "Every day", derived=True),
-    Listed("explain", "why a request was refused, by its reference VK-…", "Every day"),
-    Listed("events", "show events: sign-ins, grants, changed objects", "Every day"),
-    Listed("doctor", "look for what is wrong before users do", "Take care"),
-    Listed("config", "check the configuration, explain each setting", "Take care"),
-    Listed("database", "migrate, check, back up and copy the databases", "Take care"),
-    Listed("key", "show, rotate, back up and restore keys", "Take care"),
+    Listed("scim", "manage credentials for provisioning by SCIM", "Manage", derived=True),
+    Listed("explain", "why a request was refused, by its reference VK-…", "Manage"),
+    Listed("events", "show events: sign-ins, grants, changed objects", "Manage"),
+    Listed("doctor", "check the installation for problems", "Maintain"),
+    Listed("config", "check the configuration, explain each setting", "Maintain"),
+    Listed("database", "migrate, check, back up and copy the databases", "Maintain"),
+    Listed("key", "show, rotate, back up and restore keys", "Maintain"),
 )
 
 
@@ -116,7 +116,7 @@ class _Commands(click.Group):
 @click.version_option(package_name="valetkey", message="valetkey %(version)s")
 @click.pass_context
 def valetkey(context: click.Context) -> None:
-    """Applications reach what people allow: OAuth 2, OpenID Connect."""
+    """An OAuth 2 authorization server and OpenID Connect provider."""
     if "NO_COLOR" in environment():
         context.color = False
     if context.invoked_subcommand is None:

@@ -17,12 +17,12 @@ config_file = click.option(
     help=f"The configuration; without it ./{USUAL_FILE} if there is one, else every default.",
 )
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 new = click.option(
     "--new",
     is_flag=True,
-    help="Begin with an empty database where one that the server knows is missing.",
+    help="Start with an empty database if one that the server knows is missing.",
 )
 
 yes = click.option("--yes", is_flag=True, help="Do not ask.")

@@ -18,7 +18,7 @@ _INPUT = Input(BrandChange)
 
 
 @click.command()
-@click.option("--reset", is_flag=True, help="Have the rest as the settings say.")
+@click.option("--reset", is_flag=True, help="Reset everything else to the configured values.")
 @options.config_file
 @options.as_json
 def command(reset: bool, config: Path | None, as_json: bool, **given: object) -> None:

@@ -1,4 +1,4 @@
-"""`valetkey client`: register, show, change and switch off applications."""
+"""`valetkey client`: register, show, change and disable apps."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def create(
     as_json: bool,
     **given: object,
 ) -> None:
-    """Register an application. Its secret is made and printed once.
+    """Register an application. Its secret is generated and printed once.
 
     Implicit and password grants are turned on afterwards, with allow-implicit and allow-password.
 
@@ -197,7 +197,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     "--others-live",
     default="1d",
     show_default=True,
-    help='How long the secrets it has go on working, or "0" to end them now.',
+    help='How long existing secrets keep working, or "0" to end them now.',
 )
 @options.config_file
 @options.as_json

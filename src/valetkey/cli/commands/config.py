@@ -37,7 +37,7 @@ def command() -> None:
 @options.config_file
 @options.as_json
 def check(config: Path | None, as_json: bool) -> int:
-    """Say every problem of the configuration at once.
+    """Check the configuration and report all problems at once.
 
     Exit code 0 if there is none, 2 if there is.
 

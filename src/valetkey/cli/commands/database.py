@@ -77,7 +77,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
 def check(config: Path | None, as_json: bool) -> int:
     """Whether each database answers, has this version's tables and can be written to.
 
-    Exit code 1 if one does not. Changes nothing but a row that is there to try writing.
+    Exit code 1 if one does not. Changes only one row that exists to test writing.
 
     Example: valetkey database check
     """
@@ -99,7 +99,7 @@ def check(config: Path | None, as_json: bool) -> int:
 @options.config_file
 @options.as_json
 def backup(directory: Path, config: Path | None, as_json: bool) -> int:
-    """Copy the SQLite databases into DIRECTORY while the servers go on working.
+    """Copy the SQLite databases into DIRECTORY while the servers keep running.
 
     The files are named after the server and the time. The keys are not in them: see
     `valetkey key backup`. PostgreSQL has pg_dump for this.
@@ -198,11 +198,11 @@ def restore(
     type=click.Choice(["authorization", "resource"]),
     help="Copy the database of this server only.",
 )
-@click.option("--cancel", is_flag=True, help="Give up an unfinished copy: FROM is used again.")
+@click.option("--cancel", is_flag=True, help="Cancel an unfinished copy; FROM stays in use.")
 @options.yes
 @options.as_json
 def copy(old: Path, new: Path, server: str | None, cancel: bool, yes: bool, as_json: bool) -> int:
-    """Copy the databases of the configuration FROM to those of TO, and hand over to them.
+    """Copy the databases of the configuration FROM to those of TO, then switch to TO.
 
     FROM and TO are configuration files that lead to the same keyring; the databases of TO are
     empty. Running servers go on answering what only reads; everything else gets 503. At the end

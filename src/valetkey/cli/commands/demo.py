@@ -15,13 +15,13 @@ from valetkey.kernel.refusal import Mistake
 
 
 @click.command()
-@click.option("--walk", is_flag=True, help="Tell the whole story over real HTTP, then stop.")
+@click.option("--walk", is_flag=True, help="Run the scripted demo over real HTTP, then stop.")
 @click.option("--verbose", is_flag=True, help="With --walk: show every exchange in full.")
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep everything in this folder, and go on with it the next time.",
+    help="Keep all data in this folder, and continue with it next time.",
 )
 @options.as_json
 def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:

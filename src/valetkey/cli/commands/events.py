@@ -31,10 +31,13 @@ _AT_ONCE = 10_000
 
 
 @click.group(invoke_without_command=True)
-@click.option("--after", metavar="ID|DAY", help="Those behind this event, or from 2026-03-01 on.")
+@click.option("--after", metavar="ID|DAY", help="Events after this one, or from this day on.")
 @click.option("--object", "object_", metavar="NAME", help="Only of objects such as notes.")
 @click.option(
-    "--limit", type=click.IntRange(1, _AT_ONCE), default=_USUAL, help=f"At most so many; {_USUAL}."
+    "--limit",
+    type=click.IntRange(1, _AT_ONCE),
+    default=_USUAL,
+    help=f"At most so many events; {_USUAL} by default.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, for spreadsheets.")
 @options.config_file

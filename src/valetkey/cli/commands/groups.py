@@ -63,14 +63,14 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
 
 _HELP = {
     "api": """
-    Declare APIs: whoever asks for one by its identifier gets tokens for it and nothing else.
+    Declare APIs. Apps that request one by its identifier get tokens that only it accepts.
 
     Example: valetkey api list
     """,
     "registration": """
     Let applications register themselves, by tokens that you hand out; let developers do it.
 
-    registration.mode says whether a token is needed, or anybody may, or nobody.
+    `registration.mode` is off, token (apps with a registration token) or open (any app).
 
     Example: valetkey registration invite --uses 1 --note "Ada's printer"
     """,
@@ -80,7 +80,7 @@ _HELP = {
     Example: valetkey user create ada --email ada@example.com --name "Ada Lovelace"
     """,
     "group": """
-    Create and delete groups, and say who is in them, with the servers running or stopped.
+    Manage groups and their members, with the servers running or stopped.
 
     Apps receive the names of a user's groups by the scope groups; required_groups of a client
     says who may sign in to it.

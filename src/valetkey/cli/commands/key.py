@@ -49,7 +49,7 @@ command = group(
 @options.config_file
 @options.as_json
 def list_(config: Path | None, as_json: bool) -> None:
-    """Signing keys and their state, and where keyring and credential lie. Shows no secret.
+    """List signing keys, and the paths of keyring and credential. Shows no secret.
 
     Example: valetkey key list
     """
@@ -96,12 +96,12 @@ def list_(config: Path | None, as_json: bool) -> None:
 def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: Path | None) -> None:
     """Replace a key before its time.
 
-    signing: the next key of each algorithm signs as soon as everybody can know it; with --now at
+    signing: the next key of each algorithm signs once caches have expired; with --now at
     once.
 
     sealing: the key under which the database keeps secrets. Then restart the servers.
 
-    credential: with which the resource server is known. Then restart the resource server.
+    credential: with which the resource server authenticates. Then restart the resource server.
 
     Example: valetkey key rotate --now
     """
@@ -134,7 +134,7 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
 def backup(file: Path, config: Path | None) -> None:
     """Write the keyring, and the resource server's credential, to a new FILE of mode 0600.
 
-    Whoever has it and the database has everything: keep them apart.
+    Together with the database it gives access to everything: store them apart.
 
     Example: valetkey key backup /media/safe/valetkey.keyring
     """

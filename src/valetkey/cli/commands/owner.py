@@ -17,7 +17,7 @@ _PAGE = "/admin/owner"
 @click.option(
     "--break-glass",
     is_flag=True,
-    help="Make one although there is an owner: for when no owner can sign in. It is on record.",
+    help="Create one although an owner exists, if no owner can sign in. This is logged.",
 )
 @options.config_file
 @options.as_json

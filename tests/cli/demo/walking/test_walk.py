@@ -44,7 +44,7 @@ def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Pat
     assert "✗" not in ran.out
     last = ran.out.splitlines()[-1]
     assert re.fullmatch(
-        rf"Every answer was right: {len(CHAPTERS)} chapters, \d+ exchanges, \d+ checks, "
+        rf"All responses were correct: {len(CHAPTERS)} chapters, \d+ exchanges, \d+ checks, "
         r"\d+\.\d seconds\.",
         last,
     )
@@ -116,7 +116,7 @@ def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
             at.server_close()
     assert code == Exit.FAILED
     said = capsys.readouterr().out
-    assert "Every answer was right" not in said
+    assert "All responses were correct" not in said
     assert "chapter 1, exchange 1: status: expected 200, received 401" in said
     # The app without a secret has what it needs.
     assert "chapter 3," not in said

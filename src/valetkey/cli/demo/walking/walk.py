@@ -78,13 +78,13 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
 
 def _begin(stage: WalkContext, *, verbose: bool) -> None:
     site = stage.site
-    say.line(say.strong("Valetkey: the whole story, over real HTTP"))
+    say.line(say.strong("Valetkey: a demo of every flow, over real HTTP"))
     say.line()
-    say.line("Two servers, two APIs, five ways to a token, and everything that can end one.")
+    say.line("Two servers, two APIs, five grant types, and revocation.")
     if verbose:
         say.line("Secrets are shortened. S12 and the like name rows of the specification.")
     else:
-        say.line("Each answer is checked. Every exchange: valetkey demo --walk --verbose")
+        say.line("Every response is checked. To see them: valetkey demo --walk --verbose")
     say.line()
     say.fields(
         [
@@ -102,7 +102,7 @@ def _begin(stage: WalkContext, *, verbose: bool) -> None:
 def _end(story: Transcript, exchanges: int, seconds: float) -> None:
     say.line()
     if not story.wrongs:
-        right = say.coloured("Every answer was right:", "green")
+        right = say.coloured("All responses were correct:", "green")
         say.line(
             f"{right} {len(story.chapters)} chapters, {exchanges} exchanges, "
             f"{story.checked} checks, {seconds:.1f} seconds."

@@ -11,10 +11,10 @@ def implicit(stage: WalkContext) -> None:
     """The implicit grant: the token in the fragment (RFC 6749 section 4.2)."""
     story = stage.story
     with story.chapter(
-        "An app in the browser gets its token in the address bar",
-        "Old Viewer has no server of its own and was written before PKCE. It gets an access token "
-        "straight away, behind the # that browsers keep to themselves: a short one, and nothing to "
-        "refresh it with. Off for every app until an administrator turns it on.",
+        "Implicit grant",
+        "Old Viewer runs in the browser and does not support PKCE. It gets an access token in the "
+        "fragment of the redirect URI: short-lived, and without a refresh token. The grant is "
+        "disabled for every app until an administrator enables it.",
         "implicit S6",
     ):
         asked, state = stage.authorize_url(VIEWER, _VIEWER_URI, response_type="token")
@@ -38,9 +38,9 @@ def example_app(stage: WalkContext) -> None:
     """Notes Printer itself, as a person uses it."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "And the real app",
-        "So far this program played the apps. Now Ada opens the example app itself, which knows "
-        "nothing of this program, and clicks on Connect your notes.",
+        "The sample app",
+        "So far this program acted as the apps. Now Ada opens the example app itself, which runs "
+        "as a separate process, and clicks Connect your notes.",
         "authorization_code S5 S10 S11 S14",
     ):
         answer = wire.send("GET", f"{site.app_url}/sign-in")

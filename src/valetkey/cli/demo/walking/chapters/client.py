@@ -11,8 +11,8 @@ def own_token(stage: WalkContext) -> None:
     """Client credentials: in the query string, in a form, with HTTP Basic."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "An app gets a token of its own",
-        "Notes Printer proves with its id and secret that it is Notes Printer. No user is "
+        "Client credentials grant",
+        "Notes Printer authenticates with its client ID and secret. No user is "
         "involved, so all it gets is access to its own record. The parameters go into the query "
         "string first, then into a form, then the secret goes into HTTP Basic. Last, the secret of "
         "another app: that one is no use.",
@@ -45,9 +45,9 @@ def changes_itself(stage: WalkContext) -> None:
     site, story, wire = stage.site, stage.story, stage.wire
     elsewhere = f"{site.app_url}/printed"
     with story.chapter(
-        "An app moves, and says so itself",
+        "An app changes its own registration",
         "With the token of chapter 1, Notes Printer reads its own record, changes its redirect URI "
-        "and its description, and uses the new address at once. The old one counts no more.",
+        "and its description, and uses the new URI at once. The old one is rejected.",
         "client_credentials S16 S22 S24",
     ):
         url, header = f"{site.api_url}/v2/client", bearer(str(stage.had("itself")["access_token"]))

@@ -13,10 +13,10 @@ def lets_an_app_in(stage: WalkContext) -> None:
     site, story = stage.site, stage.story
     scope = "notes:read account:read"
     with story.chapter(
-        "Ada lets an app read her notes",
-        "Notes Printer sends Ada's browser to the authorization server. She signs in there, sees "
-        "who wants what, and allows it. Her browser brings a code back to the app, and the app "
-        "exchanges the code for tokens, server to server.",
+        "Authorization code grant",
+        "Notes Printer redirects Ada's browser to the authorization server. She signs in there, "
+        "reviews the requested permissions, and allows them. The redirect back to the app carries "
+        "a code, which the app exchanges for tokens, server to server.",
         "authorization_code S5 S10 S11 S14 S17",
     ):
         asked, state = stage.authorize_url(PRINTER, site.callback, scope=scope)
@@ -43,10 +43,10 @@ def without_a_secret(stage: WalkContext) -> None:
     verifier = to_base64url(SYSTEM.random(32))
     challenge = to_base64url(sha256(verifier.encode()).digest())
     with story.chapter(
-        "An app on a phone, which can keep no secret",
-        "Pocket Notes makes up a verifier, shows its hash when it asks, and the verifier itself "
-        "when it brings the code (PKCE). Who steals the code has no use for it. Ada is signed in "
-        "already, so she is only asked about the app.",
+        "A public client with PKCE",
+        "Pocket Notes generates a verifier, sends its hash in the authorization request, and the "
+        "verifier itself with the code (PKCE). A stolen code is useless without it. Ada is already "
+        "signed in, so she sees only the consent page.",
         "authorization_code S5 S10 S11",
     ):
         asked, state = stage.authorize_url(

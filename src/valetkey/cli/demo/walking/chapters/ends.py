@@ -9,10 +9,10 @@ def expired(stage: WalkContext) -> None:
     """An expired token, and the refresh token that outlives it (S19, S20)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "A token expires, and the app gets another",
-        f"The tokens of Pocket Notes live {SHORT_LIFE} seconds. After that they open nothing. The "
-        "app uses its refresh token, without Ada. As the app has no secret, it gets a new refresh "
-        "token each time.",
+        "Token expiry and refresh",
+        f"The access tokens of Pocket Notes expire after {SHORT_LIFE} seconds. The app gets new "
+        "ones with its refresh token, without Ada. Since the app has no secret, each refresh "
+        "replaces the refresh token.",
         "refresh_token S9 S13 S19 S20",
     ):
         got = stage.had(POCKET)
@@ -38,9 +38,9 @@ def refreshed(stage: WalkContext) -> None:
     """S13 as it is written: everything in the query string."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "An app with a secret refreshes, with everything in the query string",
-        "Notes Printer does not wait until its token expires. It asks for less than it has this "
-        "time: the name and e-mail address are not needed any more.",
+        "A confidential client refreshes, with parameters in the query string",
+        "Notes Printer refreshes before its token expires, and requests fewer scopes than it was "
+        "granted: it no longer needs the name and email address.",
         "refresh_token S9 S13 S15",
     ):
         asked = {
@@ -64,9 +64,9 @@ def replayed(stage: WalkContext) -> None:
     """A code is exchanged once; a second time ends what the first one gave (S18)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "A code is used twice",
-        "Somebody saw a code go by and brings it a second time. Nobody can tell which of the two "
-        "was the thief, so both get nothing: the tokens of the first exchange end as well.",
+        "Code reuse",
+        "An attacker intercepts a code and uses it a second time. The server cannot tell which of "
+        "the two was legitimate, so it also revokes the tokens of the first exchange.",
         "authorization_code S18",
     ):
         asked, state = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
@@ -91,10 +91,10 @@ def revoked(stage: WalkContext) -> None:
     """An authorization ended by the user, a token given back by its app (RFC 7009)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "Ada changes her mind",
-        "Through Front Desk she looks at what she allowed, and ends what Notes Printer has. Then "
-        "Front Desk gives its own token back (RFC 7009). Both count at the resource server within "
-        "5 seconds.",
+        "Revocation",
+        "In Front Desk, Ada lists her connected apps and revokes the access of Notes Printer. Then "
+        "Front Desk revokes its own token (RFC 7009). Both take effect at the resource server "
+        "within 5 seconds.",
         "S14 S19 S24",
     ):
         desk = str(stage.had(DESK)["access_token"])

@@ -22,10 +22,10 @@ def members_may_do_more(stage: WalkContext) -> None:
     grace = Browser(site.auth_url, wire, OWNER, OWNER_PASSWORD)
     event = {"title": "Reading club"}
     with story.chapter(
-        "Members of a group may do more",
+        "Groups and API roles",
         f"Ada is in the group {GROUP}, Grace is not. The group has the role {PLANNER} at Calendar, "
-        "and Reading Club is reserved for its members. Both ask for the same things; what they get "
-        "follows from the group.",
+        "and Reading Club is restricted to its members. Both users authorize the same apps; what "
+        "they get depends on the group.",
         "authorization_code openid S10",
     ):
         token = bearer(str(stage.had(CALENDAR)["access_token"]))

@@ -9,9 +9,9 @@ def partly(stage: WalkContext) -> None:
     """Check one of two boxes; the app then cannot use the other permission (S3)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "Ada allows one thing and not the other",
-        "This time Notes Printer also wants to change her notes. Ada clears that box. The app "
-        "gets a token that reads, and learns what happens when it writes.",
+        "Partial consent",
+        "This time Notes Printer also wants to change her notes. Ada clears that checkbox. The "
+        "app gets a token that can read, and its write request is rejected.",
         "authorization_code S3 S14",
     ):
         asked, state = stage.authorize_url(
@@ -46,8 +46,8 @@ def no(stage: WalkContext) -> None:
     """A denied consent."""
     site, story = stage.site, stage.story
     with story.chapter(
-        "Ada says no",
-        "The app asks again, and Ada denies it. The app is told so, and gets nothing.",
+        "Consent denied",
+        "The app asks again, and Ada denies access. The app receives access_denied and no code.",
         "authorization_code S10",
     ):
         asked, state = stage.authorize_url(

@@ -13,10 +13,10 @@ def takes_its_own_tokens(stage: WalkContext) -> None:
     """Resource indicators (RFC 8707) and the metadata of an API (RFC 9728)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "A second API, with tokens of its own",
-        "Calendar belongs to another team and is protected with valetkey.sdk. Without a token it "
-        "says where to get one. Notes Printer names it as resource, Ada is asked about Calendar by "
-        "name, and the token opens Calendar and nothing else.",
+        "A second API with its own tokens",
+        "Calendar belongs to another team and is protected with valetkey.sdk. A request without a "
+        "token learns which server issues them. Notes Printer requests it as resource, the consent "
+        "page names Calendar, and the token is accepted by Calendar only.",
         "authorization_code S10 S11 S19",
     ):
         answer = wire.send("GET", site.calendar)

@@ -18,10 +18,10 @@ def with_an_account(stage: WalkContext) -> None:
     site, story, wire = stage.site, stage.story, stage.wire
     scope, nonce = "openid profile email", to_base64url(SYSTEM.random(9))
     with story.chapter(
-        "Ada signs in to a club with her account",
-        "Reading Club wants none of her notes, only to know who she is. It reads what the server "
-        "says about itself, sends her browser there with a nonce, and gets an ID token: signed, "
-        "for this app, with its nonce. Then she signs out, and is out.",
+        "Sign-in with OpenID Connect",
+        "Reading Club needs no data, only Ada's identity. It reads the provider metadata, "
+        "redirects her browser with a nonce, and gets a signed ID token for this app with that "
+        "nonce. Then she signs out.",
         "authorization_code openid S5 S10 S17",
     ):
         answer = wire.send("GET", f"{site.auth_url}/.well-known/openid-configuration", brief=True)

@@ -9,10 +9,10 @@ def password(stage: WalkContext) -> None:
     """The password grant (RFC 6749 section 4.3), with an access token by reference."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
-        "The operator's own app takes a password",
-        "Front Desk belongs to whoever runs the servers, and Ada types her password into it. Its "
-        "tokens are references: short strings about which the resource server asks. Off for every "
-        "app until an administrator turns it on.",
+        "Password grant",
+        "Front Desk is the operator's own app, and Ada types her password into it. Its tokens are "
+        "references: random strings that the resource server introspects. The grant is disabled "
+        "for every app until an administrator enables it.",
         "password S7",
     ):
         url, header = f"{site.auth_url}/oauth/token", basic(DESK, site.secret(DESK))
