@@ -54,7 +54,7 @@ REFUSALS = (
     "client_id names no app that is registered here",
     "Link expired",
     "This code is invalid",
-    "nicht gültig.",
+    "ungültig",
     "abgelaufen",
 )
 """Sentences of pages that are meant to refuse."""
