@@ -204,7 +204,7 @@ class Crawl:
             await self._follow_all()
             how = turn.removesuffix(" again")
             while due := [key for key in self._forms if (*key, how) not in self._sent]:
-                key = min(due, key=lambda key: (_rank(key[0]), key))
+                key = min(due, key=lambda key: (_rank(key), key))
                 self._sent.add((*key, how))
                 await self._send_from(self._forms[key], key, how)
                 await self._follow_all()
@@ -378,8 +378,11 @@ def _key(route: Route, form: Form) -> Key:
     return (route.path, *names, *pressed)
 
 
-def _rank(path: str) -> int:
-    return next((place for place, part in enumerate(_LAST, 1) if part in path), 0)
+def _rank(key: Key) -> int:
+    """A form that deletes what other pages are about comes after all others."""
+    if "confirmation" in key:
+        return len(_LAST) + 1
+    return next((place for place, part in enumerate(_LAST, 1) if part in key[0]), 0)
 
 
 @cache
