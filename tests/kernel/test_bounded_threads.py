@@ -56,3 +56,26 @@ def test_a_cancelled_job_that_runs_counts_until_its_thread_is_free() -> None:
         asyncio.run(main())
     finally:
         threads.close(drop=True)
+
+
+def test_without_a_thread_jobs_are_refused_and_leave_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        with monkeypatch.context() as system:
+            system.setattr(threading.Thread, "start", refuse)
+            for _ in range(5):
+                with pytest.raises(Full):
+                    threads.run(lambda: 7)
+        # Refused jobs do not count: there is room for two.
+        both = await asyncio.gather(threads.run(lambda: 7), threads.run(lambda: 8))
+        assert list(both) == [7, 8]
+
+    threads = BoundedThreads(1, 1, "test")
+    try:
+        asyncio.run(main())
+    finally:
+        threads.close(drop=True)

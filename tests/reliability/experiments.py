@@ -12,10 +12,12 @@ from types import MappingProxyType
 
 from tests.deploy.nginx import free_port
 from tests.reliability.acme import certificates
+from tests.reliability.anonymous_growth import anonymous_growth
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.clock_jumps import clock_jumps
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
+from tests.reliability.exhaustion import exhausted_resources
 from tests.reliability.failover import failover
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
@@ -208,6 +210,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         webhook_delivery: (2, 200),
         failover: (1, 20),
         clock_jumps: (1, 20),
+        anonymous_growth: (2_000, 500_000),
+        exhausted_resources: (1, 8),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )

@@ -32,9 +32,9 @@ def configure(here: Path, *, url: str, listen: str, database: str, more: str = "
     )
 
 
-def register(here: Path) -> None:
+def register(here: Path, more: str = "") -> None:
     """Make the clients and users of every story, and with them keyring and database."""
-    (here / "register.toml").write_text(REGISTER)
+    (here / "register.toml").write_text(REGISTER + more)
     done = valetkey("apply", "register.toml", "--yes", here=here)
     assert done.code == 0, done.out + done.err
 
@@ -50,6 +50,8 @@ class Node:
         """The folder of another version's source; None for this one's."""
         self.environment: Mapping[str, str] = {}
         """Variables beside those of a clean environment."""
+        self.under: Sequence[str] = ()
+        """A command that runs the server, and its options."""
         self._listening = listening
 
     def start(self) -> None:
@@ -59,6 +61,7 @@ class Node:
         if self._listening is not None:
             passed = (self._listening.fileno(),)
             command = (sys.executable, "-c", _ACTIVATED, str(passed[0]), *command)
+        command = (*self.under, *command)
         environment = self._environment()
         with (self.here / "log").open("ab") as log:
             self.process = subprocess.Popen(

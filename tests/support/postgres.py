@@ -80,12 +80,15 @@ def database() -> Generator[str]:
 
 
 @contextmanager
-def own_server() -> Generator[Path]:
-    """The folder of another server, for a test that stops it; removed afterwards."""
+def own_server(more: Mapping[str, str] = _NOTHING) -> Generator[Path]:
+    """The folder of another server, for a test that stops it; removed afterwards.
+
+    It has the settings in `more` beside the usual ones.
+    """
     with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as name:
         folder = Path(name)
         create(folder)
-        start(folder / "data", folder)
+        start(folder / "data", folder, more)
         try:
             yield folder
         finally:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -137,10 +138,11 @@ class _Revision:
     def _start(self) -> None:
         with self._turn:
             if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(
-                    target=self._watch, name="valetkey-revision", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._watch, name="valetkey-revision", daemon=True)
+                # The system may be out of threads: the next caller tries again.
+                with suppress(RuntimeError, MemoryError):
+                    thread.start()
+                    self._thread = thread
 
     def _open(self) -> Channel:
         # Nothing is prepared: a proxy may send each query to another server.

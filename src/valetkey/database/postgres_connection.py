@@ -112,7 +112,11 @@ def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool 
 
     Files that the URL names, such as `passfile`, `sslrootcert` and `sslcert`, are read each time.
     """
-    raw: Raw = psycopg.connect(autocommit=True, **told)  # type: ignore[arg-type]  # libpq's names
+    try:
+        raw: Raw = psycopg.connect(autocommit=True, **told)  # type: ignore[arg-type]  # libpq's names
+    except (OSError, MemoryError) as problem:
+        # Out of descriptors, for example.
+        raise psycopg.OperationalError(f"cannot connect: {problem}") from problem
     try:
         _check_encoding(raw)
         raw.adapters.register_loader("numeric", _WholeNumber)

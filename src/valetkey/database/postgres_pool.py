@@ -92,7 +92,11 @@ class Pool:
                 raise Overloaded("too many transactions wait")
             self._arrivals += 1
             waiting.append((self._arrivals, asked))
-            if not self._wake():
+            begins = self._wake()
+            if not self._threads:
+                waiting.pop()
+                raise DatabaseUnavailable("the system starts no thread for a connection")
+            if not begins:
                 self._relieve_later(asked.loop)
         try:
             return await asked.answer(kind.limit(self._timeouts))
@@ -157,7 +161,12 @@ class Pool:
         session = Session(self._told, self._timeouts, self._revised, self._keep_unconfirmed)
         thread = threading.Thread(target=self._serve, args=(session,), name=name, daemon=True)
         self._threads[thread] = session
-        thread.start()
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):
+            # The system is out of threads or memory: those that run do the work.
+            del self._threads[thread]
+            self._grows_at = monotonic() + _GROW_AGAIN
 
     def _serve(self, session: Session) -> None:
         while (taken := self._take()) is not None:

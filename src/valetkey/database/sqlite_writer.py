@@ -87,10 +87,12 @@ class Checkpoints:
         elif written - self._asked >= self._pages:
             self._asked = written
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="valetkey-checkpoint", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="valetkey-checkpoint", daemon=True)
+                # The system may be out of threads: the writer must live, and a later commit tries
+                # again.
+                with contextlib.suppress(RuntimeError, MemoryError):
+                    thread.start()
+                    self._thread = thread
             self._due.set()
 
     def close(self) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from valetkey.kernel import metrics
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Full(Exception):
-    """The maximum number of jobs is already running or queued."""
+    """The maximum number of jobs is already running or queued, or no thread can be started."""
 
 
 class BoundedThreads:
@@ -21,14 +21,23 @@ class BoundedThreads:
 
     A job whose caller was cancelled counts until it has left the queue and its thread. Otherwise
     callers that connect and disconnect could queue jobs without a bound.
+
+    Not a ThreadPoolExecutor: that one keeps a job in its queue, where nothing may ever take it,
+    when the system refuses to start a thread.
     """
 
     def __init__(self, workers: int, queue: int, name: str) -> None:
         """Create the pool without starting a thread; threads start with the first jobs."""
+        self._workers = workers
         self._limit = workers + queue
+        self._name = name
         self._taken = 0
-        self._turn = threading.Lock()
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix=name)
+        self._turn = threading.Condition()
+        # What to do on a thread, and what to do if it is dropped.
+        self._queue: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
         metrics.QUEUE.ask(lambda: max(0, self._taken - workers), name)
 
     @property
@@ -41,47 +50,87 @@ class BoundedThreads:
 
         A job whose future was cancelled before it began is not run. Raises Full.
         """
-        with self._turn:
-            if self.is_full:
-                raise Full
-            self._taken += 1
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
-        def unless_given_up() -> T:
-            if answer.cancelled():
-                raise CancelledError
-            return job()
-
-        def tell(done: Future[T]) -> None:
+        def settle(function: Callable[..., None], *arguments: object) -> None:
             self._free()
             # A closed loop has no caller left to receive the result.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle, answer, done)
+                loop.call_soon_threadsafe(function, answer, *arguments)
 
-        # The caller cancels the result, never this future: cancelling this one would remove the job
-        # from the count but leave it in the queue.
-        self._threads.submit(unless_given_up).add_done_callback(tell)
+        def work() -> None:
+            if answer.cancelled():
+                self._free()
+                return
+            try:
+                result = job()
+            except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
+                settle(_fail, problem)
+            else:
+                settle(_succeed, result)
+
+        with self._turn:
+            if self._closed or self.is_full or not self._has_thread():
+                raise Full
+            self._taken += 1
+            self._queue.append((work, lambda: settle(_cancel)))
+            self._turn.notify()
         return answer
 
     def close(self, *, drop: bool) -> None:
         """Finish running jobs, and queued jobs unless they are to be dropped. Blocks."""
-        self._threads.shutdown(wait=True, cancel_futures=drop)
+        with self._turn:
+            self._closed = True
+            dropped = list(self._queue) if drop else []
+            if drop:
+                self._queue.clear()
+            self._turn.notify_all()
+        for _, cancel in dropped:
+            cancel()
+        for thread in self._threads:
+            thread.join()
+
+    def _has_thread(self) -> bool:
+        """Start a thread if none is free and the limit allows it; return whether there is any."""
+        if len(self._queue) >= self._idle and len(self._threads) < self._workers:
+            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            # The system may be out of threads or memory: those that run do the work.
+            with contextlib.suppress(RuntimeError, MemoryError):
+                thread.start()
+                self._threads.append(thread)
+        return bool(self._threads)
+
+    def _serve(self) -> None:
+        while True:
+            with self._turn:
+                while not self._queue:
+                    if self._closed:
+                        return
+                    self._idle += 1
+                    self._turn.wait()
+                    self._idle -= 1
+                work, _ = self._queue.popleft()
+            work()
 
     def _free(self) -> None:
         with self._turn:
             self._taken -= 1
 
 
-def _settle(answer: "asyncio.Future[T]", done: Future[T]) -> None:
+def _succeed(answer: "asyncio.Future[T]", result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: "asyncio.Future[T]", problem: BaseException) -> None:
     if answer.done():
         return
-    if done.cancelled():
-        answer.cancel()
-    elif (problem := done.exception()) is None:
-        answer.set_result(done.result())
-    elif isinstance(problem, StopIteration):
+    if isinstance(problem, StopIteration):
         # A future cannot carry StopIteration: it would end the caller's own iteration.
-        answer.set_exception(RuntimeError("the job raised StopIteration"))
-    else:
-        answer.set_exception(problem)
+        problem = RuntimeError("the job raised StopIteration")
+    answer.set_exception(problem)
+
+
+def _cancel(answer: "asyncio.Future[T]") -> None:
+    answer.cancel()

@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class Busy(Exception):
-    """The queue is full: the caller is refused at once rather than served too late."""
+    """The queue or the memory is full: the caller is refused rather than served too late."""
 
 
 class Offload:
@@ -29,12 +29,17 @@ class Offload:
         return self._threads.is_full
 
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call `function` on a thread; return or raise its outcome. Raises Busy if it is full."""
+        """Call `function` on a thread; return or raise its outcome.
+
+        Raises Busy if it is full, or out of memory: the caller is told to try again later.
+        """
         with current_span().child(self._name):
             try:
                 return await self._threads.run(partial(function, *args, **kwargs))
             except Full:
                 raise Busy("too much slow work is waiting") from None
+            except MemoryError:
+                raise Busy("there is no memory for slow work") from None
 
     def close(self) -> None:
         """Finish the work in progress and drop the queue."""

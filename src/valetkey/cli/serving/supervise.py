@@ -24,6 +24,7 @@ from valetkey.cli.serving.places import Place, Server, Worker, has_terminal, rec
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
+_FORK_AGAIN = 2.0  # seconds at most until a fork is ordered again that the system refused
 _TOO_SHORT = 0.2  # seconds: a worker that ends so soon after it was ready may do so each time
 _TOO_OFTEN = 5  # such ends in a row, after which a worker has to wait before it starts again
 _LAST_WORD = 1.0  # seconds for what a worker reported before it ended
@@ -282,11 +283,11 @@ class Supervisor:
             place.channel.settimeout(_LAST_WORD)
         while self._listen(place):
             pass
-        was_ready_at = place.ready_at
+        was_ready_at, born = place.ready_at, place.worker is not None
         place.forget()
-        self._ended(place, code, was_ready_at)
+        self._ended(place, code, was_ready_at, born=born)
 
-    def _ended(self, place: Place, code: int, was_ready_at: float | None) -> None:
+    def _ended(self, place: Place, code: int, was_ready_at: float | None, *, born: bool) -> None:
         if place.replaces is not None:
             self._to_replace.clear()
             self._places.remove(place)
@@ -304,16 +305,18 @@ class Supervisor:
             self._code = code if code > 0 else _FAILED
             self._stop()
         else:
-            self._plan_restart(place, code, was_ready_at)
+            self._plan_restart(place, code, was_ready_at, _LONGEST_DELAY if born else _FORK_AGAIN)
 
-    def _plan_restart(self, place: Place, code: int, was_ready_at: float | None) -> None:
+    def _plan_restart(
+        self, place: Place, code: int, was_ready_at: float | None, longest: float
+    ) -> None:
         """Restart the worker at once, or with a growing delay if it fails repeatedly."""
         now = monotonic()
         steady = was_ready_at is not None and now - was_ready_at > _TOO_SHORT
         place.failures = 0 if steady else place.failures + 1
         too_many = place.failures - (0 if was_ready_at is None else _TOO_OFTEN)
         delay = self._first_delay * 2 ** min(too_many - 1, 30) if too_many > 0 else 0.0
-        delay = min(delay, _LONGEST_DELAY)
+        delay = min(delay, longest)
         place.due = now + delay
         if not self._has_worker(place.server):
             place.server.absent_since = now

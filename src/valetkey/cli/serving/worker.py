@@ -57,15 +57,25 @@ def await_fork(control: int) -> int | None:
         order, channels, _, _ = socket.recv_fds(orders, 1, 1)
         if not order:
             return None
-        between = os.fork()
+        # If the system is out of processes, the channel closes: the supervisor orders again later.
+        between = _forked()
         if between == 0:
-            if os.fork():
+            if _forked() != 0:
                 os._exit(0)
             orders.close()
             return channels[0]
         for channel in channels:
             os.close(channel)
-        os.waitpid(between, 0)
+        if between is not None:
+            os.waitpid(between, 0)
+
+
+def _forked() -> int | None:
+    """Fork; return None if the system is out of processes or memory."""
+    try:
+        return os.fork()
+    except OSError:
+        return None
 
 
 NAME = "valetkey-worker"
