@@ -78,6 +78,7 @@ _ATTEMPT_MEMORY = days(7)
 
 _KEEP = Retention(days(365), {})
 _DECISIONS = 200_000
+_DECISIONS_WITHOUT_CLIENT = 100_000
 """Maximum number of refusal records of each kind; a flood of refusals must not fill a disk."""
 
 _SAMPLES = 200_000
@@ -102,7 +103,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.participants.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),
-    lambda tx, _: tx.decisions.sweep_without_client(_DECISIONS, _COUNTED_BATCH),
+    lambda tx, _: tx.decisions.sweep_without_client(_DECISIONS_WITHOUT_CLIENT, _COUNTED_BATCH),
     lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, _COUNTED_BATCH),
     lambda tx, now: tx.request_samples.sweep(now, BATCH),
     lambda tx, _: tx.request_samples.sweep_beyond(_SAMPLES, _COUNTED_BATCH),
