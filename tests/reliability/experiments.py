@@ -23,6 +23,7 @@ from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
+from tests.reliability.password_flood import password_flood
 from tests.reliability.sync import sync_before_answer
 from tests.reliability.upgrade import rolling_upgrades
 from tests.reliability.webhooks import webhook_delivery
@@ -212,6 +213,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         clock_jumps: (1, 20),
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),
+        password_flood: (1, 30),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )

@@ -26,9 +26,15 @@ class Load:
     address: str
     host: str
     answers: Counter[str] = field(default_factory=Counter[str])
-    longest: float = 0.0
+    took: list[float] = field(default_factory=list[float])
+    """The seconds of each request."""
     _over: threading.Event = field(default_factory=threading.Event)
     _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def longest(self) -> float:
+        """The seconds of the longest request so far."""
+        return max(self.took, default=0.0)
 
     @property
     def total(self) -> int:
@@ -55,7 +61,7 @@ class Load:
                 found = type(failure).__name__
             with self._turn:
                 self.answers[found] += 1
-                self.longest = max(self.longest, time.monotonic() - began)
+                self.took.append(time.monotonic() - began)
         connection.close()
 
     def end(self) -> None:

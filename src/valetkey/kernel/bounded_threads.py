@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -26,8 +28,12 @@ class BoundedThreads:
     when the system refuses to start a thread.
     """
 
-    def __init__(self, workers: int, queue: int, name: str) -> None:
-        """Create the pool without starting a thread; threads start with the first jobs."""
+    def __init__(self, workers: int, queue: int, name: str, *, niceness: int = 0) -> None:
+        """Create the pool without starting a thread; threads start with the first jobs.
+
+        With a `niceness` they give way to other threads of the machine (Linux only).
+        """
+        self._niceness = niceness
         self._workers = workers
         self._limit = workers + queue
         self._name = name
@@ -102,6 +108,10 @@ class BoundedThreads:
         return bool(self._threads)
 
     def _serve(self) -> None:
+        if self._niceness and sys.platform == "linux":
+            # Some containers forbid it; the work is done all the same.
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
         while True:
             with self._turn:
                 while not self._queue:

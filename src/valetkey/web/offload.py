@@ -7,6 +7,8 @@ from typing import ParamSpec, TypeVar
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
 from valetkey.kernel.waiting import current_span
 
+_NICENESS = 10
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -20,7 +22,8 @@ class Offload:
 
     def __init__(self, workers: int, queue: int, name: str = "offload") -> None:
         """Start no thread yet; they start with the first work. `name` is for metrics and spans."""
-        self._threads = BoundedThreads(workers, queue, name)
+        # The event loop comes first: it answers everyone else meanwhile.
+        self._threads = BoundedThreads(workers, queue, name, niceness=_NICENESS)
         self._name = f"offload {name}"
 
     @property
