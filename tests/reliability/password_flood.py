@@ -31,6 +31,9 @@ _HASHES = 4 * 19 * 1024 * 1024
 """Bytes of memory that four hashes take."""
 
 _QUICK = 2.0
+_REFUSED = 0.02
+"""The share of token requests that may get 503: a burst fills the limit of requests at once."""
+
 _ENOUGH = 10  # windows, below which a percentile is only the worst
 _PROCESSES = multiprocessing.get_context("forkserver")
 
@@ -68,11 +71,13 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
         signed_in = site.ask(grant_type="password", username="ada", password=PASSWORD).ok
     usual, late, refused = _late(calm), _late(flooded), _late(found.refused)
     grown = memory.most - before
-    steady = times < _ENOUGH or (late < _SLOWER * usual and refused < _QUICK)
+    strange = load.failed - load.answers["503"]
+    few = load.answers["503"] <= _REFUSED * load.total
+    steady = times < _ENOUGH or (few and late < _SLOWER * usual and refused < _QUICK)
     held = (
         steady
         and signed_in
-        and not load.failed
+        and not strange
         and set(found.answers) <= {"400", "503"}
         and grown < _HASHES
     )
@@ -81,12 +86,13 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
         f"{found.answers['503']} answered 503 after {_late(found.refused, 0.5) * 1000:.0f} ms "
         f"(median), {refused * 1000:.0f} ms (p99); "
         f"{load.total} tokens after {late * 1000:.0f} ms (p99), {usual * 1000:.0f} ms without the "
-        f"flood; worker grown by {grown / 2**20:.0f} MiB at most; load average of the machine "
+        f"flood, {load.answers['503']} of them answered 503; worker grown by "
+        f"{grown / 2**20:.0f} MiB at most; load average of the machine "
         f"{os.getloadavg()[1]:.0f}"
     )
     promise = (
-        "tokens take less than twice as long at p99, sign-ins beyond the queue get 503 within 2 s "
-        "at p99, hashes need at most 76 MiB"
+        "tokens take less than twice as long at p99 and at most 2 % get 503, sign-ins beyond the "
+        "queue get 503 within 2 s at p99, hashes need at most 76 MiB"
     )
     return Outcome("E15 password flood", promise, counts, held)
 
