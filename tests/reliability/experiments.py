@@ -25,7 +25,9 @@ from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
 from tests.reliability.password_flood import password_flood
 from tests.reliability.sync import sync_before_answer
+from tests.reliability.tables import bounded_tables
 from tests.reliability.upgrade import rolling_upgrades
+from tests.reliability.virtual_day import soak
 from tests.reliability.webhooks import webhook_delivery
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
@@ -209,6 +211,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         certificates: (0, 10),
         sync_before_answer: (0, 10_000),
         webhook_delivery: (2, 200),
+        soak: (1, 48),
+        bounded_tables: (1, 500),
         failover: (1, 20),
         clock_jumps: (1, 20),
         anonymous_growth: (2_000, 500_000),
