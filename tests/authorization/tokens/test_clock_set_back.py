@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.authorization.endpoints.admin_api.programs import caller
+from tests.authorization.endpoints.world import ADA, Service, run
+from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.email.links import LIFETIMES, Links
+from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import DeviceCode, VoucherKind
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
@@ -130,3 +134,34 @@ def test_device_code_issued_in_the_future_has_expired() -> None:
     times = (Instant(HOUR), Instant(HOUR + 600))
     code = DeviceCode(of, of, "tv", 0, Scope(), "", "gr_1", *times, seconds(5))
     assert [code.is_pending(Instant(at)) for at in (HOUR - 61, HOUR - 60)] == [False, True]
+
+
+def test_api_token_issued_in_the_future_gives_no_access(tmp_path: Path) -> None:
+    async def story(it: Service) -> None:
+        it.clock.forward(HOUR)
+        program = await caller(it)
+        for by, status in ((-HOUR, 401), (HOUR - 61, 401), (1, 200)):
+            it.clock.forward(by)
+            assert (await program.call("GET", "/users")).status == status
+
+    run(tmp_path, story)
+
+
+def test_session_is_live_from_its_latest_sign_in() -> None:
+    began = Session(
+        "se_1", ADA, Instant(HOUR), ("pwd",), "", Instant(0), Instant(0), Instant(WEEK), None
+    )
+    assert [began.is_live(Instant(at)) for at in (HOUR - 61, HOUR - 60)] == [False, True]
+    assert not began.is_live(Instant(WEEK))
+    assert not replace(began, ended_at=Instant(HOUR)).is_live(Instant(HOUR))
+
+
+def test_ticket_issued_in_the_future_has_expired() -> None:
+    sealer, lifetime = Keyring.fresh(SYSTEM.random).sealer, seconds(600)
+    ticket = Ticket(uid=ADA, browser="", expires_at=HOUR + 600)
+    text = seal_ticket(ticket, "passkey", sealer, SYSTEM.random)
+    opened = [
+        open_ticket(text, Ticket, "passkey", sealer, lifetime, Instant(at)) is not None
+        for at in (HOUR - 61, HOUR - 60, HOUR + 599, HOUR + 600)
+    ]
+    assert opened == [False, True, True, False]

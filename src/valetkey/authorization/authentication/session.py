@@ -353,7 +353,7 @@ def _living(
     if presence is None or presence.user.disabled_at is not None:
         return None
     session = presence.session
-    if session.ended_at is not None or session.expires_at <= now:
+    if not session.is_live(now):
         return None
     if later(session.last_seen_at, settings.idle) <= now:
         return None

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.moment import Instant, is_live, seconds
 
 
 class Session(Struct, frozen=True):
@@ -28,6 +28,13 @@ class Session(Struct, frozen=True):
     proved_at: Instant = Instant(0)
     proved_by: tuple[str, ...] = ()
     device_id: str = ""
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether it has neither ended nor expired nor begun in the future.
+
+        Signing in again extends it: its life is counted from the latest sign-in.
+        """
+        return self.ended_at is None and is_live(self.auth_time, self.expires_at, now)
 
 
 LEASE = seconds(15)

@@ -52,6 +52,18 @@ def test_each_browser_is_named_and_this_one_marked(database_url: str) -> None:
     run(database_url, story)
 
 
+def test_session_begun_in_the_future_gives_no_access(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        earlier = await signed_in(it, agent=IPHONE)
+        it.clock.forward(hours(1))
+        later = await signed_in(it)
+        assert [await is_in(earlier), await is_in(later)] == [True, True]
+        it.clock.forward(-hours(1))
+        assert [await is_in(earlier), await is_in(later)] == [True, False]
+
+    run(sqlite_url, story)
+
+
 def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(database_url: str) -> None:
     async def story(it: World) -> None:
         await it.register(TOLD)

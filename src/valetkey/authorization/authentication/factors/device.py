@@ -20,7 +20,7 @@ from valetkey.authorization.model.event.sessions import (
     DeviceStolen,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant, Lifetime, later, seconds
+from valetkey.kernel.moment import Instant, Lifetime, is_live, later, seconds
 from valetkey.kernel.secret import (
     Fingerprint,
     FingerprintKey,
@@ -109,7 +109,11 @@ def recognise(
     if not 0 < len(device_id) <= _LONGEST_ID or not well_formed(Prefix.DEVICE, secret):
         return None
     device = tx.devices.find(device_id)
-    if device is None or device.uid != uid or device.expires_at <= now:
+    if (
+        device is None
+        or device.uid != uid
+        or not is_live(device.created_at, device.expires_at, now)
+    ):
         return None
     shown = fresh.key.of(PURPOSE, secret)
     if tx.devices.exchange(device.id, shown, fresh.fingerprint(device.id), now):

@@ -238,7 +238,9 @@ class Passkeys(Struct, frozen=True):
     def _once(
         self, answer: Answer, purpose: str, uid: int, browser: str, now: Instant
     ) -> Voucher | None:
-        ticket = open_ticket(answer.challenge, Ticket, f"passkey {purpose}", self.sealer, now)
+        ticket = open_ticket(
+            answer.challenge, Ticket, f"passkey {purpose}", self.sealer, LIFETIME, now
+        )
         if ticket is None or not browser or not same(ticket.browser, browser) or ticket.uid != uid:
             return None
         return Voucher(

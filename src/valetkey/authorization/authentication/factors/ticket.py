@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.seal import Sealer
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -26,8 +26,13 @@ def seal_ticket(
     return sealer.seal(msgspec.msgpack.encode(ticket), f"ticket:{purpose}", random)
 
 
-def open_ticket(text: str, kind: type[T], purpose: str, sealer: Sealer, now: Instant) -> T | None:
-    """Decrypt the output of `seal_ticket`; None for anything else and for an expired ticket."""
+def open_ticket(
+    text: str, kind: type[T], purpose: str, sealer: Sealer, lifetime: Lifetime, now: Instant
+) -> T | None:
+    """Decrypt the output of `seal_ticket`; None for anything else.
+
+    Also None for a ticket that has expired, or was issued in the future, for `lifetime`.
+    """
     plain = sealer.open(text, f"ticket:{purpose}")
     if plain is None:
         return None
@@ -36,5 +41,5 @@ def open_ticket(text: str, kind: type[T], purpose: str, sealer: Sealer, now: Ins
     except msgspec.MsgspecError:
         # Encrypted by this server, but by a version with another ticket format.
         return None
-    expires_at: int = getattr(ticket, "expires_at", 0)
-    return ticket if expires_at > now else None
+    expires_at = Instant(getattr(ticket, "expires_at", 0))
+    return ticket if is_live(Instant(expires_at - lifetime), expires_at, now) else None

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, is_live
 
 
 class ApiToken(Struct, frozen=True):
@@ -24,5 +24,5 @@ class ApiToken(Struct, frozen=True):
     made_with: str = ""
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it was neither revoked nor has expired."""
-        return self.ended_at is None and self.expires_at > now
+        """Whether it was neither revoked nor has expired nor was issued in the future."""
+        return self.ended_at is None and is_live(self.created_at, self.expires_at, now)

@@ -25,7 +25,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.sign_in.administrations import Administration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.administration import AdministrationSettings
-from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.moment import Instant, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import (
     FingerprintKey,
@@ -108,7 +108,7 @@ def find_entered(
     if entry is None or not same(entry.fingerprint, key.of(PURPOSE, cookie)):
         return None
     # Both lifetimes by the current settings: a shorter one applies at once.
-    if later(entry.entered_at, settings.lifetime) <= now:
+    if not is_live(entry.entered_at, later(entry.entered_at, settings.lifetime), now):
         return None
     return None if later(entry.last_seen_at, settings.idle) <= now else entry
 

@@ -259,7 +259,7 @@ class SignInFlow(Struct, frozen=True):
     def step(self, request: Request, target: ReturnTarget) -> Step | None:
         """Return the proof of the first factor for this browser and target; None without one."""
         text = self.server.cookies.step.read(request)
-        step = open_ticket(text, Step, _PURPOSE, self.server.keyring.sealer, request.at)
+        step = open_ticket(text, Step, _PURPOSE, self.server.keyring.sealer, STEP, request.at)
         browser = self.server.cookies.browser_print(self.server.cookies.browser(request))
         if step is None or browser is None or not same(step.browser, browser):
             return None

@@ -108,7 +108,7 @@ class AuthenticatorApp(Struct, frozen=True):
         """Store it if the code is right; show recovery codes with the first factor."""
         now, user = request.now, request.user
         sealed = request.form.get("setup") or ""
-        setup = open_ticket(sealed, _Setup, _PURPOSE, self.browsers.keyring.sealer, now)
+        setup = open_ticket(sealed, _Setup, _PURPOSE, self.browsers.keyring.sealer, _SETUP, now)
         if setup is None or setup.uid != user.uid or setup.session != request.session.id:
             # Expired, or shown to somebody else: start again.
             return SeeOther(NEW)

@@ -115,7 +115,7 @@ class RecoveryCodes(Struct, frozen=True):
         """The codes that a page has just shown, as a file."""
         sealer = self.browsers.keyring.sealer
         sealed = request.form.get("codes") or ""
-        shown = open_ticket(sealed, _Shown, _PURPOSE, sealer, request.now)
+        shown = open_ticket(sealed, _Shown, _PURPOSE, sealer, _SHOWN, request.now)
         if shown is None or shown.uid != request.user.uid:
             return SeeOther(RECOVERY_CODES)
         lines = (f"{self.browsers.issuer}  {request.user.username}", "", *shown.codes, "")
