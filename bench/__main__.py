@@ -20,7 +20,7 @@ import uvloop
 
 from bench.peers.compare import Figures, compare, servers
 from bench.peers.work import WORKLOADS
-from bench.results import page, plan, quick
+from bench.results import page, plan, quick, targets
 from bench.results.page import Results
 
 _PACED = 4.0  # seconds of each server at a fixed rate
@@ -61,7 +61,7 @@ def main() -> None:
         figures = measure(WORKLOADS, _PACED)
     figures.missing.extend(missing)
     results = Results(_machine(), chosen.note, chosen.rounds, chosen.seconds, figures)
-    print(page.table(results))
+    print(page.table(results), targets.table(figures), sep="\n\n")
     print("\n".join([*figures.versions, _machine(), *figures.missing]))
     if chosen.keep:
         page.RESULTS.parent.mkdir(exist_ok=True)

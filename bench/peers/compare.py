@@ -4,15 +4,20 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from subprocess import SubprocessError
 
 from bench.load import Worker, measure
+from bench.peers.bare import bare
 from bench.peers.ceiling import ceiling
+from bench.peers.keycloak_peer import NAME as KEYCLOAK
+from bench.peers.keycloak_peer import fetch, keycloak
 from bench.peers.node_peer import oidc_provider, redis_is_there
-from bench.peers.own_peer import ON_POSTGRESQL, valetkey
+from bench.peers.own_peer import ON_POSTGRESQL, ON_SQLITE, valetkey
 from bench.peers.peer import Peer
 from bench.peers.postgres import postgresql_is_there
 from bench.peers.python_peer import authlib, django_oauth_toolkit
@@ -22,6 +27,8 @@ RATE = 40
 """Requests per second while latency is measured: the slowest can do them beside the others."""
 
 
+_LONGEST_VISIT = 60.0
+_LONGEST_PLAN = 600.0
 _MOST_TO_WARM = 12
 _STILL_RISING = 1.05
 
@@ -65,22 +72,35 @@ def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[
         def folder() -> Path:
             return Path(stack.enter_context(tempfile.TemporaryDirectory()))
 
+        def join(name: str, peer: Callable[[], AbstractContextManager[Peer]]) -> None:
+            with _left_out(name, "its start", missing):
+                up.append(stack.enter_context(peer()))
+
         up = [stack.enter_context(valetkey(folder()))]
         missing: list[str] = []
-        if postgresql_is_there():
+        has_postgresql = postgresql_is_there()
+        if has_postgresql:
             up.append(stack.enter_context(valetkey(folder(), on_postgresql=True)))
         else:
             missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
         if not alone:
-            up.append(stack.enter_context(oidc_provider(folder())))
+            join("oidc-provider, memory", lambda: oidc_provider(folder()))
             if redis_is_there():
-                up.append(stack.enter_context(oidc_provider(folder(), redis="everysec")))
+                join("oidc-provider, Redis", lambda: oidc_provider(folder(), redis="everysec"))
             else:
                 missing.append("oidc-provider with Redis: there is no redis-server here")
-            for peer in (django_oauth_toolkit, authlib):
-                up.append(stack.enter_context(peer(folder())))
-                if postgresql_is_there():
-                    up.append(stack.enter_context(peer(folder(), on_postgresql=True)))
+            for on_postgresql in (False, True)[: 1 + has_postgresql]:
+                for peer in (django_oauth_toolkit, authlib):
+                    join(
+                        f"{peer.__name__}, {'PostgreSQL' if on_postgresql else 'SQLite'}",
+                        partial(peer, folder(), on_postgresql=on_postgresql),
+                    )
+            reason = fetch() if has_postgresql else "there is no postgresql-15 here"
+            if reason:
+                missing.append(f"{KEYCLOAK}: {reason}")
+            else:
+                join(KEYCLOAK, lambda: keycloak(folder()))
+            up.extend(stack.enter_context(bare(folder())))
         up.append(stack.enter_context(ceiling()))
         yield up, missing
 
@@ -100,38 +120,74 @@ async def compare(
     Valetkey on PostgreSQL is measured at.
     """
     before = {peer.name: peer.memory() for peer in peers}
-    plans = [(peer, await plan(peer)) for peer in peers]
+    missing: list[str] = []
+    plans: dict[str, Mapping[str, Sequence[Worker]]] = {}
+    for peer in peers:
+        with _left_out(peer.name, "before the rounds", missing):
+            async with asyncio.timeout(_LONGEST_PLAN):
+                planned = await plan(peer, only)
+                await _heat(peer, planned, seconds)
+            plans[peer.name] = planned
     rates: dict[str, dict[str, list[float]]] = {}
     for workload in only:
-        rates[workload] = {}
-        visited = [
-            (peer, planned[workload])
-            for peer, planned in plans
-            if workload in planned and (peer.name != ON_POSTGRESQL or workload in on_postgresql)
-        ]
-        for peer, workers in visited:
-            await _warm(peer, workers, seconds / 2)
-        for _ in range(rounds):
-            for peer, workers in visited:
-                rate = await _rate(peer, workers, seconds)
-                rates[workload].setdefault(peer.name, []).append(rate)
+        rates[workload] = {
+            peer.name: []
+            for peer in peers
+            if workload in plans.get(peer.name, ())
+            and (peer.name != ON_POSTGRESQL or workload in on_postgresql)
+        }
+        for turn in range(-1, rounds):
+            for peer in peers:
+                if (found := rates[workload].pop(peer.name, None)) is None:
+                    continue
+                workers = plans[peer.name][workload]
+                with _left_out(peer.name, workload, missing):
+                    if turn < 0:
+                        await _warm(peer, workers, seconds / 2)
+                    else:
+                        found.append(await _rate(peer, workers, seconds))
+                    rates[workload][peer.name] = found
     latencies: dict[str, tuple[float, float]] = {}
-    for peer, planned in plans if paced else ():
-        times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
-        latencies[peer.name] = (statistics.median(times), times[int(len(times) * 0.99)])
+    for name, planned in plans.items() if paced else ():
+        with _left_out(name, "a fixed rate", missing):
+            async with asyncio.timeout(_LONGEST_VISIT):
+                times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
+            latencies[name] = (statistics.median(times), times[int(len(times) * 0.99)])
     return Figures(
         rates,
         latencies,
         {peer.name: (before[peer.name], peer.memory()) for peer in peers},
         {peer.name: peer.started for peer in peers},
         list(dict.fromkeys(peer.versions for peer in peers if peer.versions)),
+        missing,
     )
+
+
+@contextmanager
+def _left_out(name: str, what: str, missing: list[str]) -> Generator[None]:
+    """Leave another's server out of `what` it fails at, and say so; our own failure is raised."""
+    try:
+        yield
+    except (AssertionError, OSError, ValueError, LookupError, SubprocessError) as error:
+        if name in (ON_SQLITE, ON_POSTGRESQL):
+            raise
+        missing.append(f"{name}: left out, it failed at {what} ({type(error).__name__})")
+
+
+async def _heat(peer: Peer, planned: Mapping[str, Sequence[Worker]], seconds: float) -> None:
+    """Go through everything until the server used the seconds of CPU that it needs to be warm."""
+    while True:
+        for workers in planned.values():
+            if peer.worked() >= peer.warm:
+                return
+            await _rate(peer, workers, seconds)
 
 
 async def _rate(peer: Peer, workers: Sequence[Worker], seconds: float) -> float:
     """Return operations per CPU-second of one visit."""
     had = peer.worked()
-    done = await measure(workers, seconds)
+    async with asyncio.timeout(_LONGEST_VISIT):
+        done = await measure(workers, seconds)
     return done.operations / (peer.worked() - had)
 
 

@@ -5,11 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
 FOLDER = HERE / ".installed"
 """Where peers live; git ignores it. Delete it to fetch the newest versions again."""
+
+_PATIENCE = 300  # seconds for one download
 
 
 def node_packages(*names: str) -> Path:
@@ -37,6 +40,28 @@ def node_version(package: str) -> str:
     said = json.loads((FOLDER / "node/node_modules" / package / "package.json").read_text())
     runs = subprocess.run([node(), "--version"], check=True, capture_output=True, text=True)
     return f"{package} {said['version']}, Node {runs.stdout.strip()[1:]}"
+
+
+def maven_archive(group: str, artifact: str, version: str) -> Path:
+    """The folder that a zip of a Maven repository holds, fetched once.
+
+    `mvn` knows the mirror of this machine. Raise OSError or subprocess.SubprocessError where it is
+    missing or reaches none.
+    """
+    folder = FOLDER / f"{artifact}-{version}"
+    if not (folder / "ready").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+        what = [f"-Dartifact={group}:{artifact}:{version}:zip", f"-DoutputDirectory={folder}"]
+        fetch = ["mvn", "-q", "-B", copy, *what]
+        subprocess.run(fetch, check=True, capture_output=True, timeout=_PATIENCE)
+        archive = folder / f"{artifact}-{version}.zip"
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(folder)
+        archive.unlink()
+        (folder / "ready").touch()
+    return next(each for each in folder.iterdir() if each.is_dir())
 
 
 def python_packages(name: str, *requirements: str) -> Path:

@@ -14,6 +14,12 @@ from bench.workloads import Place
 SCOPE = "openid notes:read"
 """What users allow the app."""
 
+TOKENS = 3_200
+"""How many tokens are asked about in turn."""
+
+FEW_TOKENS = 320
+"""Of a server that remembers none of them, and needs minutes to issue more."""
+
 _PATIENCE = 30.0
 
 
@@ -38,7 +44,9 @@ class Peer:
     grant type, as far as the server has them; `asked` what an authorization request needs beside
     what all need and `scope`. `posts_secret` says that who introspects sends its secret in the
     form, `spaced` that the server's JSON has a space after each colon. `api` is where a resource
-    server of its own answers; `started` the seconds from its start to its first answer.
+    server of its own answers; `started` the seconds from its start to its first answer; `warm` the
+    seconds of CPU that it is given before anything is measured; `tokens` how many are asked about
+    in turn; `only` the workloads of a server that has no others.
     """
 
     name: str
@@ -55,6 +63,14 @@ class Peer:
     spaced: bool = False
     api: Place | None = None
     started: float = 0.0
+    warm: float = 0.0
+    tokens: int = TOKENS
+    only: Sequence[str] = ()
+
+    @property
+    def issues(self) -> str:
+        """The kind of token that is introspected and written: by reference if it has such."""
+        return "reference" if "reference" in self.machine else "jwt"
 
     def worked(self) -> float:
         """Seconds of CPU that it has used so far, to the nanosecond."""
@@ -92,7 +108,7 @@ def worked(pid: int) -> float:
     return alive + (int(stat[13]) + int(stat[14])) / os.sysconf("SC_CLK_TCK")
 
 
-def first_answer(place: Place, path: str, began: float) -> float:
+def first_answer(place: Place, path: str, began: float, patience: float = _PATIENCE) -> float:
     """Seconds from `began`, by the monotonic clock, until the server at `place` answers `path`."""
     while True:
         asking = HTTPConnection(place.host, place.port, timeout=_PATIENCE)
@@ -101,7 +117,7 @@ def first_answer(place: Place, path: str, began: float) -> float:
             assert asking.getresponse().status == 200
             return time.monotonic() - began
         except ConnectionError:
-            assert time.monotonic() - began < _PATIENCE, "it did not start"
+            assert time.monotonic() - began < patience, "it did not start"
             time.sleep(0.01)
         finally:
             asking.close()

@@ -25,15 +25,20 @@ def postgresql_is_there() -> bool:
 
 
 @contextmanager
-def postgres() -> Generator[tuple[list[str], int, str]]:
-    """The URLs of two empty databases, the process of the server, and what it is."""
+def postgres(port: int = 0) -> Generator[tuple[list[str], int, str]]:
+    """The URLs of two empty databases, the process of the server, and what it is.
+
+    It listens on a Unix socket, and at `port` of loopback for drivers that only know TCP.
+    """
     with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as name:
         folder = Path(name)
         cluster.create(folder)
-        cluster.start(folder / "data", folder, SETTINGS)
+        listens = {"listen_addresses": "127.0.0.1", "port": str(port)} if port else {}
+        cluster.start(folder / "data", folder, SETTINGS | listens)
         try:
-            urls = [cluster.url(folder, name) for name in ("first", "second")]
-            with psycopg.connect(cluster.url(folder, "postgres"), autocommit=True) as raw:
+            at = f"&port={port}" if port else ""
+            urls = [cluster.url(folder, name) + at for name in ("first", "second")]
+            with psycopg.connect(cluster.url(folder, "postgres") + at, autocommit=True) as raw:
                 for each in ("first", "second"):
                     raw.execute(f"CREATE DATABASE {each} TEMPLATE template0".encode())
                 row = raw.execute("SHOW server_version").fetchone()

@@ -13,7 +13,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 from psycopg.conninfo import conninfo_to_dict
 
 from bench.peers.install import HERE, python_packages, python_version
-from bench.peers.peer import Paths, Peer, first_answer
+from bench.peers.peer import FEW_TOKENS, Paths, Peer, first_answer
 from bench.peers.postgres import postgres
 from bench.servers import family, free_port
 from bench.workloads import Place
@@ -66,6 +66,7 @@ def django_oauth_toolkit(directory: Path, *, on_postgresql: bool = False) -> Gen
             _sign_in(place),
             spaced=True,
             started=started,
+            tokens=FEW_TOKENS,
         )
 
 
@@ -99,6 +100,7 @@ def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
             posts_secret=True,
             spaced=True,
             started=started,
+            tokens=FEW_TOKENS,
         )
 
 

@@ -3,8 +3,9 @@
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from bench.load import Line, Worker
@@ -16,7 +17,6 @@ from valetkey.kernel.secret import from_base64url
 
 PUBLIC = "phone"
 CALLERS = 32
-TOKENS = 3_200
 WITHOUT_ID_TOKEN = "notes:read"
 JWT = "client credentials, JWT"
 REFERENCE = "client credentials, by reference"
@@ -26,8 +26,11 @@ FLOW = "code + PKCE, with ID token"
 BARE_FLOW = "code + PKCE, without ID token"
 REFRESH = "refresh with rotation"
 USERINFO = "userinfo"
+USERINFO_IN_TURN = "userinfo, 3,200 in turn, a write in ten"
 RESOURCE = "resource call, JWT verified before"
 PAGE = "sign-in page"
+CONSENT = "consent page"
+ACCOUNT = "account page"
 KEYS = "JWKS"
 DISCOVERY = "discovery"
 MIX = "80 introspections, 15 refreshes, 5 flows"
@@ -40,8 +43,11 @@ WORKLOADS = (
     BARE_FLOW,
     REFRESH,
     USERINFO,
+    USERINFO_IN_TURN,
     RESOURCE,
     PAGE,
+    CONSENT,
+    ACCOUNT,
     KEYS,
     DISCOVERY,
     MIX,
@@ -130,10 +136,10 @@ def introspection(peer: Peer, token: str, connection: Line | None = None) -> Rep
     return Repeat(connection or peer.line(), request, peer.said(b'"active":true'))
 
 
-def userinfo(peer: Peer, token: str) -> Repeat:
+def userinfo(peer: Peer, token: str, connection: Line | None = None) -> Repeat:
     """An app that asks who it is."""
     request = peer.get(peer.paths.userinfo, f"Authorization: Bearer {token}")
-    return Repeat(peer.line(), request, b'"sub"')
+    return Repeat(connection or peer.line(), request, b'"sub"')
 
 
 def document(peer: Peer, path: str, expected: bytes) -> Repeat:
@@ -178,14 +184,24 @@ class InTurn(Worker):
     done: int = 0
 
     @staticmethod
-    async def of(peer: Peer) -> "InTurn":
-        """Return one caller with its share of the tokens."""
-        issuing, connection = machine(peer, "reference"), peer.line()
+    async def introspections(peer: Peer) -> "InTurn":
+        """Return one caller with its share of the tokens of machines."""
+        issuing, connection = machine(peer, peer.issues), peer.line()
         tokens: list[str] = []
-        for _ in range(TOKENS // CALLERS):
+        for _ in range(peer.tokens // CALLERS):
             reply = await issuing.connection.ask(issuing.request)
             tokens.append(json.loads(reply.body)["access_token"])
         return InTurn([introspection(peer, token, connection) for token in tokens], issuing)
+
+    @staticmethod
+    async def userinfos(peer: Peer) -> "InTurn":
+        """Return one caller with its share of the tokens of users, each of a flow of its own."""
+        issuing, flow = machine(peer, peer.issues), Flow(peer, peer.line(), peer.scope)
+        tokens: list[str] = []
+        for _ in range(peer.tokens // CALLERS):
+            await flow.step()
+            tokens.append(flow.tokens["access_token"])
+        return InTurn([userinfo(peer, token, flow.connection) for token in tokens], issuing)
 
     async def step(self) -> None:
         """The next token, or a new one."""
@@ -195,8 +211,8 @@ class InTurn(Worker):
         await turn.step()
 
 
-async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
-    """What this server can be measured at, each with its callers."""
+async def plan(peer: Peer, only: Sequence[str] = WORKLOADS) -> Mapping[str, Sequence[Worker]]:
+    """What this server can be measured at of `only`, each with its callers."""
 
     def many(make: Callable[[], Worker]) -> Sequence[Worker]:
         return [make() for _ in range(CALLERS)]
@@ -209,9 +225,10 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
         once = machine(peer, "jwt")
         given = await once.connection.ask(once.request)
         await _check(peer, json.loads(given.body)["access_token"])
-    if "reference" not in peer.machine:
-        # The ceiling: one of its two stands beside every workload, measured in the same minutes.
-        return {each: planned[KEYS if each in (KEYS, DISCOVERY) else JWT] for each in WORKLOADS}
+    if not peer.paths.introspection:
+        # A ceiling: one of its two stands beside every workload, measured in the same minutes.
+        beside = {each: planned[KEYS if each in (KEYS, DISCOVERY) else JWT] for each in WORKLOADS}
+        return {each: beside[each] for each in peer.only or WORKLOADS}
     flows = [Flow(peer, peer.line(), peer.scope) for _ in range(CALLERS)]
     for flow in flows:
         await flow.step()
@@ -220,14 +237,14 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
     await apart.step()
     token = apart.tokens["access_token"]
     await _check(peer, apart.tokens["id_token"])
-    asks = machine(peer, "reference")
-    opaque = json.loads((await asks.connection.ask(asks.request)).body)["access_token"]
+    asks = machine(peer, peer.issues)
+    issued = json.loads((await asks.connection.ask(asks.request)).body)["access_token"]
     refreshing = [Rotation(peer, flow.connection, flow.tokens["refresh_token"]) for flow in flows]
     for flow in flows:
         await flow.step()
-    planned[REFERENCE] = many(lambda: machine(peer, "reference"))
-    planned[INTROSPECTION] = many(lambda: introspection(peer, opaque))
-    planned[IN_TURN] = await asyncio.gather(*(InTurn.of(peer) for _ in range(CALLERS)))
+    if "reference" in peer.machine:
+        planned[REFERENCE] = many(lambda: machine(peer, "reference"))
+    planned[INTROSPECTION] = many(lambda: introspection(peer, issued))
     planned[FLOW] = flows
     planned[BARE_FLOW] = many(lambda: Flow(peer, peer.line(), WITHOUT_ID_TOKEN))
     planned[REFRESH] = refreshing
@@ -235,28 +252,58 @@ async def plan(peer: Peer) -> Mapping[str, Sequence[Worker]]:
     planned[DISCOVERY] = many(lambda: document(peer, peer.paths.discovery, b'"issuer"'))
     planned[MIX] = [
         Mixed(
-            introspection(peer, opaque),
+            introspection(peer, issued),
             Rotation(peer, flow.connection, flow.tokens["refresh_token"]),
             Flow(peer, peer.line(), peer.scope),
         )
         for flow in flows
     ]
+    for name, start in ((IN_TURN, InTurn.introspections), (USERINFO_IN_TURN, InTurn.userinfos)):
+        # Issuing the tokens takes a while.
+        planned |= {name: await _started(start, peer)} if name in only else {}
     if peer.api is not None:
         planned[RESOURCE] = many(lambda: resource_call(peer, token))
-        page = await _sign_in_page(peer)
-        planned[PAGE] = many(lambda: Repeat(peer.line(), page, b'type="password"'))
+        planned |= {name: many(make) for name, make in (await _pages(peer)).items()}
     return planned
 
 
-async def _sign_in_page(peer: Peer) -> bytes:
-    """The request for the page that somebody sees who is not signed in."""
-    sent = await peer.line().ask(peer.get(authorize(peer, peer.scope)))
-    cookies = [
-        line.partition(": ")[2].partition(";")[0]
-        for line in sent.head.decode().split("\r\n")
-        if line.lower().startswith("set-cookie: ")
-    ]
-    return peer.get(location(sent), f"Cookie: {'; '.join(cookies)}")
+async def _started(start: Callable[[Peer], Awaitable[InTurn]], peer: Peer) -> Sequence[Worker]:
+    return await asyncio.gather(*(start(peer) for _ in range(CALLERS)))
+
+
+async def _pages(peer: Peer) -> Mapping[str, Callable[[], Worker]]:
+    """The pages of Valetkey: sign-in without a session; consent and account with Ada's."""
+    shown: dict[str, Callable[[], Worker]] = {}
+    asked = authorize(peer, peer.scope)
+    for name, path, cookies, expected in (
+        (PAGE, asked, {}, b'type="password"'),
+        (CONSENT, f"{asked}&prompt=consent", peer.cookies, b'id="allow"'),
+        (ACCOUNT, "/account", peer.cookies, b"ada@example.com"),
+    ):
+        request = await _followed(peer, path, cookies)
+        shown[name] = partial(_page, peer, request, expected)
+    return shown
+
+
+def _page(peer: Peer, request: bytes, expected: bytes) -> Worker:
+    return Repeat(peer.line(), request, expected)
+
+
+async def _followed(peer: Peer, path: str, cookies: Mapping[str, str]) -> bytes:
+    """The request that is answered with a page, after redirects and with the cookies they set."""
+    kept = dict(cookies)
+    while True:
+        sent = "; ".join(f"{name}={value}" for name, value in kept.items())
+        request = peer.get(path, f"Cookie: {sent}")
+        reply = await peer.line().ask(request)
+        for line in reply.head.decode().split("\r\n"):
+            name, _, value = line.partition(": ")
+            if name.lower() == "set-cookie":
+                cookie, _, content = value.partition(";")[0].partition("=")
+                kept[cookie] = content
+        if reply.status == 200:
+            return request
+        path = location(reply)
 
 
 async def _check(peer: Peer, token: str) -> None:

@@ -2,7 +2,10 @@
 
 from xml.etree import ElementTree as ET
 
-from bench.results import page, plot
+from bench.peers.compare import Figures
+from bench.peers.keycloak_peer import NAME as KEYCLOAK
+from bench.peers.own_peer import ON_POSTGRESQL, ON_SQLITE
+from bench.results import page, plot, targets
 
 
 def test_the_page_and_the_plot_are_written_from_the_committed_results() -> None:
@@ -29,3 +32,16 @@ def test_a_figure_ten_times_as_large_is_a_decade_further_to_the_right() -> None:
     ]
     assert len(bars) == 2
     assert abs(bars[1] - 2 * bars[0]) < 0.5
+
+
+def test_a_target_is_met_from_its_ratio_on() -> None:
+    rates = {
+        "client credentials, JWT": {
+            ON_SQLITE: [199.0] * 3,
+            ON_POSTGRESQL: [120.0] * 3,
+            targets.NODE: [100.0] * 3,
+            KEYCLOAK: [30.0] * 3,
+        }
+    }
+    found = [(each.target, each.met) for each in targets.targets(Figures(rates, {}, {}, {}, []))]
+    assert found[:2] == [(f"2 times {targets.NODE}", False), (f"4 times {KEYCLOAK}", True)]
