@@ -11,7 +11,6 @@ import http.client
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, LimitSettings, Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 _KNOWN, _UNKNOWN = "client-registered-here-1", "client-registered-here-2"

@@ -16,7 +16,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,6 +39,7 @@ from bench.peers.work import (
     USERINFO,
     plan,
 )
+from valetkey.kernel.replace import replace
 
 RESULTS = Path(__file__).parents[1] / "results/scale.json"
 WORKLOADS = (JWT, REFERENCE, INTROSPECTION, USERINFO, REFRESH, FLOW, MIX)

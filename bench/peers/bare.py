@@ -21,7 +21,6 @@ from base64 import urlsafe_b64encode
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qsl
@@ -36,6 +35,7 @@ from bench.peers.peer import Paths, Peer, first_answer
 from bench.peers.work import JWT, KEYS
 from bench.servers import free_port
 from bench.workloads import SECRET, Place
+from valetkey.kernel.replace import replace
 
 NAME = "bare, one durable row"
 UNWRITTEN = "bare, no row"

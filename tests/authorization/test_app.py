@@ -1,7 +1,6 @@
 """The server as it is composed: what it starts with, and what it refuses to start with."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from valetkey.config.settings import Settings, Source
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 

@@ -1,7 +1,5 @@
 """The section of mail: letters never travel in clear, and nobody reads those of others."""
 
-from dataclasses import replace
-
 import pytest
 
 from valetkey.config.agreement import disagreements
@@ -9,6 +7,7 @@ from valetkey.config.catalogue import catalogue
 from valetkey.config.rules import InvalidValue
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 GOOD = MailSettings(host="mail.example", from_address="no-reply@auth.example")

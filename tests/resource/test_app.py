@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from valetkey.database.decisions import Decisions
 from valetkey.database.migrate import migrate
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import CLIENT_ID, build, prepare
 

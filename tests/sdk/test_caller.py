@@ -1,10 +1,9 @@
 """Who is calling."""
 
-from dataclasses import replace
-
 import pytest
 
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller
 

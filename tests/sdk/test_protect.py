@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.sdk import Caller, Credential, Memory, Protection
 from valetkey.sdk import Issuer as Trusted

@@ -4,7 +4,6 @@ import json
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Generator
-from dataclasses import replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 _PASSWORD = "correct horse battery staple"

@@ -1,7 +1,6 @@
 """What belongs to apps: reached with tokens of their own, never with a person's."""
 
 from collections.abc import Generator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from tests.resource.objects.books import BOOK, STOCK, write_objects
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

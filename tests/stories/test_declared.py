@@ -1,6 +1,5 @@
 """An object that an operator declared: people are asked with its sentence, and its API answers."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import requests
@@ -9,6 +8,7 @@ from tests.resource.objects.books import BOOK, write_objects
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

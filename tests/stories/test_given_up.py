@@ -8,7 +8,6 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -21,6 +20,7 @@ from tests.support.stall import stalled
 from tests.support.wait import CEILING
 from valetkey.authorization.app.build import build
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 from valetkey.web.listen import RunningServer

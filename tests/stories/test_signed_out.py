@@ -5,7 +5,6 @@ import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlencode
@@ -28,6 +27,7 @@ from valetkey.config.load import load
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch import outbound
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page as Shown

@@ -1,12 +1,12 @@
 """An administrator switches an account off, and every session and token of it is dead at once."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.stories import printer
 from tests.support.wait import wait_until
 from valetkey.authorization.model.account.user import Role
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

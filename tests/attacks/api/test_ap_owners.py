@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 
 from tests.resource.api import Api, serving, settings_for
 from tests.resource.objects.books import STOCK, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
+from valetkey.kernel.replace import replace
 
 _TEA = {"article": "tea", "left": 3}
 _VERBS = ("GET", "HEAD", "PUT", "PATCH", "DELETE")

@@ -1,12 +1,12 @@
 """A world where anybody may register an application."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from tests.attacks.registration.applicant import Applicant
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 

@@ -5,7 +5,6 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.sdk import verify_webhook
 
 

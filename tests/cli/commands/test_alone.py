@@ -1,7 +1,6 @@
 """The authorization server alone: no resource server, APIs of one's own."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -20,6 +19,7 @@ from valetkey.config.agreement import disagreements
 from valetkey.config.load import Mistakes, load
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.sdk import Caller, Gate
 from valetkey.sdk.adapters.flask import protect

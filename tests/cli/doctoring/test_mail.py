@@ -1,7 +1,6 @@
 """What `valetkey doctor` says of the mail server."""
 
 import asyncio
-from dataclasses import replace
 
 from tests.authorization.background.test_post import mail_settings
 from tests.support.mail import mail_server
@@ -9,6 +8,7 @@ from valetkey.authorization.actions.inspection.check import Finding, Level
 from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 
 
 def found(section: MailSettings) -> Finding:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +19,7 @@ from valetkey.authorization.actions.inspection.check import Level
 from valetkey.cli.doctoring import reach
 from valetkey.cli.doctoring.finding import Finding
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 
 _NGINX = """
 daemon off;

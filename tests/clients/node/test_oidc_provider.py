@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.cookiejar import CookieJar
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -18,6 +17,7 @@ import pytest
 from tests.support.wait import CEILING
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.sdk import Caller, Credential, Issuer, Protection, find_issuer

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import unescape
 from ipaddress import ip_network
 from pathlib import Path
@@ -21,6 +21,7 @@ from valetkey.config.sections.federation import (
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Page, Person
 from valetkey.testing.server import Servers

@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -14,6 +13,7 @@ from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
 from valetkey.config.load import load
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 PAGE = "docs/how-to/operate/certify-your-installation.md"

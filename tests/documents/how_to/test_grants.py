@@ -5,7 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +27,7 @@ from valetkey.config.sections.federation import (
 )
 from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

@@ -1,7 +1,6 @@
 """Access tokens: what both servers agree on (RFC 9068)."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import from_base64url
 

@@ -1,6 +1,5 @@
 """The page in a real browser: nothing overflows, nothing is blocked, on a phone and on a desk."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from playwright.sync_api import Browser
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import requests
@@ -15,6 +14,7 @@ from tests.resource.requests.test_lists import SONGS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
 

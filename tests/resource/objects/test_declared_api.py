@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 
 from tests.resource.api import Api, serving, settings_for
 from tests.resource.objects.books import BOOK, DIARY, LETTERBOX, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
 from tests.support.wait import CEILING
+from valetkey.kernel.replace import replace
 
 
 @contextlib.asynccontextmanager

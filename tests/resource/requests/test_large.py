@@ -5,7 +5,6 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tests.resource.api import Answer, Api, serving, settings_for
 from tests.resource.objects.books import write_objects
 from tests.sdk.issuer import API, Clock, Issuer
 from tests.support.wait import CEILING
+from valetkey.kernel.replace import replace
 
 _BLOBS = """{
   "type": "object",

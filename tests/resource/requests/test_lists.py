@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tests.resource.api import Api, serving, settings_for
 from tests.resource.objects.books import write_objects
 from tests.sdk.issuer import API, Clock, Issuer
+from valetkey.kernel.replace import replace
 
 SONGS = """{
   "type": "object",

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.resource.objects.books import DIARY, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
 from valetkey.config.load import Mistakes, load
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.ledger import CALLERS
 

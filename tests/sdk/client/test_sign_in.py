@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Thread
 from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -11,6 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.sdk.client.endpoint import Strict, strict
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.sdk.client import Rejected, Tokens
 from valetkey.sdk.client.sign_in import open_browser, sign_in

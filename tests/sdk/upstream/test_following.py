@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from tests.support.wait import until
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret

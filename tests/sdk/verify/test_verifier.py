@@ -1,7 +1,6 @@
 """From text to caller, without a network where none is needed."""
 
 import asyncio
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -10,6 +9,7 @@ from tests.sdk.issuer import API, Clock, Issuer
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.discovery import Issuer as Trusted

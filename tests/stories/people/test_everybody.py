@@ -5,7 +5,7 @@ import time
 from base64 import b32decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -25,6 +25,7 @@ from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.moment import minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers
 

@@ -1,7 +1,6 @@
 """An app uses half of what it may; its user sees that, and then deletes the account."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from tests.support.wait import CEILING
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import seconds
+from valetkey.kernel.replace import replace
 from valetkey.sdk.upstream import uses
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

@@ -4,7 +4,6 @@ import re
 from base64 import b32decode
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -12,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers
 

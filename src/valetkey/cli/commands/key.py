@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +22,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 _LARGEST = 65_536

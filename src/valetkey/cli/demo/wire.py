@@ -4,10 +4,12 @@ import base64
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPMessage
 from typing import cast
 from urllib.parse import quote, urlencode, urlsplit
+
+from valetkey.kernel.replace import replace
 
 _SECONDS = 15
 

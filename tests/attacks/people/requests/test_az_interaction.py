@@ -1,7 +1,6 @@
 """AZ: the sealed interaction in the address: stolen, forged, old, and thousands of it."""
 
 import asyncio
-from dataclasses import replace
 from http.client import HTTPConnection
 from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit
 
@@ -15,6 +14,7 @@ from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.protocol.interaction import Interaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import hours, minutes, seconds
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.seal import Sealer
 from valetkey.resource.scopes import SCOPES

@@ -1,6 +1,5 @@
 """The checks of this machine: certificates that expire, disks, clocks."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from valetkey.authorization.actions.inspection.databases import judged_clock
 from valetkey.authorization.actions.inspection.machine import judged_disk
 from valetkey.config.settings import AuthorizationSettings, Settings, Source
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 
 NOON = Instant(1_800_000_000)
 

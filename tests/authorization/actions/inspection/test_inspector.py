@@ -1,13 +1,13 @@
 """The console's findings: within a time limit, one evaluation at a time, kept for a moment."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 from tests.authorization.endpoints.world import Service, run
 from valetkey.authorization.actions.inspection.inspector import KEPT, WITHIN, Inspector
 from valetkey.config.sections.mail import MailSettings, MailTls
+from valetkey.kernel.replace import replace
 
 
 def _inspector(it: Service, port: int) -> Inspector:

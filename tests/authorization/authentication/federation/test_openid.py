@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -20,6 +19,7 @@ from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 from valetkey.testing.person import Person

@@ -1,7 +1,6 @@
 """Whatever a program does by the admin API is told with its token and the user who made it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from valetkey.authorization.storage.administration.client_search import END, Cur
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord, NoActor
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 
 # A call, its body, and the event that it leaves.
 CALLS: tuple[tuple[str, object, str], ...] = (

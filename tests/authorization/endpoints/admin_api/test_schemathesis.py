@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from tests.architecture.tree import ROOT
@@ -20,6 +19,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.testing.server import Servers

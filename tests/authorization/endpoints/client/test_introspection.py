@@ -1,6 +1,5 @@
 """What a token is worth, and to whom that is told."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER, Access
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 INACTIVE = {"active": False}

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.world import SCOPES, Service, run
@@ -15,6 +14,7 @@ from valetkey.authorization.tokens.answer_cache import SharedRefresh
 from valetkey.config.sections.brand import BrandSettings
 from valetkey.kernel.jose import mac
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 
 FLAGS = (

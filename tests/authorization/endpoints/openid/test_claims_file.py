@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
@@ -14,6 +13,7 @@ from valetkey.authorization.model.account.user import User
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import parse
+from valetkey.kernel.replace import replace
 
 GOOD = """
 def claims(user, client, api, scopes):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from valetkey.authorization.actions.registrations import invite
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.moment import days, later
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 

@@ -5,7 +5,6 @@ import json
 from base64 import b64encode
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,6 +24,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.moment import Instant, seconds
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.server import Servers
 

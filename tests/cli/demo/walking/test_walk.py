@@ -2,7 +2,6 @@
 
 import re
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from valetkey.cli.demo.site import PASSWORD, PRINTER, DemoSite, known_secrets, p
 from valetkey.cli.demo.walking.walk import CHAPTERS, walk
 from valetkey.cli.say import Exit
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
 
 GRANTS = (

@@ -1,7 +1,6 @@
 """/oauth/consent: may the app do this? And the way to another account."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
@@ -45,6 +44,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.presentation import asking_app, shown_person
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.web.exchange import Interrupt, see_other
 

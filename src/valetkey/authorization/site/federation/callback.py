@@ -1,7 +1,6 @@
 """GET /oauth/sign-in/with/<provider>/callback: back from another server, and who came."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 from urllib.parse import urlencode
 
@@ -57,6 +56,7 @@ from valetkey.authorization.site.sign_in.flow import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 

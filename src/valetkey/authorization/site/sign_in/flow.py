@@ -1,6 +1,5 @@
 """The steps after the first factor: second factor, session, redirect."""
 
-from dataclasses import replace
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -37,6 +36,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import same
 from valetkey.web.exchange import Pairs, Request
 from valetkey.web.form import read_query

@@ -1,6 +1,5 @@
 """/oauth/second-factor: verify the second factor after the first."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 from msgspec import Struct
@@ -34,6 +33,7 @@ from valetkey.authorization.site.sign_in.flow import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Interrupt
 
 

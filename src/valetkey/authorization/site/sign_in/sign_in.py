@@ -1,7 +1,6 @@
 """/oauth/sign-in: sign in with a password or a passkey."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import ClassVar
 
 from msgspec import Struct
@@ -32,6 +31,7 @@ from valetkey.authorization.site.sign_in.flow import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.replace import replace
 
 
 class ProviderButton(Struct, frozen=True):

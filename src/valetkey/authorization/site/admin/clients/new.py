@@ -1,7 +1,6 @@
 """/admin/clients/new: register an app, with the presets and the form of the portal."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from msgspec import Struct
 
@@ -26,6 +25,7 @@ from valetkey.authorization.site.app_form.registration import (
     preset_in,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 _FRAME = "admin/frame.html"
