@@ -117,7 +117,7 @@ def test_a_sign_in_older_than_max_age_is_made_again(
     assert after["auth_time"] > before["auth_time"]
 
 
-def test_an_id_token_hint_of_somebody_else_is_not_answered_for_this_person(
+def test_id_token_hint_of_another_user_is_not_answered_for_this_user(
     op: Provider, rp: RelyingParty
 ) -> None:
     op.servers.register_user(name := f"bob{time.monotonic_ns()}", PASSWORD)

@@ -106,7 +106,7 @@ def test_the_request_may_come_by_post(visit: Visit) -> None:
     assert not visit.is_out()
 
 
-def test_who_is_not_signed_in_goes_straight_back(op: Provider) -> None:
+def test_signed_out_user_is_redirected_immediately(op: Provider) -> None:
     visit = Visit(op)
     stranger = op.person()
     query = urlencode({"id_token_hint": visit.hint, "post_logout_redirect_uri": BACK, "state": "x"})

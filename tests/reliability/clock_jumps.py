@@ -144,8 +144,5 @@ def clock_jumps(folder: Path, times: int, chance: random.Random) -> Outcome:
         f"{times * len(_JUMPS)} jumps by an hour or a day and back; {visit.checks} checks, "
         f"{sum(wrong.values())} failed {wrong or ''}"
     )
-    promise = (
-        "nobody who signed in before is signed out, nobody is locked out, "
-        "nothing works twice or longer than 60 s more"
-    )
+    promise = "no user is signed out or locked out, nothing works twice or longer than 60 s more"
     return Outcome("E21 clock jumps", promise, counts.rstrip(), not wrong and told > 0)

@@ -95,9 +95,7 @@ def test_the_query_says_what_is_needed(
     "target",
     ["", "?", "?scope=", "?scope=notes:read&scope=", "?scpoe=notes:read", "/x?scope=notes:read"],
 )
-def test_a_proxy_that_does_not_say_what_is_needed_lets_nobody_in(
-    tmp_path: Path, target: str
-) -> None:
+def test_forward_auth_without_required_headers_is_refused(tmp_path: Path, target: str) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             answer = await call("GET", f"/forward-auth{target}")

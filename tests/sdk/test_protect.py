@@ -74,7 +74,7 @@ def test_any_one_of_the_needed_scopes_is_enough_and_none_is_too_little() -> None
     "change",
     [{"issuer": "https://other.example"}, {"audience": "https://other.example"}],
 )
-def test_a_token_for_somebody_else_is_nobodys(change: dict[str, str]) -> None:
+def test_token_for_another_audience_is_refused(change: dict[str, str]) -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             good = issuer.draft("read")
@@ -92,7 +92,7 @@ def test_a_token_for_somebody_else_is_nobodys(change: dict[str, str]) -> None:
     asyncio.run(story())
 
 
-def test_a_strangers_signature_is_refused_however_often_it_comes() -> None:
+def test_unknown_signature_is_refused_on_every_attempt() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             await _admit(guard, issuer, issuer.token("read"))

@@ -13,7 +13,7 @@ def test_without_proxies_the_connection_is_believed() -> None:
     assert Proxies().client("198.51.100.1", "203.0.113.9") == "198.51.100.1"
 
 
-def test_a_stranger_cannot_claim_an_address() -> None:
+def test_untrusted_peer_cannot_set_client_address() -> None:
     assert PROXIES.client("198.51.100.1", "203.0.113.9") == "198.51.100.1"
 
 

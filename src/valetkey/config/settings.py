@@ -179,7 +179,7 @@ class RegistrationSettings:
     """Dynamic client registration (RFC 7591, OpenID Connect Registration)."""
 
     mode: Annotated[RegistrationMode, rules.choice(RegistrationMode)] = RegistrationMode.OFF
-    """Who may register: `off` nobody, `token` apps with a token of `valetkey registration invite`,
+    """Who may register: `off` no app, `token` apps with a token of `valetkey registration invite`,
     `open` any app. The consent page says that such an app is not verified."""
 
     grant_types: Annotated[tuple[str, ...], rules.GRANT_TYPES] = (

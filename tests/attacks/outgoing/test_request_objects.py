@@ -274,7 +274,7 @@ def test_an_address_that_gives_no_request_is_told_so(
     assert there.asked == ["/r"]
 
 
-def test_a_request_that_anybody_can_have_written_needs_a_registration(
+def test_unsigned_request_object_needs_registered_alg_none(
     it: Apps, there: Pages, name: str
 ) -> None:
     request = raw_jwt({"alg": "none"}, _inside(it, name))

@@ -250,7 +250,7 @@ def test_sf_17_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     _story(answer(), story)
 
 
-def test_sf_18_whoever_asks_learns_nothing_of_the_network(closed: Apps) -> None:
+def test_sf_18_errors_do_not_reveal_the_network(closed: Apps) -> None:
     """Closed, filtered, unknown or refused: the same answer to the client."""
     told: set[str] = set()
     with pages() as canary:

@@ -62,7 +62,7 @@ def test_dc_03_what_is_stored_is_what_is_told(anybody: Applicant) -> None:
         assert read == {name: record[name] for name in record if name != "client_secret"}
 
 
-def test_dc_05_privileges_are_nobodys_to_take(anybody: Applicant) -> None:
+def test_dc_05_registration_cannot_grant_privileges(anybody: Applicant) -> None:
     said = dict.fromkeys(("skip_consent", "trusted", "admin", "first_party"), True)
     more = {"profile": "classic", "required_scopes": [], "disabled_at": None, "own_scopes": ["x"]}
     record = anybody.registered(**said, **more)
@@ -117,7 +117,7 @@ def test_dc_07_a_token_is_for_its_own_client_alone_and_enables_nothing(anybody: 
             anybody.manage(off, method, said).refused(401, "invalid_token")
 
 
-def test_dc_09_software_statements_are_believed_from_nobody(anybody: Applicant) -> None:
+def test_dc_09_software_statements_are_not_trusted(anybody: Applicant) -> None:
     unsigned = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2V2aWwudGVzdCJ9."
     with anybody.nothing_changes():
         anybody.register(software_statement=unsigned).refused(400, "unapproved_software_statement")
@@ -163,7 +163,7 @@ def test_dc_bodies_that_are_no_registration(anybody: Applicant, body: bytes) -> 
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_dc_a_token_for_one_lets_one_in_whatever_the_process(
+def test_dc_single_use_token_registers_one_client_across_processes(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     database = ""

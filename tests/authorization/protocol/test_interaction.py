@@ -309,7 +309,7 @@ def test_a_sealed_interaction_opens_as_it_was() -> None:
         assert Interaction.open(sealed, SEALER) == interaction
 
 
-def test_nobody_else_can_make_or_change_one() -> None:
+def test_forged_or_changed_interaction_is_refused() -> None:
     sealed = BEGUN.seal(SEALER, SYSTEM.random)
     other = Sealer((SealingKey(1, b"x" * 32),))
     elsewhere = SEALER.seal(b"\x80", "another context", SYSTEM.random)

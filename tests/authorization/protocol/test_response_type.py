@@ -65,7 +65,7 @@ def test_an_answer_travels_as_asked_where_it_may_and_else_as_usual(
 
 
 @given(st.text(), st.none() | st.text() | st.sampled_from(ResponseMode))
-def test_whatever_is_asked_no_token_travels_in_a_query(text: str, mode: str | None) -> None:
+def test_no_request_puts_a_token_in_a_query(text: str, mode: str | None) -> None:
     for response_type in (text, *ResponseType):
         found = mode_of_answer(response_type, mode)
         if (named := ResponseType.of(response_type)) is not None:

@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_refused(
     run(sqlite_url, story)
 
 
-def test_nobody_elses_signature_will_do(sqlite_url: str) -> None:
+def test_token_signed_by_another_key_is_refused(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         stranger = SigningKey.generate(Algorithm.ES256)
         assert await refused(it, jwt.sign(CLAIMS, stranger, typ="JWT")) == "id_token_hint.key"

@@ -125,7 +125,7 @@ def test_of_many_who_delete_one_did(engine: Engine) -> None:
     asyncio.run(contend())
 
 
-def test_nobody_sees_what_is_anothers(engine: Engine) -> None:
+def test_records_of_other_users_are_not_visible(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
         records = _records(engine)

@@ -34,7 +34,7 @@ class Guest:
         self.told += 1
 
 
-def test_a_full_house_lets_nobody_in_until_somebody_leaves() -> None:
+def test_connection_beyond_the_limit_is_refused_until_one_closes() -> None:
     async def main() -> None:
         gate = Gate(replace(QUICK, connections=2), Proxies())
         first, second, third = Guest("192.0.2.1"), Guest("192.0.2.2"), Guest("192.0.2.3")

@@ -17,7 +17,7 @@ class DatabaseSettings:
 
     answer_timeout: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
     """The longest wait for one transaction: queue, connection, statements and commit together. Then
-    the request is answered with 503 and `Retry-After`, whatever the database does. A transaction
+    the request is answered with 503 and `Retry-After`, even if the database hangs. A transaction
     that has not begun to commit by then is not committed any more. Without this bound, requests
     wait for as long as a server is frozen or a synchronous standby is gone."""
 

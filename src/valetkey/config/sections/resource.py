@@ -100,7 +100,7 @@ class ResourceSettings:
     objects: Annotated[str, rules.FOLDER] = ""
     """Directory of your own objects, one file each. Both servers read it: the authorization server
     shows their descriptions on the consent page. Python files in it run inside both servers, so
-    nobody else may be able to write there."""
+    no other user may be able to write there."""
 
     cors_origins: Annotated[tuple[str, ...], rules.ORIGINS] = ()
     """Origins whose web pages may call this API from a browser, with a token and never with

@@ -277,7 +277,7 @@ def test_az_18_of_64_submissions_of_one_hybrid_answer_one_counts(
     assert count(world, "grants") == grants + 1
 
 
-def test_az_20_whoever_signs_in_for_another_gets_nothing_of_theirs(world: World) -> None:
+def test_az_20_another_user_signing_in_gets_no_data_of_the_first(world: World) -> None:
     person = signed_in(world)
     before = _claims(_yes(world, person, _ask(world, person))["id_token"])
     page = person.sign_in(_ask(world, person, prompt="login"), "mallory", PASSWORD)

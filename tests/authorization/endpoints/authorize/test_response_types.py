@@ -228,7 +228,7 @@ def test_az_05_a_state_that_no_form_can_carry_is_refused_by_form(
     run(sqlite_url, story)
 
 
-def test_the_form_runs_one_script_goes_to_the_client_alone_and_is_kept_by_nobody(
+def test_form_has_one_script_posts_only_to_client_and_is_not_cached(
     sqlite_url: str,
 ) -> None:
     async def story(it: World) -> None:

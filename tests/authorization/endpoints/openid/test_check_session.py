@@ -105,7 +105,7 @@ def test_an_app_learns_that_the_session_is_the_same_and_then_that_it_is_not(
         context.close()
 
 
-def test_a_page_that_was_told_nothing_does_not_learn_whether_somebody_is_signed_in(
+def test_page_without_session_state_cannot_detect_a_signed_in_user(
     tmp_path: Path, app_url: list[str], browser: Browser
 ) -> None:
     with Servers(tmp_path, with_resource=False) as servers:

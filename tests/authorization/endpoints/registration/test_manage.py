@@ -230,7 +230,7 @@ def test_who_was_registered_by_the_operator_has_no_such_token(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_what_nobody_used_for_so_long_is_removed(database_url: str, tmp_path: Path) -> None:
+def test_unused_registered_clients_are_removed(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         idle = await it.registered(client_name="Idle")
         used = await it.registered(client_name="Used", grant_types=["client_credentials"])

@@ -51,7 +51,7 @@ def test_an_invitation_for_one_lets_one_in_however_many_come(
     run(tmp_path, story, database_url, mode="token")
 
 
-def test_an_address_registers_so_often_and_no_more(tmp_path: Path) -> None:
+def test_registrations_per_address_are_limited(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         for _ in range(3):
             await it.register({})
@@ -62,7 +62,7 @@ def test_an_address_registers_so_often_and_no_more(tmp_path: Path) -> None:
     run(tmp_path, story, registrations_per_hour=3)
 
 
-def test_whoever_registered_just_now_is_not_pushed_out_by_others(tmp_path: Path) -> None:
+def test_new_registrations_are_not_evicted_by_later_ones(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         records = [await it.registered() for _ in range(30)]
         it.service.clock.forward(Lifetime(LEFT_ALONE - 1))

@@ -34,7 +34,7 @@ def test_the_fields_are_what_is_sent() -> None:
     assert reading.by_id("continue").attributes["type"] == "submit"
 
 
-def test_there_is_one_script_and_it_says_nothing_that_anybody_sent() -> None:
+def test_the_only_script_contains_no_request_values() -> None:
     said = (render(page("a"), brand=Brand()), render(page(*HOSTILE_TEXTS), brand=Brand()))
     scripts = {Reading(text).the("script").text for text in said}
     assert scripts == {'document.getElementById("answer").submit()'}

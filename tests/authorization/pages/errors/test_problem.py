@@ -27,7 +27,7 @@ def test_says_what_is_wrong_with_code_and_reference() -> None:
         ("visitor", "You can fix this yourself"),
     ],
 )
-def test_says_who_can_mend_it(name: str, said: str) -> None:
+def test_error_page_says_who_can_fix_it(name: str, said: str) -> None:
     assert said in _read(name).the("main").text
 
 

@@ -217,8 +217,13 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         ),
         "choose_kind": ChooseKindPage(KINDS, CHOICE),
         **{
-            f"choose_kind_{barrier}": ChooseKindPage(KINDS, CHOICE, barrier, 20)
-            for barrier in ("nobody", "unverified", "uninvited", "full")
+            f"choose_kind_{name}": ChooseKindPage(KINDS, CHOICE, barrier, 20)
+            for name, barrier in (
+                ("disabled", "nobody"),
+                ("unverified", "unverified"),
+                ("uninvited", "uninvited"),
+                ("full", "full"),
+            )
         },
         "choose_kind_console": ChooseKindPage(KINDS, CHOICE, action=CONSOLE, frame=ADMIN),
         "new_app": new(empty(AppKind.SERVER, UriRow(), UriRow())),
@@ -284,7 +289,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "invitation_hostile": invitation(hostile.name, hostile.domain),
         "delete_app": delete(1_204),
         "delete_app_one": delete(1),
-        "delete_app_nobody": delete(0),
+        "delete_app_unused": delete(0),
         "delete_app_wrong": replace(delete(12), typed="Notes", wrong=True),
         "drop_implicit": DropGrantTypePage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
         "drop_password": DropGrantTypePage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),

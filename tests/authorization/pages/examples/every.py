@@ -168,7 +168,7 @@ EXAMPLES: Mapping[str, PageContext] = {
     "device_confirm_hostile": device(HOSTILE),
     "device_allowed": DeviceDecidedPage(PRINTER.name, allowed=True),
     "device_denied": DeviceDecidedPage(HOSTILE.name, allowed=False),
-    "home_nobody": HomePage("/oauth/sign-in"),
+    "home_signed_out": HomePage("/oauth/sign-in"),
     "sign_out": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA),
     "sign_out_app": SignOutPage(
         "/oauth/sign-out",

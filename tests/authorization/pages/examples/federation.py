@@ -49,7 +49,7 @@ def federation_examples() -> Mapping[str, PageContext]:
             faults={"username": "Take another: letters and digits without spaces."},
         ),
         "arrived_taken": replace(arrived, action="", taken=True),
-        "arrived_nobody": replace(arrived, action=""),
+        "arrived_unlinked": replace(arrived, action=""),
         "failed": FailedPage("Google", "/oauth/sign-in", "7K2M-QX4T-9WPA"),
         "failed_declined": FailedPage("Google", "/oauth/sign-in", declined=True),
         "connections_none": ConnectionsPage(

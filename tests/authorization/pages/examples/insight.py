@@ -191,7 +191,7 @@ _FINDINGS = tuple(
 )
 
 
-def _mending(line: FindingLine) -> FixPage:
+def _fixing(line: FindingLine) -> FixPage:
     return FixPage(HEAD, HEAD.at("health") + f"/{line.fix}", "csrf-value", line, people=9_104)
 
 
@@ -229,7 +229,7 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
         "health_hostile": HealthPage(
             head(hostile), (replace(_FINDINGS[6], about=(_ODD,)),), fixed="x"
         ),
-        **{f"mend_{line.fix}": _mending(line) for line in _FINDINGS if line.fix},
+        **{f"fix_{line.fix}": _fixing(line) for line in _FINDINGS if line.fix},
         "people_none": PeoplePage(HEAD, (), 0, 0),
         "people_one": PeoplePage(HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1),
         "people": PeoplePage(

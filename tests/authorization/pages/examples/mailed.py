@@ -1,4 +1,4 @@
-"""One example of every page around links in letters, and those that are hardest to lay out."""
+"""One example of every page around links in emails, and those that are hardest to lay out."""
 
 from collections.abc import Mapping
 
@@ -54,7 +54,7 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
             "/mailbox",
         ),
         "mailbox-empty": MailboxPage((), "/mailbox"),
-        "letter": MailboxEmailPage(
+        "mailbox-email": MailboxEmailPage(
             _GRACE,
             "Reset your Valetkey password",
             (

@@ -1,7 +1,7 @@
 """Sign-up: an account is created once its email address is verified.
 
 Whether an address has an account is revealed only to the reader of its emails. Whether a username
-is taken is public: usernames are shown to other users (docs/decisions/0012-links-in-letters.md).
+is taken is public: usernames are shown to other users (docs/decisions/0012-links-in-emails.md).
 """
 
 from collections.abc import Callable, Iterable, Mapping

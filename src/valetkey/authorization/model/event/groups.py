@@ -75,7 +75,7 @@ class ApiRoleAssigned(Event, frozen=True):
 
 
 class ApiRoleWithdrawn(Event, frozen=True):
-    """A user has a role at an API no more, except by a group."""
+    """A user no longer has a role at an API, except by a group."""
 
     uid: int
     api_id: str
@@ -91,7 +91,7 @@ class GroupApiRoleAssigned(Event, frozen=True):
 
 
 class GroupApiRoleWithdrawn(Event, frozen=True):
-    """The members of a group have a role at an API no more, except by other means."""
+    """The members of a group no longer have a role at an API, except by other means."""
 
     group: str
     api_id: str

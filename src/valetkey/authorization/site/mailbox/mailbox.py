@@ -91,7 +91,7 @@ class Mailbox(Struct, frozen=True):
         mail = await self.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
         found = None if mail is None else self._read(mail)
         if mail is None or found is None:
-            raise not_found("letter")
+            raise not_found("email")
         to, written = found
         when = When(mail.created_at, now)
         return Show(MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX))

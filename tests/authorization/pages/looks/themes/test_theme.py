@@ -41,7 +41,7 @@ def _words(file: Path, words: dict[str, str]) -> None:
 def test_the_example_is_read_rehearsed_and_shown() -> None:
     brand = Brand("Fernhill Library", accent="#7a5c1e", theme=read_theme(SHIPPED))
     check_theme(brand)
-    page = Reading(render(EXAMPLES["home_nobody"], brand=brand))
+    page = Reading(render(EXAMPLES["home_signed_out"], brand=brand))
     looks = assets(brand)
 
     sheets = [e.attributes["href"] for e in page.all("link") if "stylesheet" in str(e.attributes)]
@@ -160,7 +160,7 @@ def test_what_a_template_shows_is_escaped_as_in_ours(tmp_path: Path) -> None:
     brand = _theme(tmp_path, {"templates/home.html": "<h1>{{ brand.name }}</h1>"})
     named = Brand("<script>\u202e", theme=brand.theme)
 
-    assert render(EXAMPLES["home_nobody"], brand=named) == b"<h1>&lt;script&gt;</h1>"
+    assert render(EXAMPLES["home_signed_out"], brand=named) == b"<h1>&lt;script&gt;</h1>"
 
 
 def test_every_page_can_be_rehearsed() -> None:

@@ -111,7 +111,7 @@ SOURCES = (
     ("roles", translatable("Roles at the API of the token")),
     ("roles:", translatable("Roles at the API whose identifier is below")),
     ("email_domain", translatable("Domain of the email address")),
-    ("constant:", translatable("The text below, for everybody")),
+    ("constant:", translatable("The text below, for all users")),
 )
 PLACE_WORDS = {
     "id_token": translatable("ID token"),

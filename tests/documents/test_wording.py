@@ -1,0 +1,59 @@
+"""Pages, command help and the texts of pages and emails use plain English: no banned wording.
+
+Code blocks, inline code and quoted values are not searched, except in the commands' help.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tests.architecture.tree import ROOT
+from tests.documents.pages import pages, text
+
+_HELP = "docs/reference/commands.md"
+# The English texts are the same in each catalogue.
+_CATALOGUE = "src/valetkey/authorization/layout/translations/de.po"
+
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|\"[\w.-]+\"", re.MULTILINE | re.DOTALL)
+_MESSAGE = re.compile(r'^msgid(?:_plural)? ((?:".*"\n)+)', re.MULTILINE)
+
+_BANNED = (
+    r"somebody|nobody|anybody|everybody|whoever|whomever|whatever",
+    r"anew|lately|lest|thereof|hither|in vain|sooner or later|of old|of long ago",
+    r"mend(?:s|ed|ing)?|deeds?|wish(?:es|ed)?|heed(?:s|ed)?|beware|tell apart|told apart",
+    r"couriers?|doorways?|farewells?|mailroom|full house|in the hands of|(?:in|by) letters?",
+    r"switch(?:es|ed|ing)? (?:it |them )?(?:on|off)|lets? (?:him|her|one|them) in",
+    r"counts? no more|no more(?=[,.;:])|is over|gives? way|keeps? (?:his|her|their) word",
+)
+_OPENINGS = r"Who (?!can|may)|Those (?:that|who) |Of two |It is you "
+_WORD = re.compile(
+    rf"\b(?:{'|'.join(_BANNED)})(?!\w)|(?:^|(?<=[.:|]\s))(?-i:{_OPENINGS})".replace(" ", r"\s"),
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def test_no_banned_wording() -> None:
+    found = [*_in_pages(), *_in_catalogue()]
+    assert not found, "\n".join(found)
+
+
+def _in_pages() -> Iterator[str]:
+    for page in pages():
+        said = text(page)
+        prose = said if page == _HELP else _CODE.sub(_blank, said)
+        for word in _WORD.finditer(prose):
+            line = prose.count("\n", 0, word.start()) + 1
+            yield f"{page}:{line}: {word[0]!r}"
+
+
+def _in_catalogue() -> Iterator[str]:
+    said = (ROOT / _CATALOGUE).read_text(encoding="utf-8")
+    for message in _MESSAGE.finditer(said):
+        line = said.count("\n", 0, message.start()) + 1
+        english = "".join(re.findall(r'"(.*)"', message[1]))
+        for word in _WORD.finditer(english):
+            yield f"{_CATALOGUE}:{line}: {word[0]!r}"
+
+
+def _blank(code: re.Match[str]) -> str:
+    """Replace code; its line breaks stay, so that line numbers are right."""
+    return "\n" * code[0].count("\n") or "code"
