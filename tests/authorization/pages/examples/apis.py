@@ -116,6 +116,7 @@ def _ask(slug: str) -> ConfirmPage:
             for each in button.fields
         ),
         hidden=(("secret", "cs_4fGh2kLmNp"),) if button.carries else (),
+        confirms="Calendar" if button.irreversible else "",
     )
 
 

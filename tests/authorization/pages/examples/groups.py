@@ -74,6 +74,7 @@ def groups_examples(
         ends=Ends(members=1_204, closed_apps=1),
         danger=True,
         fault="this group contains groups; delete them first",
+        confirms="staff",
     )
     person = PersonLine(
         1001, "ada", "Ada", "ada@example.com", True, False, "", _ago(1), "/admin/users/1001"
@@ -129,6 +130,7 @@ def groups_examples(
             facts=("Ada Lovelace", "ada", "uid 1001"),
             ends=None,
             fault="",
+            confirms="",
             hidden=(("uid", "1001"),),
         ),
     }

@@ -156,6 +156,7 @@ def _act(slug: str, person: PersonLine = ADA) -> ConfirmPage:
             for each in button.fields
         ),
         hidden=(("app", "web1"),) if button.carries else (),
+        confirms=(person.name or person.username) if button.irreversible else "",
     )
 
 

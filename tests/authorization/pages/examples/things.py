@@ -118,6 +118,7 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
         ),
         hidden=(("secret", "cs_4fGh2kLmNp"),) if button.carries else (),
         fault=fault,
+        confirms=name if button.irreversible else "",
     )
 
 
