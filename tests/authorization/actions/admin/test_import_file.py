@@ -51,9 +51,8 @@ def test_json_is_read_with_nested_address_and_own_types() -> None:
     (row,) = _rows(json.dumps(users), ImportKind.JSON)
     assert (row.username, row.email, row.line) == ("ada", "ada@example.com", 1)
     assert _user(row, ImportKind.JSON).username == "ada"
-    assert (
-        "expected `int`"
-        in str(decode(ImportKind.JSON, '{"username": "a", "email": "a@b", "uid": "1"}')).lower()
+    assert "uid: must be a whole number" in str(
+        decode(ImportKind.JSON, '{"username": "a", "email": "a@b", "uid": "1"}')
     )
 
 
@@ -101,14 +100,14 @@ def test_duplicates_and_huge_rows_are_faults_of_their_rows() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("17", "Expected `object`"),
+        ("17", "must be an object"),
         ("{", "not JSON"),
         ("[" * 50_000, "not JSON"),
         ('{"username": "ada"}', "email: is missing"),
         ('{"username": "ada", "email": "a@b", "password": "x"}', "unknown"),
-        ('{"username": "ada", "email": "nowhere"}', "email: must match"),
+        ('{"username": "ada", "email": "nowhere"}', "email: must be an e-mail address"),
         ('{"username": "a\\ud800", "email": "a@b"}', "not JSON"),
-        ('{"username": "a\\u0000", "email": "a@b"}', "username: must match"),
+        ('{"username": "a\\u0000", "email": "a@b"}', "username: must not have control characters"),
         ('{"username": "ada", "email": "a@b", "address": {"city": "x"}}', "address: has a member"),
     ],
 )

@@ -1,6 +1,9 @@
 """The console's import of users: upload, check, decision, progress and report."""
 
+import csv
+import json
 import re
+from io import StringIO
 
 import pytest
 
@@ -10,7 +13,9 @@ from tests.authorization.endpoints.visitor.world import BOB, World, run
 from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.layout.language import LANGUAGES, translations
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.site.admin.users.import_reasons import REASONS, reasons_of
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.runtime import SYSTEM, Runtime
 
@@ -152,3 +157,87 @@ def test_other_roles_find_no_import_and_old_proof_is_renewed_first(sqlite_url: s
         assert "Waiting for your decision" in (await browser.get(sent.location)).body
 
     run(sqlite_url, story)
+
+
+_TEXTS = (
+    *("given_name", "family_name", "middle_name", "nickname", "profile", "picture", "website"),
+    *("gender", "birthdate", "zoneinfo", "locale", "phone_number", "name", "password_hash"),
+)
+_WRONG: dict[str, tuple[object, ...]] = {
+    "username": (
+        None,
+        "",
+        "x" * 201,
+        "a b",
+        "42",
+        "p\u0430yment",
+        "a\u2800b",
+        "admin",
+        "bob",
+        "first",
+    ),
+    "email": (None, "", "nowhere", "a@" + "x" * 200, "bob@example.com"),
+    "uid": ("1", 1.5, True, 0, 2**70, 1002),
+    "email_verified": (None, "yes"),
+    "phone_number_verified": (17, True),
+    "address": ("London", {"city": "x"}, {"region": 1}, {"region": " x"}, {"formatted": "a\tb"}),
+    "shoe_size": (43,),
+    **dict.fromkeys(_TEXTS, (None, "x" * 200, "x" * 2001, "a\x00", " \u202e")),
+}
+_ELSE = {
+    # Another transaction registers the user while this one does.
+    "must be another one: this uid, username or email address is taken",
+    "the import was stopped",
+    # Only after a change of the row: the whole array is read first.
+    "the row is not JSON",
+}
+"""Reasons that no file has by itself."""
+
+
+def _wrong_users() -> str:
+    users: list[dict[str, object]] = [{"username": "first", "email": "first@example.com"}]
+    for name, values in _WRONG.items():
+        for value in values:
+            number = len(users)
+            usual = {"username": f"u{number}", "email": f"u{number}@example.com"}
+            users.append({**usual, name: value})
+    every = {name: " \u202e" for name in _TEXTS if name != "password_hash"}
+    users.append({"username": "every", "email": "every@example.com", **every})
+    rows = [json.dumps(user) for user in users]
+    return f'[{",".join(rows)},{{}},17,{{"uid":1e999}},{{"name":"{"x" * 70_000}"}}]'
+
+
+def test_every_reason_is_told_in_the_language_of_the_administrator(sqlite_url: str) -> None:
+    async def story(it: World) -> None:
+        browser = await administrator(it)
+        sent = await upload(browser, _wrong_users().encode(), "users.json")
+        assert sent.status == 303, sent.body
+        await work(it)
+        rows = await it.store.read(lambda tx: tx.user_imports.rows(_id(sent), 0, 1_000))
+        parts = [part for row in rows if row.reason for part in reasons_of(row.reason)]
+        assert {part.text for part in parts} == {*REASONS} - _ELSE
+        # Values are numbers: no sentence is hidden in them.
+        assert all(value.isdecimal() for part in parts for value in part.values.values())
+        for language in LANGUAGES[1:]:
+            gettext = translations(language).gettext
+            assert {text for text in REASONS if gettext(text) == text} == set()
+        german = {"accept-language": "de"}
+        report = (await browser.send("GET", f"{sent.location}/report", headers=german)).body
+        heading, *lines = csv.reader(StringIO(report))
+        assert heading == ["Zeile", "Benutzername", "E-Mail-Adresse", "Ergebnis", "Grund"]
+        assert {line[3] for line in lines} == {
+            "kann importiert werden",
+            "existiert bereits",
+            "Fehler",
+        }
+        assert "username: fehlt" in [line[4] for line in lines]
+        assert re.search(r"must|character|account|with|the row", report) is None
+        shown = (await browser.send("GET", sent.location, headers=german)).body
+        assert "username: darf höchstens 200 Zeichen haben" in shown
+        assert "must" not in shown
+
+    run(sqlite_url, story)
+
+
+def _id(sent: Answer) -> str:
+    return sent.location.rpartition("/")[2]

@@ -7,6 +7,7 @@ from tests.authorization.pages.examples.people import HOSTILE
 from valetkey.authorization.actions.admin.import_file import COLUMNS
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user_import import ImportState
+from valetkey.authorization.site.admin.users.import_reasons import reasons_of
 from valetkey.authorization.site.admin.users.imports import (
     ImportLine,
     ImportPage,
@@ -26,9 +27,15 @@ _RECENT = tuple(
     )
 )
 _PROBLEMS = (
-    ProblemLine(3, "bob", "bob@example.com", "email: an account with this address exists"),
-    ProblemLine(7, "", "", "username: is missing"),
-    ProblemLine(9, HOSTILE.username, HOSTILE.email, "password_hash: unknown format"),
+    *(
+        ProblemLine(line, username, email, tuple(reasons_of(reason)))
+        for line, username, email, reason in (
+            (3, "bob", "bob@example.com", "email: an account with this address exists"),
+            (7, "", "", "username: is missing"),
+            (8, "eve", "", "name: must be at most 200 printable characters; <b>%d</b>"),
+            (9, HOSTILE.username, HOSTILE.email, "the row has more than 64 KiB"),
+        )
+    ),
 )
 _FORM = ImportPage(_IMPORT, "/admin/users", "csrf-value", 8, 20_000, COLUMNS)
 _CHECKED = ImportStatePage(

@@ -1,6 +1,7 @@
 """Files of users: CSV with a heading, or a JSON array, read row by row."""
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import Annotated
@@ -16,9 +17,28 @@ from valetkey.kernel.refusal import Mistake
 LONGEST_ROW = 64 * 1024
 """Maximum size of one row, in characters."""
 
-_LONGEST_SHOWN = 200
+LONGEST_SHOWN = 200
+"""Characters of a text that are kept for the report."""
+
 _ADDRESS = "address."
 _MARKS = ",;\t"
+_SENTENCES = tuple(
+    (re.compile(pattern), sentence)
+    for pattern, sentence in (
+        (r"Expected `str` of length >= 1", "must not be empty"),
+        (r"Expected `str` of length <= (\d+)", r"must have at most \1 characters"),
+        (r"Expected `int` >= (\d+)", r"must be at least \1"),
+        (r"Expected `int` <= (\d+)", r"must be at most \1"),
+        (r"Number out of range", "the row has a number that is out of range"),
+        (r"Expected `str`, got .*", "must be text"),
+        (r"Expected `int`, got .*", "must be a whole number"),
+        (r"Expected `bool`, got .*", "must be true or false"),
+        (r"Expected `object`, got .*", "must be an object"),
+        (r"must match .*@.*", "must be an e-mail address"),
+        (r"must match .*", "must not have control characters"),
+    )
+)
+"""What the decoder says of a type, a length or a pattern, in plain words."""
 
 
 class ImportedUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,16 +98,22 @@ def decode(kind: ImportKind, data: str) -> ImportedUser | str:
         return msgspec.convert(found, type=ImportedUser, strict=kind is ImportKind.JSON)
     except msgspec.ValidationError as error:
         fault = fault_of(error)
-        return f"{fault.field}: {fault.detail}" if fault.field else fault.detail
-    except (msgspec.DecodeError, RecursionError) as error:
-        return f"the row is not JSON: {error}"
+        said = _sentence(fault.detail)
+        return f"{fault.field}: {said}" if fault.field else said
+    except (msgspec.DecodeError, RecursionError):
+        return "the row is not JSON"
+
+
+def _sentence(detail: str) -> str:
+    found = ((pattern.fullmatch(detail), said) for pattern, said in _SENTENCES)
+    return next((match.expand(said) for match, said in found if match), detail)
 
 
 def printable(text: object) -> str:
     """Return the beginning of a text without control characters, "" for another value."""
     if not isinstance(text, str):
         return ""
-    return "".join(each if each.isprintable() else " " for each in text[:_LONGEST_SHOWN])
+    return "".join(each if each.isprintable() else " " for each in text[:LONGEST_SHOWN])
 
 
 def _row(position: int, line: int, data: str, names: _Names, seen: dict[str, int]) -> ImportRow:

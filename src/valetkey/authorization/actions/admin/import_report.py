@@ -1,31 +1,53 @@
 """The report of an import: a CSV file with the outcome of every row."""
 
 import csv
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from io import StringIO
 
 from valetkey.authorization.model.account.user_import import ImportRow, RowState
 from valetkey.authorization.storage.transaction import Store
+from valetkey.kernel.words import translatable
 
 _CHUNK = 500
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _RESULTS = {
-    RowState.WAITING: "not checked",
-    RowState.GOOD: "can be imported",
-    RowState.FAULTY: "fault",
-    RowState.EXISTS: "already exists",
-    RowState.CREATED: "created",
+    RowState.WAITING: translatable("not checked"),
+    RowState.GOOD: translatable("can be imported"),
+    RowState.FAULTY: translatable("fault"),
+    RowState.EXISTS: translatable("already exists"),
+    RowState.CREATED: translatable("created"),
 }
+_HEADING = (
+    translatable("row"),
+    translatable("username"),
+    translatable("email"),
+    translatable("result"),
+    translatable("reason"),
+)
 
 
-async def report(store: Store, import_id: str) -> AsyncGenerator[bytes]:
-    """Yield the report in pieces: row, username, email, result and reason."""
-    yield _csv([("row", "username", "email", "result", "reason")])
+async def report(
+    store: Store,
+    import_id: str,
+    gettext: Callable[[str], str] = str,
+    explain: Callable[[str], str] = str,
+) -> AsyncGenerator[bytes]:
+    """Yield the report in pieces: row, username, email, result and reason.
+
+    `gettext` and `explain` translate it: its words, and the reasons.
+    """
+    yield _csv([[gettext(name) for name in _HEADING]])
     after = 0
     while rows := await _rows(store, import_id, after):
         after = rows[-1].position
         yield _csv(
-            [(str(it.line), it.username, it.email, _RESULTS[it.state], it.reason) for it in rows]
+            [
+                (
+                    *(str(it.line), it.username, it.email),
+                    *(gettext(_RESULTS[it.state]), explain(it.reason)),
+                )
+                for it in rows
+            ]
         )
 
 

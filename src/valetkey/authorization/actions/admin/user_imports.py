@@ -6,6 +6,7 @@ from itertools import islice
 from msgspec import Struct, UnsetType
 
 from valetkey.authorization.actions.admin.import_file import (
+    LONGEST_SHOWN,
     ImportedUser,
     decode,
     kind_of,
@@ -272,4 +273,11 @@ def _uid(wanted: ImportedUser) -> Uid | None:
 
 
 def _told(faults: Sequence[MetadataError]) -> str:
-    return "; ".join(f"{each.field}: must be {each.detail}" for each in faults)
+    told = ""
+    for each in faults:
+        said = f"{told}; {each.field}: must be {each.detail}".removeprefix("; ")
+        if len(said) > LONGEST_SHOWN:
+            # A sentence that is cut could not be translated.
+            break
+        told = said
+    return told

@@ -1,6 +1,7 @@
 """/admin/users/import: upload a file of users, look at the check, import, and see the report."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from msgspec import Struct
@@ -10,6 +11,8 @@ from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.user_imports import ImportUpload
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.language import translations
+from valetkey.authorization.layout.viewer import viewer_of
 from valetkey.authorization.model.account.user_import import (
     ImportRow,
     ImportState,
@@ -21,6 +24,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
+from valetkey.authorization.site.admin.users.import_reasons import Reason, explain, reasons_of
 from valetkey.authorization.site.admin.users.users import IMPORT, USERS
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
@@ -72,7 +76,7 @@ class ProblemLine(Struct, frozen=True):
     line: int
     username: str
     email: str
-    reason: str
+    reasons: tuple[Reason, ...]
 
 
 class ImportStatePage(Struct, frozen=True):
@@ -192,7 +196,9 @@ class UserImports(Struct, frozen=True):
         found = await self.store.read(lambda tx: tx.user_imports.find(import_id))
         if found is None or found.state.is_running:
             raise page_not_found()
-        pieces = report(self.store, import_id)
+        language = viewer_of(request.request, request.user).language
+        gettext = translations(language).gettext
+        pieces = report(self.store, import_id, gettext, partial(explain, gettext=gettext))
         return Download(f"{import_id}.csv", "text/csv; charset=utf-8", pieces=pieces)
 
     async def _form(self, request: AdminRequest, fault: str = "") -> Outcome:
@@ -220,4 +226,4 @@ def _line(found: UserImport, request: AdminRequest) -> ImportLine:
 
 
 def _problem(row: ImportRow) -> ProblemLine:
-    return ProblemLine(row.line, row.username, row.email, row.reason)
+    return ProblemLine(row.line, row.username, row.email, tuple(reasons_of(row.reason)))

@@ -1,0 +1,89 @@
+"""Why a user of a file was not imported, in the language of the administrator."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from valetkey.kernel.words import translatable
+
+REASONS = (
+    translatable("is missing"),
+    translatable("has a member that is unknown"),
+    translatable("must be text"),
+    translatable("must be a whole number"),
+    translatable("must be true or false"),
+    translatable("must be an object"),
+    translatable("must not be empty"),
+    translatable("must not have control characters"),
+    translatable("must have at most %(most)s characters"),
+    translatable("must be at least %(least)s"),
+    translatable("must be at most %(most)s"),
+    translatable("must be 1 to %(most)s characters without spaces and @"),
+    translatable("must be an e-mail address"),
+    translatable("must be at most %(most)s printable characters"),
+    translatable("must be at most %(most)s printable characters, without space at the ends"),
+    translatable("must be lines of printable characters, %(most)s together"),
+    translatable("must be an https address"),
+    translatable("must be YYYY-MM-DD, YYYY, or 0000-MM-DD without the year"),
+    translatable("must be the name of a time zone, such as Europe/Berlin"),
+    translatable("must be a language tag, such as en or de-AT"),
+    translatable("must be an international number, such as +442079460000"),
+    translatable("must be only with a phone_number"),
+    translatable("must be with a letter in it, without a colon, and not like an id of this server"),
+    translatable("must be characters that can be seen"),
+    translatable(
+        "must be another one: users could mistake this name for the operator of this server"
+    ),
+    translatable("must be each word in one script: letters of different scripts look alike"),
+    translatable("must be another one: this uid, username or email address is taken"),
+    translatable("unknown format, or too costly to verify"),
+    translatable("an account with this address exists"),
+    translatable("an account with this name exists"),
+    translatable("an account with this number exists"),
+    translatable("the same as in row %(row)s"),
+    translatable("the row has more than %(size)s KiB"),
+    translatable("the row has a number that is out of range"),
+    translatable("the row is not JSON"),
+    translatable("the import was stopped"),
+)
+"""What an import says of a row, after the name of the field. A value has no spaces."""
+
+_OTHER = "%(said)s"
+_FIELD = re.compile(r"(?:([a-z_]+(?:/[a-z_]+)*): )?(.*)", re.DOTALL)
+_VALUE = re.compile(r"%\\\((\w+)\\\)s")
+_PATTERNS = tuple(
+    (text, re.compile(_VALUE.sub(r"(?P<\1>\\S+)", re.escape(text)))) for text in REASONS
+)
+
+
+class Reason(Struct, frozen=True):
+    """One sentence: a text of the catalogue with its values, about a field, or the whole row."""
+
+    field: str
+    text: str
+    values: Mapping[str, str]
+
+
+def reasons_of(stored: str) -> Iterator[Reason]:
+    """Yield the sentences of a stored reason; an unknown one stays as it is."""
+    for part in stored.split("; "):
+        found = _FIELD.fullmatch(part)
+        field, said = found.groups("") if found else ("", part)
+        yield next(
+            (
+                Reason(field, text, match.groupdict())
+                for text, pattern in _PATTERNS
+                if (match := pattern.fullmatch(said))
+            ),
+            Reason(field, _OTHER, {"said": said}),
+        )
+
+
+def explain(stored: str, gettext: Callable[[str], str]) -> str:
+    """Return a stored reason in the language of `gettext`."""
+    return "; ".join(
+        f"{each.field}: {said}" if each.field else said
+        for each in reasons_of(stored)
+        for said in (gettext(each.text) % each.values,)
+    )
