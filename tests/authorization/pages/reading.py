@@ -56,6 +56,10 @@ class Reading(HTMLParser):
         """The elements of these names, in order."""
         return (element for element in self.elements if element.name in names)
 
+    def links(self) -> list[str]:
+        """Return the addresses of the links, in order, without the link that skips navigation."""
+        return [a.attributes["href"] for a in self.all("a") if a.attributes["href"] != "#content"]
+
     def the(self, name: str) -> Element:
         """The only element of this name."""
         (element,) = self.all(name)

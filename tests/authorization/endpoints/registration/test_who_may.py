@@ -11,7 +11,7 @@ from valetkey.kernel.moment import Lifetime
 
 
 @pytest.mark.parametrize("mode", ["off", "token"])
-def test_where_it_is_not_open_nobody_registers_without_a_token(tmp_path: Path, mode: str) -> None:
+def test_registration_requires_a_token_unless_open(tmp_path: Path, mode: str) -> None:
     async def story(it: Registry) -> None:
         for token in ("", "vk_in_x", "x" * 60):
             answer = await it.register(PLAIN, token)

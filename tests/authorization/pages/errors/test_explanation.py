@@ -22,8 +22,10 @@ def test_says_code_status_and_where_it_is_defined() -> None:
 
     assert reading.the("h1").text == "invalid_grant"
     assert "HTTP status 400" in reading.the("main").text
-    links = [link.attributes["href"] for link in reading.all("a")]
-    assert links == ["https://www.rfc-editor.org/rfc/rfc6749.html#section-5.2", "/errors/"]
+    assert reading.links() == [
+        "https://www.rfc-editor.org/rfc/rfc6749.html#section-5.2",
+        "/errors/",
+    ]
 
 
 def test_the_example_keeps_its_lines() -> None:
@@ -38,6 +40,4 @@ def test_the_example_keeps_its_lines() -> None:
 def test_the_list_leads_to_every_code() -> None:
     reading = Reading(render(error_index(), brand=Brand()))
 
-    links = [link.attributes["href"] for link in reading.all("a")]
-
-    assert links == [f"/errors/{code}" for code in ErrorCode]
+    assert reading.links() == [f"/errors/{code}" for code in ErrorCode]

@@ -32,9 +32,9 @@ def test_error_page_says_who_can_fix_it(name: str, said: str) -> None:
 
 
 def test_leads_to_the_explanation_and_developers_to_the_record() -> None:
-    (own,) = _read("visitor").all("a")
-    assert own.attributes["href"].startswith("/errors/")
-    assert [each.attributes["href"] for each in _read("developer").all("a")] == [
+    (own,) = _read("visitor").links()
+    assert own.startswith("/errors/")
+    assert _read("developer").links() == [
         "/errors/invalid_request",
         "/developer/failures/VK-7F3K-9QXM-2RTD",
     ]

@@ -81,7 +81,5 @@ def test_the_root_leads_to_the_apps_that_can_be_opened_from_here() -> None:
 
 
 def test_the_root_offers_to_sign_in_and_leads_developers_on() -> None:
-    links = [link.attributes["href"] for link in _read("home_signed_out").all("a")]
-
     ways = ["/developer", "/.well-known/oauth-authorization-server", "/errors/"]
-    assert links == ["/oauth/sign-in", *ways]
+    assert _read("home_signed_out").links() == ["/oauth/sign-in", *ways]
