@@ -74,7 +74,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert loaded.source.origin("tokens.access_token_lifetime") is Origin.ENVIRONMENT
 
 
-def test_the_environment_mends_what_the_file_has_wrong(tmp_path: Path) -> None:
+def test_environment_overrides_invalid_file_values(tmp_path: Path) -> None:
     file = written(tmp_path, "[authorization]\nworkers = 0\n")
     assert load(file, {"VALETKEY__AUTHORIZATION__WORKERS": "2"}).authorization.workers == 2
 
@@ -134,7 +134,7 @@ def test_a_setting_in_the_wrong_section_is_sent_to_its_own(tmp_path: Path) -> No
     ]
 
 
-def test_a_variable_spelt_in_small_letters_is_not_silently_ignored() -> None:
+def test_lowercase_variable_is_not_silently_ignored() -> None:
     with pytest.raises(Mistakes, match="did you mean VALETKEY__LOG__LEVEL"):
         load(None, {"valetkey__log__level": "debug"})
 

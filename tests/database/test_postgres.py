@@ -47,7 +47,7 @@ async def _table(url: str, *, size: int = 2) -> Postgres:
     return engine
 
 
-def test_what_is_promised_is_switched_on(postgres_url: str) -> None:
+def test_promised_database_options_are_enabled(postgres_url: str) -> None:
     settings = {
         "synchronous_commit": "on",
         "statement_timeout": "5s",

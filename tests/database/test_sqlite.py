@@ -59,7 +59,7 @@ def _insert(number: int) -> Callable[[Connection], int]:
     return lambda db: db.run(_INSERT, id=number)
 
 
-def test_what_is_promised_is_switched_on(tmp_path: Path) -> None:
+def test_promised_database_options_are_enabled(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         writer: dict[str, object] = {}

@@ -49,7 +49,7 @@ def test_the_query_of_the_caller_does_not_say_what_is_needed(site: Site) -> None
     assert site.get(PAGE, token, **header).status_code == 403
 
 
-def test_nobody_asks_the_question_from_outside(site: Site) -> None:
+def test_subrequest_is_not_reachable_from_outside(site: Site) -> None:
     assert site.get("/_valetkey", site.token("notes:read")).status_code == 404
 
 
@@ -92,7 +92,7 @@ def test_two_of_our_headers_do_not_pass_either(site: Site) -> None:
     assert b"forged" not in said
 
 
-def test_two_tokens_let_nobody_in(site: Site) -> None:
+def test_two_tokens_are_refused(site: Site) -> None:
     token = site.token("notes:read")
     twice = f"Authorization: Bearer {token}\r\nAuthorization: Bearer {token}\r\n"
     said = _raw(site, f"GET {PAGE} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{twice}\r\n")

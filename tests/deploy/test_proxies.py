@@ -111,7 +111,7 @@ class Guarded:
         assert said.startswith(b"HTTP/1.1 200 ")
         assert b"forged" not in said
 
-    def test_two_tokens_let_nobody_in(self, site: Site) -> None:
+    def test_two_tokens_are_refused(self, site: Site) -> None:
         field = f"Authorization: Bearer {site.token('notes:read')}"
         said = _raw(site, field, field)
         assert not said.startswith(b"HTTP/1.1 2")

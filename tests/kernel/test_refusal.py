@@ -17,7 +17,7 @@ def test_the_statuses_of_rfc_6749_and_6750_are_as_printed() -> None:
     assert ErrorCode.INSUFFICIENT_SCOPE.status == 403
 
 
-def test_a_refusal_prints_what_the_client_may_know_and_no_more() -> None:
+def test_refusal_prints_only_what_the_client_may_know() -> None:
     refusal = Refusal(ErrorCode.INVALID_GRANT, "the code is unknown", "code.replayed", "a", "b")
     assert str(Refused(refusal)) == "invalid_grant: the code is unknown"
     assert Refused(refusal).refusal is refusal

@@ -81,7 +81,7 @@ def test_a_restart_while_the_issuer_is_away_forgets_nothing(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_without_any_key_nobody_can_say_whether_a_token_is_good(tmp_path: Path) -> None:
+def test_without_keys_tokens_cannot_be_judged(tmp_path: Path) -> None:
     async def story() -> None:
         issuer = Issuer(Clock())
         async with issuer.running():

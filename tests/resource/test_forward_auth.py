@@ -107,7 +107,7 @@ def test_forward_auth_without_required_headers_is_refused(tmp_path: Path, target
 
 
 @pytest.mark.parametrize("scope", ['"', "a  b", "a\\b", "x" * 1_001])
-def test_a_scope_that_is_none_lets_nobody_in(tmp_path: Path, scope: str) -> None:
+def test_empty_scope_is_refused(tmp_path: Path, scope: str) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             answer = await call("GET", "/forward-auth/x", x_valetkey_required_scope=scope)
@@ -116,7 +116,7 @@ def test_a_scope_that_is_none_lets_nobody_in(tmp_path: Path, scope: str) -> None
     asyncio.run(story())
 
 
-def test_everybody_else_is_refused_as_at_the_api_itself(tmp_path: Path) -> None:
+def test_other_callers_are_refused_as_at_the_api(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             for path in ("/forward-auth?scope=read", "/forward-auth/any/path"):
@@ -245,7 +245,7 @@ def test_a_revoked_token_is_refused_within_seconds(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_while_nobody_can_tell_the_answer_is_503(tmp_path: Path) -> None:
+def test_unknown_state_is_answered_with_503(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             call.issuer.keys = KeySet()

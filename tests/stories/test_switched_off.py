@@ -13,7 +13,7 @@ from valetkey.testing.server import Servers
 _ADA = 1001
 
 
-def test_an_account_that_is_switched_off_is_dead_everywhere_within_five_seconds(
+def test_disabled_account_stops_working_everywhere_within_five_seconds(
     tmp_path: Path, database_url: str
 ) -> None:
     given = Settings()

@@ -132,7 +132,7 @@ def test_a_refusal_does_not_carry_what_could_not_be_read() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_is_read_or_refused(body: bytes) -> None:
+def test_any_input_is_parsed_or_refused(body: bytes) -> None:
     try:
         form = read_form(body)
     except Refused:

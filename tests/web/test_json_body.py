@@ -106,7 +106,7 @@ def test_a_refusal_does_not_carry_the_body() -> None:
 
 
 @given(st.binary(max_size=100))
-def test_whatever_comes_is_read_or_refused(body: bytes) -> None:
+def test_any_input_is_parsed_or_refused(body: bytes) -> None:
     try:
         value = read_json(body)
     except Refused:

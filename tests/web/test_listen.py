@@ -170,9 +170,7 @@ def test_slow_clients_are_cut_off_inside_tls_too(pair: tuple[Path, Path]) -> Non
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half"])
-def test_whoever_does_not_finish_the_handshake_is_cut_off(
-    pair: tuple[Path, Path], sent: bytes
-) -> None:
+def test_unfinished_handshake_is_disconnected(pair: tuple[Path, Path], sent: bytes) -> None:
     limits = replace(PATIENT, handshake=QUICK.handshake)
     with (
         RunningServer(

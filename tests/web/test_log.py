@@ -71,7 +71,7 @@ def test_text_is_for_people() -> None:
     assert "kid=k1" in told.getvalue()
 
 
-def test_auto_is_json_where_nobody_looks() -> None:
+def test_auto_is_json_without_a_terminal() -> None:
     told = told_at("info", "auto")
     log.info("a")
     assert lines(told)[0]["event"] == "a"

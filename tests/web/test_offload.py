@@ -18,7 +18,7 @@ def test_work_runs_on_another_thread_and_gives_its_answer() -> None:
         asyncio.run(main())
 
 
-def test_work_that_fails_fails_for_whoever_waits() -> None:
+def test_failed_work_raises_for_its_caller() -> None:
     with closing(Offload(1, 0)) as offload, pytest.raises(ZeroDivisionError):
         asyncio.run(offload.run(divmod, 1, 0))
 
@@ -40,7 +40,7 @@ def test_a_full_queue_is_busy_at_once_and_free_again_later() -> None:
         asyncio.run(main())
 
 
-def test_work_that_nobody_waits_for_counts_until_it_is_done() -> None:
+def test_abandoned_work_counts_until_it_is_done() -> None:
     door = threading.Event()
 
     async def main() -> None:

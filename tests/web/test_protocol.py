@@ -83,7 +83,7 @@ def test_a_request_may_come_byte_by_byte(port: int) -> None:
     assert seen(exchange_bytes(port, *parts))["body"] == "hello"
 
 
-def test_trailers_are_nobodys(port: int) -> None:
+def test_trailers_are_discarded(port: int) -> None:
     body = b"5;a=b\r\nhello\r\n0\r\nHost: evil.test\r\n\r\n"
     assert seen(exchange_bytes(port, post(body, b"Transfer-Encoding: chunked")))["body"] == "hello"
 
@@ -96,7 +96,7 @@ def test_the_client_is_asked_for_a_body_that_it_announced(port: int) -> None:
         assert seen(read_all(connection))["body"] == "hello"
 
 
-def test_the_client_is_not_asked_for_a_body_that_nobody_takes(port: int) -> None:
+def test_unwanted_body_is_not_requested(port: int) -> None:
     request = post(b"", b"Content-Length: 5", b"Expect: 100-continue", path=b"/nowhere")
     assert statuses(exchange_bytes(port, request)) == [404]
 

@@ -52,7 +52,7 @@ def test_memory_is_bounded_and_the_oldest_key_goes_first() -> None:
 
 
 @given(st.integers(1, 20), st.integers(1, 100), st.lists(st.integers(0, 30), max_size=200))
-def test_nobody_gets_more_than_capacity_and_refill(
+def test_rate_never_exceeds_capacity_and_refill(
     capacity: int, refill: int, pauses: list[int]
 ) -> None:
     buckets, now, given_out = Buckets(capacity, refill), NOW, 0
@@ -67,7 +67,7 @@ def test_nobody_gets_more_than_capacity_and_refill(
     assert given_out <= capacity + (now - NOW) * capacity / refill
 
 
-def test_nobody_waits_for_the_time_of_a_clock_that_was_wrong() -> None:
+def test_clock_correction_does_not_prolong_the_wait() -> None:
     buckets = Buckets(2, 60)
     ahead = Instant(NOW + 3_600)
     assert [buckets.take("a", ahead) for _ in range(3)] == [0, 0, 30]

@@ -205,7 +205,7 @@ def test_an_odd_length_is_refused(length: str) -> None:
     assert answer.status in {400, 413}
 
 
-def test_a_body_nobody_wants_is_thrown_away() -> None:
+def test_unwanted_body_is_discarded() -> None:
     assert seen(APP, "GET", "/none", b"hello")["body"] == ""
 
 

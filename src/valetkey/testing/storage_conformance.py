@@ -196,7 +196,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 0
         assert memory.write(lambda tx: tx.throttles.take("b", limit, NOW)) == 0
 
-    def test_nobody_waits_for_the_time_of_a_clock_that_was_wrong(self, memory: Memory) -> None:
+    def test_clock_correction_does_not_prolong_the_wait(self, memory: Memory) -> None:
         """A clock set back by more than servers may differ empties the buckets it filled."""
         limit = Limit(attempts=3, window=seconds(900))
         ahead = Instant(NOW + 3_600)

@@ -42,7 +42,7 @@ async def _register(
     "client_id",
     ["", "a b", "a:b", "é", "1001", "a\0", "x" * 101, 'a"', "a<b", "a\\b", RESOURCE_SERVER],
 )
-def test_an_id_is_plain_new_and_nobodys_subject(tmp_path: Path, client_id: str) -> None:
+def test_client_id_is_plain_new_and_no_subject(tmp_path: Path, client_id: str) -> None:
     async def story(it: Service) -> None:
         assert await _register(it, _PLAIN, client_id) == {"client_id"}
 
@@ -126,7 +126,7 @@ def test_switching_off_ends_everything_and_is_told_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_clients_own_change_cannot_undo_that_it_was_switched_off(
+def test_concurrent_change_does_not_enable_a_disabled_client(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Service) -> None:
@@ -194,7 +194,7 @@ def test_a_credential_that_came_back_does_not_end_with_its_overlap(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_what_began_while_a_client_was_switched_off_does_not_wake_with_it(tmp_path: Path) -> None:
+def test_grants_begun_while_client_was_disabled_stay_dead(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         client = await it.client("web")
         await it.tokens("web")

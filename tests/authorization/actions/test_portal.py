@@ -79,7 +79,7 @@ def _registered(memory: Memory) -> Client:
     return made
 
 
-def test_nobody_has_more_apps_than_allowed_however_fast_they_are(memory: Memory) -> None:
+def test_app_limit_holds_under_parallel_requests(memory: Memory) -> None:
     secrets = [_secret() for _ in range(THREADS)]
     told = memory.contend(
         lambda tx, number: _PORTAL.register(
@@ -129,7 +129,7 @@ def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
     assert [one.owns for one in team] == [True]
 
 
-def test_an_app_that_nobody_owns_is_given_an_owner(memory: Memory) -> None:
+def test_ownerless_app_gets_an_owner(memory: Memory) -> None:
     client = _registered(memory)
     memory.write(lambda tx: tx.members.remove(client.id, _ADELE.uid))
     told = memory.contend(lambda tx, _: give_owner(tx, client.id, _BORIS.uid, NOW))
@@ -138,7 +138,7 @@ def test_an_app_that_nobody_owns_is_given_an_owner(memory: Memory) -> None:
     assert not memory.write(lambda tx: give_owner(tx, "app_2", _BORIS.uid, NOW))
 
 
-def test_a_scope_that_nobody_can_be_asked_for_is_a_mistake_of_the_settings(tmp_path: Path) -> None:
+def test_unrequestable_scope_is_a_settings_error(tmp_path: Path) -> None:
     settings = Settings(
         authorization=AuthorizationSettings(database=f"sqlite:///{tmp_path}/a.db"),
         portal=PortalSettings(scopes=("nonsense",)),

@@ -81,5 +81,5 @@ def test_a_sector_inside_is_not_asked_where_the_operator_lists_no_network() -> N
         assert _faults(uri) == ["sector_identifier_uri"]
 
 
-def test_a_client_without_a_sector_asks_nobody() -> None:
+def test_client_without_sector_makes_no_request() -> None:
     assert _faults("") == []

@@ -81,7 +81,7 @@ def test_of_many_who_ask_for_one_name_one_gets_it(tmp_path: Path, database_url: 
     run(tmp_path, story, database_url)
 
 
-def test_a_change_is_told_once_and_a_new_address_is_verified_anew(tmp_path: Path) -> None:
+def test_change_is_reported_once_and_new_address_needs_verification(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         accounts = it.foundation.accounts()
         bob = await _register(it, _BOB)
@@ -144,7 +144,7 @@ def test_sessions_and_grants_end_with_the_account(tmp_path: Path, deed: str) -> 
     run(tmp_path, story)
 
 
-def test_an_account_switched_on_again_has_nothing_back(tmp_path: Path) -> None:
+def test_enabled_account_does_not_regain_sessions_or_grants(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("web")
         accounts = it.foundation.accounts()
@@ -162,7 +162,7 @@ def test_an_account_switched_on_again_has_nothing_back(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_apps_change_cannot_undo_that_an_account_was_switched_off(
+def test_concurrent_change_does_not_enable_a_disabled_account(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Service) -> None:
@@ -208,7 +208,7 @@ def test_only_the_user_withdraws_and_only_what_lives(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_began_while_an_account_was_switched_off_does_not_wake_with_it(
+def test_grants_begun_while_account_was_disabled_stay_dead(
     tmp_path: Path,
 ) -> None:
     async def story(it: Service) -> None:

@@ -87,7 +87,7 @@ def test_lg_13_what_is_no_password_is_wrong(sqlite_url: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "\0", "ali\0ce", "alice\0", "a" * 321, "\ud7ff\ufeff"])
-def test_what_is_no_name_is_nobodys(database_url: str, name: str) -> None:
+def test_invalid_username_matches_no_account(database_url: str, name: str) -> None:
     async def story(it: World) -> None:
         refused = await attempt(it, name)
         assert isinstance(refused, Refusal)
@@ -129,7 +129,7 @@ def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
     run(sqlite_url, story, limits=LIMITS)
 
 
-def test_one_stranger_cannot_keep_a_person_out_and_many_cannot_guess_for_ever(
+def test_one_attacker_cannot_lock_out_a_user_nor_many_guess_forever(
     sqlite_url: str,
 ) -> None:
     async def story(it: World) -> None:
@@ -263,7 +263,7 @@ def test_a_full_queue_is_refused_before_anything_is_written(sqlite_url: str) -> 
     run(sqlite_url, story)
 
 
-def test_what_was_too_busy_to_judge_counts_for_nobody(sqlite_url: str) -> None:
+def test_unjudged_attempt_under_load_is_not_counted(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         full = _Full(1, 1)
         busy = replace(it.password, limits=LIMITS, offload=full)

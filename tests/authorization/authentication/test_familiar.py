@@ -53,7 +53,7 @@ def test_who_signed_in_here_before_is_not_kept_out(sqlite_url: str) -> None:
     run(sqlite_url, story, limits=FEW)
 
 
-def test_a_familiar_browser_has_as_few_tries_as_a_stranger(sqlite_url: str) -> None:
+def test_familiar_browser_has_the_same_attempt_limit(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         mine = await signed_in(it)
         await away(mine)
@@ -93,6 +93,6 @@ def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "." * 60, "A" * 22, "A" * 22 + "." + "é" * 43])
-def test_what_is_no_such_cookie_is_a_strangers(text: str) -> None:
+def test_invalid_cookie_is_an_unknown_browser(text: str) -> None:
     assert FamiliarBrowser(text, KEY).mark(Uid(1)) == ""
     assert FamiliarBrowser(text, KEY).with_account(Uid(1), SYSTEM.random).count(".") == 1

@@ -28,7 +28,7 @@ from valetkey.authorization.authentication.well_known import (
         "zq9zq9zq9zq9",
     ],
 )
-def test_what_everybody_tries_is_well_known(text: str) -> None:
+def test_common_passwords_are_well_known(text: str) -> None:
     assert is_well_known(text)
 
 
@@ -45,7 +45,7 @@ def test_what_everybody_tries_is_well_known(text: str) -> None:
         "x" * 7,
     ],
 )
-def test_what_somebody_made_up_is_not(text: str) -> None:
+def test_random_password_is_not_well_known(text: str) -> None:
     assert not is_well_known(text)
 
 

@@ -173,7 +173,7 @@ def run(
     asyncio.run(tell())
 
 
-def test_the_token_says_what_the_specification_asks_and_no_more(tmp_path: Path) -> None:
+def test_logout_token_has_exactly_the_specified_claims(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         (delivery,) = await it.end()
         await it.logout_delivery.at_once([delivery])
@@ -261,7 +261,7 @@ def test_an_address_that_the_app_changed_meanwhile_is_the_one_that_counts(tmp_pa
     run(tmp_path, story)
 
 
-def test_nobody_waits_long_for_a_slow_app_and_it_still_hears(tmp_path: Path) -> None:
+def test_slow_app_delays_no_sign_out_and_is_notified(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         it.heard.clear()
         leased = [await it.end(f"se_{number}") for number in range(4)]
@@ -275,9 +275,7 @@ def test_nobody_waits_long_for_a_slow_app_and_it_still_hears(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_what_a_killed_process_had_begun_another_does_when_the_lease_is_over(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_expired_lease_of_a_killed_process_is_taken_over(database_url: str, tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         assert await it.end()
         task = asyncio.create_task(it.logout_delivery.deliver())

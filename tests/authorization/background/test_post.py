@@ -111,7 +111,7 @@ def run(
         asyncio.run(tell(receiver))
 
 
-def test_a_letter_arrives_as_text_and_html_with_headers_that_say_who_wrote_it(
+def test_email_arrives_as_text_and_html_with_sender_headers(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
@@ -140,7 +140,7 @@ def test_a_letter_arrives_as_text_and_html_with_headers_that_say_who_wrote_it(
     run(tmp_path, story, database_url)
 
 
-def test_what_waits_can_be_read_by_nobody_who_reads_the_database(tmp_path: Path) -> None:
+def test_queued_email_is_unreadable_in_the_database(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         await it.post()
         row = await it.foundation.store.read(lambda tx: tx.db.row("SELECT * FROM outbox"))
@@ -150,7 +150,7 @@ def test_what_waits_can_be_read_by_nobody_who_reads_the_database(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_two_processes_send_each_letter_once(database_url: str, tmp_path: Path) -> None:
+def test_two_processes_send_each_email_once(database_url: str, tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         mail = it.foundation.settings.mail
         async with town(tmp_path, mail, database_url, begun=True) as other:
@@ -163,7 +163,7 @@ def test_two_processes_send_each_letter_once(database_url: str, tmp_path: Path) 
     run(tmp_path, story, database_url)
 
 
-def test_a_letter_survives_the_process_that_had_it(database_url: str, tmp_path: Path) -> None:
+def test_email_survives_its_process(database_url: str, tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         await it.post()
         now = it.clock.now
@@ -180,7 +180,7 @@ def test_a_letter_survives_the_process_that_had_it(database_url: str, tmp_path: 
     run(tmp_path, story, database_url)
 
 
-def test_a_letter_is_not_there_when_its_transaction_is_undone(tmp_path: Path) -> None:
+def test_rolled_back_transaction_queues_no_email(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         def work(tx: object) -> None:
             assert it.foundation.outbox.enqueue(tx, VERIFY, it.clock.now)  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def test_a_mail_server_that_is_away_is_asked_again_later(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_after_a_day_a_letter_is_given_up_and_an_event_says_so(tmp_path: Path) -> None:
+def test_email_is_dropped_after_a_day_with_an_event(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         receiver.refuse_recipient = "450 not now"
         await it.post()
@@ -296,7 +296,7 @@ def test_lg_25_no_value_becomes_a_header_or_a_paragraph(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_one_address_gets_few_letters_that_anybody_can_ask_for(tmp_path: Path) -> None:
+def test_unauthenticated_emails_per_address_are_limited(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         spelt = ("ada@example.com", "ADA@example.com")
         sent = [await it.post(replace(VERIFY, to=spelt[n % 2])) for n in range(9)]
@@ -318,7 +318,7 @@ def test_where_mail_is_off_nothing_is_queued(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_mailbox_keeps_letters_for_a_day_and_sends_none(tmp_path: Path) -> None:
+def test_mailbox_keeps_emails_for_a_day_and_sends_none(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         assert await it.post()
         store = it.foundation.store
@@ -378,7 +378,7 @@ def test_a_server_without_starttls_gets_nothing(tmp_path: Path) -> None:
     run(tmp_path, story, tls=MailTls.STARTTLS)
 
 
-def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(tmp_path: Path) -> None:
+def test_mail_server_with_untrusted_certificate_gets_nothing(tmp_path: Path) -> None:
     context = _tls(tmp_path)
 
     async def story(port: int) -> None:
@@ -390,7 +390,7 @@ def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(tmp_path: Pa
         asyncio.run(story(receiver.port))
 
 
-def test_nobody_listening_is_told_as_such(tmp_path: Path) -> None:
+def test_refused_connection_is_reported(tmp_path: Path) -> None:
     async def story() -> None:
         async with town(tmp_path, mail_settings(1)) as it:
             with pytest.raises(NotDelivered, match="no connection"):

@@ -250,7 +250,7 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
     run(tmp_path, story, database=database_url)
 
 
-def test_events_nobody_wants_cost_no_statement(tmp_path: Path) -> None:
+def test_unsubscribed_events_cost_no_statement(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         store = it.foundation.store
         await read_wanted(store, store.wanted)

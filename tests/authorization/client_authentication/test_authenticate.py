@@ -76,7 +76,7 @@ def test_there_is_a_method_for_each_word_of_a_registration() -> None:
     assert {method.name for method in METHODS} == {each.value for each in AuthenticationMethod}
 
 
-def test_what_strangers_call_themselves_does_not_fill_the_memory(tmp_path: Path) -> None:
+def test_unknown_client_ids_do_not_fill_memory(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         failures = Failures.a_minute(2)
         authentication = ClientAuthentication(

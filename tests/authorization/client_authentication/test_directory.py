@@ -89,7 +89,7 @@ def test_what_is_remembered_is_bounded_and_unknown_ids_are_not(
     run(tmp_path, story)
 
 
-def test_who_has_not_heard_yet_issues_nothing_to_a_client_that_was_switched_off(
+def test_stale_worker_issues_nothing_to_a_disabled_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def deaf(_: ClientDirectory) -> None:
@@ -163,7 +163,7 @@ def test_unknown_client_and_wrong_secret_do_the_same_reads(
     run(tmp_path, story)
 
 
-def test_a_client_is_current_until_anybody_changes_the_register(tmp_path: Path) -> None:
+def test_client_is_current_until_the_register_changes(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         directory = ClientDirectory(it.foundation.store)

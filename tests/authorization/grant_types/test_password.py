@@ -99,7 +99,7 @@ def test_a_public_client_is_never_shown_a_password(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_user_switched_off_meanwhile_gets_nothing(tmp_path: Path) -> None:
+def test_user_disabled_meanwhile_gets_no_token(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("own", grant_types=("password",))
         await it.password(_WORD)

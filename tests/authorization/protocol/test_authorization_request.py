@@ -309,9 +309,7 @@ _TEXTS = st.text(st.characters(codec="utf-8")) | st.sampled_from(
 
 
 @given(st.dictionaries(_NAMES, _TEXTS), st.sampled_from((WEB, NATIVE, IMPLICIT)))
-def test_whatever_is_sent_is_a_request_or_is_refused_in_the_words_of_the_rfc(
-    changed: dict[str, str], client: Client
-) -> None:
+def test_any_input_is_a_request_or_an_rfc_error(changed: dict[str, str], client: Client) -> None:
     answer = _asked_or_refused(client, changed)
     if isinstance(answer, Refusal):
         assert answer.code.status == 400

@@ -122,9 +122,7 @@ _ENDS = {
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 @pytest.mark.parametrize("ended", _ENDS)
-def test_whatever_ends_ends_everything_that_hangs_on_it(
-    tmp_path: Path, ended: str, kind: str
-) -> None:
+def test_ending_a_record_ends_its_dependents(tmp_path: Path, ended: str, kind: str) -> None:
     async def story(it: Service) -> None:
         await it.client("web", ends_with_session=True, access_token_format=kind)
         said = await it.tokens("web", "account:read")

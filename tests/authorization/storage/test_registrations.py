@@ -25,7 +25,7 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
     memory.close()
 
 
-def test_an_invitation_is_spent_no_more_often_than_it_says(memory: Memory) -> None:
+def test_invitation_is_spent_at_most_as_often_as_it_allows(memory: Memory) -> None:
     told = memory.contend(lambda tx, _: tx.invitations.spend(_TOKEN, NOW))
     assert sorted(told) == [False] * (THREADS - 5) + [True] * 5
     assert not memory.read(lambda tx: tx.invitations.is_live(_TOKEN, NOW))

@@ -52,7 +52,7 @@ def _kids(keys: KeySet) -> list[str]:
     return [key.kid for key in keys]
 
 
-def test_keys_by_value_are_asked_of_nobody() -> None:
+def test_keys_by_value_cause_no_request() -> None:
     client = replace(client_without_rights("c", NOW), key_set=KeySet.of(OLD.public))
 
     async def story() -> None:
@@ -66,7 +66,7 @@ def test_keys_by_value_are_asked_of_nobody() -> None:
     asyncio.run(story())
 
 
-def test_a_set_in_use_is_read_anew_before_its_end_and_nobody_waits() -> None:
+def test_key_set_in_use_is_refreshed_early_without_delay() -> None:
     async def story() -> None:
         there = _There(_jwks(OLD))
         keys, client = ClientKeys(there), _client()

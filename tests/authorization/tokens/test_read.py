@@ -76,7 +76,7 @@ def test_a_token_known_before_dies_with_its_key(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_so_many_tokens_are_known_and_no_more(tmp_path: Path) -> None:
+def test_token_cache_is_bounded(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         reads = reader(it)
         with (

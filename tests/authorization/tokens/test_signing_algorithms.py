@@ -176,7 +176,7 @@ def test_a_key_of_this_second_is_known_to_every_process_that_wants_to_be_sure(
     run(database_url, tmp_path, story)
 
 
-def test_making_a_slow_key_holds_up_nobody(sqlite_url: str, tmp_path: Path) -> None:
+def test_slow_key_generation_blocks_no_request(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring(algorithms=ALL)
         began, here = time.process_time(), time.thread_time()

@@ -184,9 +184,7 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_key_that_leaked_signs_no_more_even_in_the_second_it_was_made(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+def test_leaked_key_stops_signing_even_in_its_first_second(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(), it.ring()
         await ring.keep(NOON)
@@ -231,7 +229,7 @@ def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_pa
     run(sqlite_url, tmp_path, story)
 
 
-def test_what_was_sealed_anew_opens_with_the_new_keyring(sqlite_url: str, tmp_path: Path) -> None:
+def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
         await ring.keep(NOON)
@@ -284,9 +282,7 @@ def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_retired_key_never_signs_again_whatever_is_withdrawn(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+def test_retired_key_never_signs_again(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
         await ring.keep(NOON)

@@ -30,7 +30,7 @@ def test_a_public_subject_is_the_uid() -> None:
 
 
 @given(UIDS, UIDS)
-def test_a_pairwise_subject_is_stable_and_nobody_elses(one: Uid, other: Uid) -> None:
+def test_pairwise_subject_is_stable_and_unique(one: Uid, other: Uid) -> None:
     client = _client(sector="a.example")
     name = SUBJECTS.of(_user(one), client)
     assert name == SUBJECTS.of(_user(one), _client("other", "a.example"))

@@ -68,7 +68,7 @@ def test_everything_wrong_with_a_client_is_told_at_once(tmp_path: Path) -> None:
     assert client(tmp_path, "list", "--json").json == []
 
 
-def test_a_client_is_switched_off_and_on(tmp_path: Path) -> None:
+def test_client_is_disabled_and_enabled(tmp_path: Path) -> None:
     make_printer(tmp_path)
     assert client(tmp_path, "disable", "printer").code == 2
     assert client(tmp_path, "disable", "printer", "--yes").code == 0

@@ -86,7 +86,7 @@ def test_an_algorithm_without_keys_is_not_rotated(here: Path) -> None:
     assert key(here, "rotate", "sealing", "--algorithm", "ES256", "--yes").code == 2
 
 
-def test_everything_is_sealed_anew_and_the_servers_start_with_it(tmp_path: Path) -> None:
+def test_everything_is_resealed_and_servers_start_with_it(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         pass
@@ -100,7 +100,7 @@ def test_everything_is_sealed_anew_and_the_servers_start_with_it(tmp_path: Path)
         assert states(tmp_path) == ["current", "next"]
 
 
-def test_secrets_that_sign_are_sealed_anew_as_well(tmp_path: Path) -> None:
+def test_signing_secrets_are_resealed(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         pass

@@ -115,7 +115,7 @@ def test_older_copy_of_a_database_is_refused_until_an_operator_decides(tmp_path:
     assert "valetkey database restore" in ran.err
 
 
-def test_postgresql_database_that_lost_its_tables_is_not_filled_anew(
+def test_postgresql_database_that_lost_its_tables_is_not_refilled(
     tmp_path: Path, postgres_url: str, another_postgres_url: str
 ) -> None:
     text = CONFIGURATION.format(workers=1) + ONE_ALGORITHM

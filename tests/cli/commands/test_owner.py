@@ -90,7 +90,7 @@ def test_the_last_owner_stays_an_owner_and_stays_on(tmp_path: Path) -> None:
     assert ada["disabled_at"] is None
 
 
-def test_somebody_is_signed_out_everywhere(tmp_path: Path) -> None:
+def test_user_is_signed_out_everywhere(tmp_path: Path) -> None:
     make_ada(tmp_path)
     assert user(tmp_path, "sign-out", "ada").out == "ada is signed out. Sessions ended: 0\n"
     said = user(tmp_path, "sign-out", "1001", "--json").json

@@ -69,14 +69,14 @@ def test_a_short_password_is_refused(tmp_path: Path) -> None:
     assert "at least 8 characters" in ran.err
 
 
-def test_where_nobody_can_type_a_password_the_command_says_how_to_give_one(tmp_path: Path) -> None:
+def test_without_a_terminal_the_command_says_how_to_pass_a_password(tmp_path: Path) -> None:
     begin(tmp_path)
     ran = user(tmp_path, "create", "ada", "--email", "ada@example.com")
     assert ran.code == 2
     assert "--password-stdin" in ran.err
 
 
-def test_an_account_is_switched_off_and_on_by_any_of_its_names(tmp_path: Path) -> None:
+def test_account_is_disabled_and_enabled_by_any_of_its_names(tmp_path: Path) -> None:
     make_ada(tmp_path)
     unasked = user(tmp_path, "disable", "ada")
     assert unasked.code == 2

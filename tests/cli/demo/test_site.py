@@ -34,7 +34,7 @@ def test_two_demos_share_no_secret(tmp_path: Path) -> None:
     )
 
 
-def test_nobody_else_may_look_into_the_folder(tmp_path: Path) -> None:
+def test_folder_is_private(tmp_path: Path) -> None:
     prepare_demo(site(tmp_path / "kept"))
     assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
     for file in (tmp_path / "kept").iterdir():

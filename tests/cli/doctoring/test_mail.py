@@ -34,7 +34,7 @@ def test_a_mail_server_that_answers_is_good() -> None:
         assert server.took == []
 
 
-def test_what_keeps_letters_from_going_is_told() -> None:
+def test_mail_problems_are_reported() -> None:
     with mail_server() as server:
         assert "lacks" in found(mail_settings(server.port, tls=MailTls.STARTTLS)).found
     assert "no connection" in found(mail_settings(1)).found

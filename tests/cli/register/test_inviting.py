@@ -22,7 +22,7 @@ def test_where_mail_is_off_the_link_is_told(tmp_path: Path) -> None:
     assert "/account/new?link=vk_ln_" in ran.out
 
 
-def test_where_mail_is_on_a_letter_is_queued(tmp_path: Path) -> None:
+def test_invitation_email_is_queued_if_mail_is_configured(tmp_path: Path) -> None:
     mail = '[mail]\nhost = "mail.example"\nfrom_address = "no-reply@auth.example"\n'
     configured(tmp_path, _ACCOUNTS + mail)
     told = valetkey("user", "invite", "grace@example.com", "--json", here=tmp_path).json
@@ -32,7 +32,7 @@ def test_where_mail_is_on_a_letter_is_queued(tmp_path: Path) -> None:
     assert told["link"].partition("link=")[2].encode() not in database
 
 
-def test_who_has_an_account_and_who_cannot_get_letters_are_not_invited(tmp_path: Path) -> None:
+def test_existing_users_and_unreachable_addresses_are_not_invited(tmp_path: Path) -> None:
     configured(tmp_path, _ACCOUNTS)
     valetkey(
         "user", "create", "ada", "--email", "ada@example.com", "--generate-password", here=tmp_path
@@ -45,7 +45,7 @@ def test_who_has_an_account_and_who_cannot_get_letters_are_not_invited(tmp_path:
     assert "email cannot be delivered" in ran.err
 
 
-def test_where_nobody_may_sign_up_nobody_is_invited(tmp_path: Path) -> None:
+def test_disabled_sign_up_blocks_invitations(tmp_path: Path) -> None:
     begin(tmp_path)
     ran = valetkey("user", "invite", "grace@example.com", here=tmp_path)
     assert ran.code == 2

@@ -117,7 +117,7 @@ def test_a_code_by_form_post(script: Script, op: Provider) -> None:
     assert app.step("finish", **arrived)["id_token"]
 
 
-def test_somebody_elses_answer_is_not_taken(script: Script, op: Provider) -> None:
+def test_foreign_response_is_rejected(script: Script, op: Provider) -> None:
     """The library's checks are on: what it takes from us, it has judged."""
     app = App.register(script, op)
     arrived = app.arrive(op.person())

@@ -59,7 +59,7 @@ def test_what_is_signed_is_what_is_verified() -> None:
     assert _verify(_TOKEN.sign(_KEY)) == _TOKEN
 
 
-def test_the_claims_are_those_of_rfc_9068_and_no_more() -> None:
+def test_claims_are_exactly_those_of_rfc_9068() -> None:
     header, payload, _ = _TOKEN.sign(_KEY).split(".")
     assert json.loads(from_base64url(payload) or b"") == _CLAIMS
     assert json.loads(from_base64url(header) or b"") == {
@@ -127,7 +127,7 @@ def test_a_claim_of_the_wrong_shape_is_refused_by_name(name: str, value: object)
     assert _check(_CLAIMS | {name: value}) == f"access_token.{name}"
 
 
-def test_the_key_that_a_token_is_bound_to_is_read_whatever_the_method() -> None:
+def test_bound_key_is_read_for_each_method() -> None:
     bound = replace(_TOKEN, bindings=(Binding(DPOP, "x" * 43), Binding(MUTUAL_TLS, "y" * 43)))
     assert _verify(bound.sign(_KEY)) == bound
     odd = jwt.sign(_CLAIMS | {"cnf": {"jwk": {"kty": "EC"}}}, _KEY, typ="at+jwt")

@@ -207,7 +207,7 @@ def test_several_keys_have_a_name_each() -> None:
         KeySet.of(_EC.public, _EC.public)
 
 
-def test_a_server_publishes_more_keys_than_anybody_hands_in() -> None:
+def test_published_key_set_may_exceed_the_limit_for_clients() -> None:
     many = _set(*({**_EC.public.jwk, "kid": str(n)} for n in range(MOST_PUBLISHED)))
     assert len(KeySet.parse(many, ignore_unknown=True)) == MOST_PUBLISHED
     assert _check(many) == "jwks.many"

@@ -31,7 +31,7 @@ def _text(directory: Path, site: ApiIdentity = _SITE) -> str:
     return page(site, _objects(directory)).body.decode()
 
 
-def test_everybody_may_read_it(tmp_path: Path) -> None:
+def test_anyone_may_read_it(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             answer = await call("GET", "/v2/", token="")

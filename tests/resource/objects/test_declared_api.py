@@ -153,7 +153,7 @@ def test_each_object_has_scopes_of_its_own(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_is_one_persons_is_nobody_elses(tmp_path: Path) -> None:
+def test_records_of_one_user_are_hidden_from_others(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             made = await call("POST", "/v2/tasks", {"title": "mine"})

@@ -151,7 +151,7 @@ def test_a_directory_that_is_not_there_is_a_problem_of_its_own(tmp_path: Path) -
     assert "no such file or directory" in problem.wrong
 
 
-def test_what_everybody_may_write_is_not_run(tmp_path: Path) -> None:
+def test_world_writable_files_are_not_run(tmp_path: Path) -> None:
     folder = write_objects(tmp_path, books_py="raise SystemExit")
     (folder / "books.py").chmod(0o666)
     _, (problem,) = read_directory(_settings(tmp_path))

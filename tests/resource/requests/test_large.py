@@ -99,7 +99,7 @@ def test_large_documents_that_fit_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v2/blobs", "/v2/notes"])
-def test_a_hundred_errors_are_told_and_no_more(tmp_path: Path, target: str) -> None:
+def test_at_most_a_hundred_errors_are_reported(tmp_path: Path, target: str) -> None:
     async def story() -> None:
         async with blobs(tmp_path) as call:
             fields = {f"k{n}": 1 for n in range(80_000)}

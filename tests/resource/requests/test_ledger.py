@@ -65,7 +65,7 @@ def test_strangers_take_the_place_of_who_has_most_left(file: Path) -> None:
     ledger.close()
 
 
-def test_a_ledger_is_begun_once_and_is_nobodys_link(tmp_path: Path, file: Path) -> None:
+def test_ledger_is_created_once_and_follows_no_link(tmp_path: Path, file: Path) -> None:
     with pytest.raises(FileExistsError):
         SharedCounters.begin(file)
     link = tmp_path / "link"

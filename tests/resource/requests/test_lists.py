@@ -237,7 +237,7 @@ def test_lists_that_are_declared_later_hold_what_was_there(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_nobody_lists_what_is_anothers(tmp_path: Path) -> None:
+def test_lists_hide_records_of_other_owners(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(call, {"title": "mine"}, {"title": "mine"})

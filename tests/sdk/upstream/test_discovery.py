@@ -51,7 +51,7 @@ def test_both_places_of_the_document_are_known(issuer: str, url: str) -> None:
     assert (found.url, found.keys, found.checksummed) == (issuer, said["jwks_uri"], False)
 
 
-def test_nobody_speaks_for_another() -> None:
+def test_issuer_mismatch_is_refused() -> None:
     with pytest.raises(Mistake, match="another issuer"):
         _discover("https://as.example", {OAUTH: {"issuer": "https://as.example/"}})
 

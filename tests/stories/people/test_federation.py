@@ -147,7 +147,7 @@ def test_an_app_gets_its_answer_all_the_same(tmp_path: Path) -> None:
         assert "code" in it.here.allow(consent).told
 
 
-def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
+def test_email_address_alone_does_not_match_an_account(tmp_path: Path) -> None:
     with two(tmp_path, mail=MailSettings(transport=MailTransport.MAILBOX)) as it:
         it.ours.register_user("ada", "another good long password")
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
@@ -171,7 +171,7 @@ def test_an_address_alone_finds_nobody(tmp_path: Path) -> None:
         assert page.url == f"{it.ours.auth_url}/"
 
 
-def test_where_sign_up_is_off_nobody_joins_by_this_door(tmp_path: Path) -> None:
+def test_disabled_sign_up_blocks_federated_sign_up(tmp_path: Path) -> None:
     with two(tmp_path, sign_up=SignUp.OFF) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         assert "No linked account" in arrived.text

@@ -193,7 +193,7 @@ ENDINGS: Mapping[str, tuple[Callable[[Round], None], Callable[[Round, Outcome], 
 }
 
 
-def test_whatever_is_issued_while_it_ends_has_ended(database: str, tmp_path: Path) -> None:
+def test_tokens_issued_during_revocation_are_revoked(database: str, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     with serving(tmp_path, database, workers=2) as servers:

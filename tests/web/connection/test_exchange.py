@@ -177,7 +177,7 @@ def test_the_stream_ends_at_once_when_the_client_goes(
     assert streams.all_end()
 
 
-def test_who_says_that_it_will_say_no_more_is_gone(server: RunningServer, streams: Streams) -> None:
+def test_half_closed_connection_ends_its_stream(server: RunningServer, streams: Streams) -> None:
     with opened(server, "/waiting") as connection:
         assert streams.one_begins()
         connection.shutdown(socket.SHUT_WR)

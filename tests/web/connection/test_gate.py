@@ -86,7 +86,7 @@ def _is_answered(port: int) -> bool:
     return False
 
 
-def test_whose_time_is_over_is_told_and_nobody_else() -> None:
+def test_only_connections_past_their_deadline_are_notified() -> None:
     async def main() -> None:
         now = asyncio.get_running_loop().time()
         late, busy, patient = Guest(deadline=now), Guest(), Guest()

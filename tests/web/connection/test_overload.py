@@ -149,7 +149,7 @@ def test_a_head_is_turned_away_without_a_body() -> None:
             connection.close()
 
 
-def test_who_is_slow_to_send_takes_nobodys_place() -> None:
+def test_slow_sender_occupies_no_slot() -> None:
     with served() as (_, port):
         fields = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 300\r\n"
         fields += "Expect: 100-continue\r\n"
@@ -183,7 +183,7 @@ def test_requests_whose_bodies_come_late_are_counted_and_refused() -> None:
             connection.close()
 
 
-def test_a_stream_takes_nobodys_place_once_it_runs() -> None:
+def test_running_stream_occupies_no_slot() -> None:
     with served() as (_, port):
         streams = [asks(port, "GET /stream") for _ in range(5 * AT_WORK)]
         for connection in streams:

@@ -33,7 +33,7 @@ def test_only_owners_give_roles_and_auditors_only_read() -> None:
     assert powers_of(None) is NOTHING
 
 
-def test_nobody_acts_on_somebody_of_a_higher_role() -> None:
+def test_higher_role_cannot_be_administered() -> None:
     order = (None, Role.AUDITOR, Role.SUPPORT, Role.ADMINISTRATOR, Role.OWNER)
     for place, role in enumerate(order):
         if role is None:

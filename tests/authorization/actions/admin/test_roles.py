@@ -35,7 +35,7 @@ async def _owners(it: Service) -> list[int]:
     return [each.user.uid for each in holders if each.user.role is Role.OWNER]
 
 
-def test_a_role_is_given_once_and_a_stranger_is_not_found(
+def test_role_is_granted_once_and_unknown_user_is_not_found(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Service) -> None:
@@ -61,9 +61,7 @@ def test_of_two_owners_who_go_at_once_exactly_one_goes(tmp_path: Path, database_
     run(tmp_path, story, database_url)
 
 
-def test_the_last_owner_is_not_switched_off_and_of_two_one_is(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_last_owner_cannot_be_disabled(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         await _bob(it)
         accounts = it.foundation.accounts()

@@ -77,7 +77,7 @@ def test_a_good_app_is_well(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_grants_of_old_are_found_used_or_not(database_url: str) -> None:
+def test_legacy_grants_are_found_used_or_not(database_url: str) -> None:
     async def story(it: World) -> None:
         await it.change(LEGACY)
         # A new app may not have come to use them yet.
@@ -139,7 +139,7 @@ def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -
     run(sqlite_url, story)
 
 
-def test_scopes_that_nobody_asks_for_are_taken_away_and_no_others(database_url: str) -> None:
+def test_only_unused_scopes_are_removed(database_url: str) -> None:
     async def story(it: World) -> None:
         client = replace(GOOD, required_scope=Scope.of("write"))
         await it.change(client)

@@ -55,7 +55,7 @@ def check(server: Pages) -> str:
     return refused.value.refusal.check
 
 
-def test_says_who_somebody_is_by_number(github: Pages) -> None:
+def test_identity_is_the_numeric_id(github: Pages) -> None:
     assert read(github) == Claimed(
         github.url, "583231", "ada@example.com", email_verified=True, name="Ada Lovelace",
         username="ada",
@@ -79,7 +79,7 @@ def test_an_error_with_status_200_is_an_error(github: Pages) -> None:
 
 
 @pytest.mark.parametrize("id", [0, -1, "583231", None, True, 1.5])
-def test_somebody_without_a_number_is_nobody(github: Pages, id: object) -> None:
+def test_missing_numeric_id_is_refused(github: Pages, id: object) -> None:
     github.at["/api/v3/user"] = answer({"id": id, "login": "ada"})
     assert check(github) in {"federation.answer", "federation.user"}
 

@@ -41,7 +41,7 @@ async def _sent(provider: OpenIdProvider, journey: UpstreamState) -> str:
     return await provider.leave_for(journey)
 
 
-def test_a_real_server_says_who_somebody_is(tmp_path: Path) -> None:
+def test_real_server_identifies_the_user(tmp_path: Path) -> None:
     secret = "a secret that the other server gave to us"
     with Servers(tmp_path, with_resource=False) as other:
         metadata = ClientMetadata(
@@ -152,7 +152,7 @@ def test_anything_else_is_not(rogue: Pages, more: dict[str, object], why: str) -
     assert check(rogue, signed(claims(rogue, **more))) == why
 
 
-def test_nobody_else_signs_for_it(rogue: Pages) -> None:
+def test_signature_of_another_key_is_refused(rogue: Pages) -> None:
     stranger = ECKey.generate_key("P-256", {"kid": "one"})
     assert check(rogue, signed(claims(rogue), stranger)) == "federation.jwt.signature"
     by_secret = signed(claims(rogue), OctKey.import_key("s" * 40), "HS256")
@@ -212,7 +212,7 @@ def test_a_server_that_promises_to_name_itself_must(rogue: Pages) -> None:
         ({"code": "a\nb"}, "federation.code"),
     ],
 )
-def test_without_a_code_nobody_came(rogue: Pages, answer: dict[str, str], why: str) -> None:
+def test_response_without_code_is_refused(rogue: Pages, answer: dict[str, str], why: str) -> None:
     assert check(rogue, signed(claims(rogue)), answer) == why
     assert not rogue.sent
 
@@ -248,7 +248,7 @@ def test_keys_that_changed_are_read_again(rogue: Pages) -> None:
     assert first.subject == second.subject
 
 
-def test_who_must_prove_it_anew_is_asked_to(rogue: Pages) -> None:
+def test_reauthentication_is_requested_upstream(rogue: Pages) -> None:
     provider = OpenIdProvider(line(rogue.url))
     url = asyncio.run(_sent(provider, replace(JOURNEY, fresh=True)))
     asked = dict(parse_qsl(urlsplit(url).query))
@@ -257,7 +257,7 @@ def test_who_must_prove_it_anew_is_asked_to(rogue: Pages) -> None:
     assert JOURNEY.verifier not in url
 
 
-def test_mf_05_who_must_prove_it_anew_is_not_let_in_for_a_proof_of_long_ago(rogue: Pages) -> None:
+def test_mf_05_stale_upstream_login_is_refused(rogue: Pages) -> None:
     provider, anew = OpenIdProvider(line(rogue.url)), replace(JOURNEY, fresh=True)
 
     def come_back(auth_time: int, journey: UpstreamState) -> str:

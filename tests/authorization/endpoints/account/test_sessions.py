@@ -115,7 +115,7 @@ def test_all_others_are_signed_out_with_one_press(database_url: str) -> None:
     run(database_url, story)
 
 
-def test_the_session_of_somebody_else_is_not_there(database_url: str) -> None:
+def test_session_of_another_user_is_not_found(database_url: str) -> None:
     async def story(it: World) -> None:
         await signed_in(it, agent=IPHONE)
         (hers,) = await session_ids(it)
@@ -150,7 +150,7 @@ def test_this_one_ends_at_the_sign_out_page_only(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_no_link_and_no_form_of_another_site_signs_anybody_out(sqlite_url: str) -> None:
+def test_cross_site_request_signs_no_user_out(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         phone = await signed_in(it, agent=IPHONE)
         browser = await signed_in(it)

@@ -38,7 +38,7 @@ def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:
     run(database_url, story)
 
 
-def test_it_asks_nobody_who_is_not_signed_in(sqlite_url: str) -> None:
+def test_step_up_requires_a_session(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         page = await it.browser().get("/account/confirm")
         assert page.location == "/oauth/sign-in?to=/account/confirm"

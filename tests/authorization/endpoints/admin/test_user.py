@@ -75,7 +75,7 @@ def test_switching_off_says_what_ends_ends_it_and_is_on_record(database_url: str
     run(database_url, story)
 
 
-def test_support_signs_people_out_and_no_more(database_url: str) -> None:
+def test_support_may_only_sign_users_out(database_url: str) -> None:
     async def story(it: World) -> None:
         bob = await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
@@ -146,7 +146,7 @@ def test_support_sends_a_link_to_choose_another_password(database_url: str) -> N
     run(database_url, story, mail=MailSettings(transport=MailTransport.MAILBOX))
 
 
-def test_nobody_acts_on_somebody_of_a_higher_role(database_url: str) -> None:
+def test_higher_role_cannot_be_administered(database_url: str) -> None:
     async def story(it: World) -> None:
         for mine, theirs in (
             (Role.SUPPORT, Role.ADMINISTRATOR),
@@ -208,7 +208,7 @@ def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url:
     run(sqlite_url, story)
 
 
-def test_nobody_switches_themselves_off_and_the_last_owner_stays(sqlite_url: str) -> None:
+def test_admins_cannot_disable_themselves_or_the_last_owner(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser = await administrator(it, Role.OWNER)
         mine = f"/admin/users/{ALICE.uid}"
@@ -223,7 +223,7 @@ def test_nobody_switches_themselves_off_and_the_last_owner_stays(sqlite_url: str
     run(sqlite_url, story)
 
 
-def test_of_many_who_switch_somebody_off_at_once_one_does(database_url: str) -> None:
+def test_parallel_disabling_succeeds_once(database_url: str) -> None:
     async def story(it: World) -> None:
         browser = await administrator(it)
         action, fields = (await browser.get(f"{PAGE}/disable")).form("do")

@@ -54,7 +54,7 @@ def test_people_are_found_and_filtered(database_url: str) -> None:
     run(database_url, story)
 
 
-def test_the_list_goes_on_page_by_page_without_leaving_anybody_out(sqlite_url: str) -> None:
+def test_pagination_leaves_no_user_out(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         await many(it, 120)
         browser = await administrator(it, Role.AUDITOR)

@@ -11,7 +11,7 @@ from valetkey.kernel.moment import hours, minutes
 COOKIE = "__Host-administration"
 
 
-def test_strangers_and_people_without_a_role_find_nothing(database_url: str) -> None:
+def test_visitors_and_users_without_role_get_404(database_url: str) -> None:
     async def story(it: World) -> None:
         paths = ("/admin/users", "/admin/users/1001", "/admin/roles", "/admin/owner")
         stranger = it.browser()
@@ -120,7 +120,7 @@ def test_a_form_from_elsewhere_is_refused(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_the_session_of_somebody_who_is_switched_off_administers_nothing(sqlite_url: str) -> None:
+def test_session_of_disabled_admin_has_no_access(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser = await administrator(it)
         await give(it, Role.OWNER, BOB)

@@ -127,9 +127,7 @@ def test_an_event_of_before_has_an_unknown_actor(tmp_path: Path, database_url: s
     run(tmp_path, story, database_url)
 
 
-def test_an_event_that_nobody_did_is_not_written_and_neither_is_its_change(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_change_without_actor_is_rolled_back(tmp_path: Path, database_url: str) -> None:
     async def story(it: Service) -> None:
         def work(tx: Transaction) -> None:
             user = tx.users.find(ADA)

@@ -121,7 +121,7 @@ def test_what_somebody_else_changes_of_its_looks_ends_the_mark(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_switched_off_it_loses_what_it_held(tmp_path: Path) -> None:
+def test_disabled_client_loses_its_tokens(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("web")
         tokens = await it.tokens("web")
@@ -158,7 +158,7 @@ def test_secrets_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_grants_of_old_are_switched_one_by_one(tmp_path: Path) -> None:
+def test_legacy_grants_are_set_one_by_one(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("web", profile="classic")
         owner = await caller(it)
@@ -228,7 +228,7 @@ def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: s
     run(tmp_path, story, database_url)
 
 
-def test_the_resource_server_is_nobodys_to_change(tmp_path: Path) -> None:
+def test_resource_server_client_cannot_be_changed(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         owner = await caller(it)
         for method, path in (("POST", "disable"), ("PUT", "verified"), ("POST", "secrets")):

@@ -34,7 +34,7 @@ def _path(operation: Operation) -> str:
     return path
 
 
-def test_every_operation_refuses_strangers_and_those_whose_role_is_too_small(
+def test_operations_refuse_visitors_and_lower_roles(
     tmp_path: Path,
 ) -> None:
     async def story(it: Service) -> None:
@@ -149,7 +149,7 @@ def test_a_lower_role_does_not_end_the_token_of_a_higher_one(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_cookies_of_somebody_signed_in_open_nothing(tmp_path: Path) -> None:
+def test_session_cookies_do_not_authenticate_the_api(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await give_role(it, ADA, Role.OWNER)
         await it.password("a good long password")

@@ -196,7 +196,7 @@ def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
     run(f"sqlite:///{tmp_path}/a.db", story)
 
 
-def test_nobody_chooses_the_id_of_an_app(tmp_path: Path) -> None:
+def test_app_id_cannot_be_chosen(tmp_path: Path) -> None:
     async def story(it: World) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")

@@ -129,7 +129,7 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
     run(f"sqlite:///{tmp_path}/a.db", story)
 
 
-def test_a_grant_of_old_goes_and_nobody_here_turns_it_on(tmp_path: Path) -> None:
+def test_legacy_grant_can_be_removed_but_not_enabled(tmp_path: Path) -> None:
     async def story(it: World) -> None:
         await it.change(replace(PRINTER, grant_types=WEB.grant_types | {"implicit", "password"}))
         await join(it, "web1", ALICE)
@@ -153,7 +153,7 @@ def test_a_grant_of_old_goes_and_nobody_here_turns_it_on(tmp_path: Path) -> None
     run(f"sqlite:///{tmp_path}/a.db", story)
 
 
-def test_a_modern_profile_waits_for_the_grants_of_old_to_go(tmp_path: Path) -> None:
+def test_modern_profile_requires_removal_of_legacy_grants(tmp_path: Path) -> None:
     async def story(it: World) -> None:
         await it.change(replace(PRINTER, grant_types=WEB.grant_types | {"implicit"}))
         await join(it, "web1", ALICE)
@@ -180,7 +180,7 @@ def test_an_id_with_odd_letters_is_one_segment(tmp_path: Path) -> None:
     run(f"sqlite:///{tmp_path}/a.db", story)
 
 
-def test_the_name_of_a_verified_app_is_nobody_elses(tmp_path: Path) -> None:
+def test_verified_app_name_is_reserved(tmp_path: Path) -> None:
     async def story(it: World) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)

@@ -84,7 +84,7 @@ def test_somebody_asked_by_name_comes_in_once(database_url: str) -> None:
     run(database_url, story)
 
 
-def test_nobody_learns_who_has_an_account(tmp_path: Path) -> None:
+def test_invitation_does_not_reveal_accounts(tmp_path: Path) -> None:
     async def story(it: World) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -98,7 +98,7 @@ def test_nobody_learns_who_has_an_account(tmp_path: Path) -> None:
     run(f"sqlite:///{tmp_path}/a.db", story)
 
 
-def test_a_letter_is_for_the_account_of_its_address_alone(tmp_path: Path) -> None:
+def test_invitation_email_works_only_for_its_address(tmp_path: Path) -> None:
     async def story(it: World) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)

@@ -43,7 +43,7 @@ def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_nobody_else_has_a_mailbox(tmp_path: Path) -> None:
+def test_mailbox_page_is_off_by_default(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         assert (await browser(it).get("/mailbox")).status == 404
 

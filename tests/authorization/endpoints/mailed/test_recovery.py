@@ -162,7 +162,7 @@ def test_mf_07_a_letter_goes_to_the_address_of_the_account_whatever_the_form_say
 @pytest.mark.parametrize(
     "name", ["nobody", "nobody@example.com", "x" * 9_000, "\u202e", "ada\u200b", "' OR 1=1 --"]
 )
-def test_who_is_nobody_gets_the_same_answer(tmp_path: Path, name: str) -> None:
+def test_unknown_user_gets_the_same_response(tmp_path: Path, name: str) -> None:
     async def story(it: Service) -> None:
         await proven(it)
         here = browser(it)
@@ -180,7 +180,7 @@ def test_who_is_nobody_gets_the_same_answer(tmp_path: Path, name: str) -> None:
     run(tmp_path, story)
 
 
-def test_an_address_that_nobody_proved_gets_no_letter(tmp_path: Path) -> None:
+def test_unverified_address_gets_no_email(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.password(WORD)
         assert (await ask(it)).status == 200
@@ -189,7 +189,7 @@ def test_an_address_that_nobody_proved_gets_no_letter(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_account_that_is_off_gets_no_letter_and_its_link_is_dead(tmp_path: Path) -> None:
+def test_disabled_account_gets_no_email_and_its_link_fails(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await proven(it)
         where = await link(it)
@@ -226,7 +226,7 @@ def test_a_password_that_will_not_do_leaves_the_link_good(
     run(tmp_path, story)
 
 
-def test_nobody_is_sent_letters_without_end(tmp_path: Path) -> None:
+def test_recovery_emails_are_limited(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await proven(it)
         for _ in range(8):
@@ -236,7 +236,7 @@ def test_nobody_is_sent_letters_without_end(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_one_place_asks_so_often_and_no_more(tmp_path: Path) -> None:
+def test_recovery_requests_per_address_are_limited(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         here = browser(it)
         answers = [await ask(it, f"n{n}", here) for n in range(FROM_ONE_PLACE.attempts + 1)]

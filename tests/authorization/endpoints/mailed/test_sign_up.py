@@ -202,7 +202,7 @@ def test_lg_25_a_line_break_in_the_address_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_one_place_signs_up_so_often_and_no_more(tmp_path: Path) -> None:
+def test_sign_ups_per_address_are_limited(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         here = browser(it)
         await here.get("/account/new")
@@ -220,7 +220,7 @@ def test_one_place_signs_up_so_often_and_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "says"), [(SignUp.OFF, "by the operator"), (SignUp.INVITATION, "By invitation")]
 )
-def test_where_nobody_may_nobody_can(tmp_path: Path, mode: SignUp, says: str) -> None:
+def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUp, says: str) -> None:
     async def story(it: Service) -> None:
         here = browser(it)
         assert "/account/new" not in (await here.get("/oauth/sign-in")).body

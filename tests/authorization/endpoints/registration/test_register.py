@@ -143,7 +143,7 @@ def test_a_web_app_with_the_implicit_grant_has_https_addresses(tmp_path: Path) -
     run(tmp_path, story, grant_types=("authorization_code", "implicit"))
 
 
-def test_what_nobody_knows_is_ignored_and_what_nobody_gets_is_not_stored(tmp_path: Path) -> None:
+def test_unknown_metadata_is_ignored_and_unavailable_is_not_stored(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         told = await it.registered(
             **{
@@ -306,7 +306,7 @@ def test_the_id_token_is_signed_as_the_specification_says_where_that_is_possible
     asyncio.run(tell())
 
 
-def test_a_scope_that_nobody_can_be_asked_for_is_the_operators_mistake(tmp_path: Path) -> None:
+def test_unrequestable_scope_is_an_operator_error(tmp_path: Path) -> None:
     for scope in ("nothing:read", "client:read"):
         with pytest.raises(Mistake, match=r"registration\.scopes"):
             run(tmp_path, _nothing, scopes=(scope,))

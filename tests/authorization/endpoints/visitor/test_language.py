@@ -67,7 +67,7 @@ def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(sqlite_ur
     run(sqlite_url, story)
 
 
-def test_the_wish_of_one_app_is_not_that_of_the_next(sqlite_url: str) -> None:
+def test_requested_language_of_one_app_does_not_affect_another(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser = it.browser()
         assert 'lang="de"' in (await browser.ask(ui_locales="de")).body
@@ -77,7 +77,7 @@ def test_the_wish_of_one_app_is_not_that_of_the_next(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_a_wish_holds_for_the_page_that_says_what_is_wrong(sqlite_url: str) -> None:
+def test_requested_language_applies_to_error_page(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser = it.browser()
         target = "/oauth/authorize?client_id=nobody&ui_locales=de"

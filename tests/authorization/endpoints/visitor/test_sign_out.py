@@ -178,7 +178,7 @@ def test_a_hint_with_another_signature_leads_nowhere(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_an_app_that_was_switched_off_is_nobody(sqlite_url: str) -> None:
+def test_disabled_app_is_unknown(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         await it.register(replace(LEAVER, disabled_at=it.clock.now))
         answer = await leave(

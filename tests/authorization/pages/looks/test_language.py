@@ -29,13 +29,13 @@ from valetkey.authorization.layout.language import (
         ("de," * 400, ()),
     ],
 )
-def test_reads_accept_language_as_it_is_specified_and_no_more(
+def test_accept_language_is_read_exactly_as_specified(
     header: str | None, tags: tuple[str, ...]
 ) -> None:
     assert accepted(header) == tags
 
 
-def test_reads_no_more_than_thirty_two_ranges() -> None:
+def test_at_most_thirty_two_ranges_are_read() -> None:
     assert accepted(",".join(["fr"] * 32 + ["de"])) == ("fr",) * 32
 
 

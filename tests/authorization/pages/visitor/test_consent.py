@@ -54,7 +54,7 @@ def test_remembers_the_boxes_that_were_cleared() -> None:
     assert reading.the("fieldset").attributes["aria-describedby"] == "message"
 
 
-def test_says_of_an_app_that_registered_itself_that_nobody_checked_it() -> None:
+def test_self_registered_app_is_shown_as_unchecked() -> None:
     unchecked = replace(PRINTER, self_registered=True)
 
     assert "has not been reviewed" in _read(consent(unchecked)).by_id("unverified").text

@@ -128,7 +128,7 @@ def test_a_state_counts_once() -> None:
             assert said in body
 
 
-def test_somebody_elses_answer_is_not_taken() -> None:
+def test_foreign_response_is_rejected() -> None:
     with running() as app:
         state = Tab(app).sent_away()["state"]
         victim = Tab(app)

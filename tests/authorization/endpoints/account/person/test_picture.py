@@ -67,7 +67,7 @@ async def path_of_picture(it: World) -> str:
     return url.removeprefix("https://auth.example")
 
 
-def test_a_picture_is_encoded_anew_shown_told_and_exported(database_url: str) -> None:
+def test_picture_is_reencoded_shown_and_exported(database_url: str) -> None:
     async def story(it: World) -> None:
         browser = await signed_in(it)
         answer = await upload(browser, photograph())

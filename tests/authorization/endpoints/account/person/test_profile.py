@@ -210,7 +210,7 @@ def test_nothing_but_the_profile_can_be_written(sqlite_url: str) -> None:
     run(sqlite_url, story)
 
 
-def test_no_form_of_another_session_or_nobody_changes_anything(sqlite_url: str) -> None:
+def test_form_without_own_session_changes_nothing(sqlite_url: str) -> None:
     async def story(it: World) -> None:
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
         page = await browser.get(PATH)

@@ -130,7 +130,7 @@ def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_grants_of_old_say_what_they_cost(tmp_path: Path) -> None:
+def test_legacy_grants_say_what_they_cost(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("viewer", profile="classic")
         browser = await administrator(it)
@@ -154,7 +154,7 @@ def test_grants_of_old_say_what_they_cost(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_is_switched_off_or_deleted_says_for_how_many_it_ends(tmp_path: Path) -> None:
+def test_disabling_or_deleting_says_how_many_users_lose_access(tmp_path: Path) -> None:
     async def story(it: Service) -> None:
         await it.client("printer")
         tokens = await it.tokens("printer")

@@ -30,7 +30,7 @@ async def old(it: World) -> None:
     await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + days(1)), 1_000))
 
 
-def test_what_is_found_is_mended_by_a_button_that_asks_once(database_url: str) -> None:
+def test_finding_is_fixed_by_a_button_with_confirmation(database_url: str) -> None:
     async def story(it: World) -> None:
         await old(it)
         # Whoever is of the team may do it, and it is written down who did.

@@ -41,7 +41,7 @@ def test_turning_back_sends_no_password() -> None:
     assert [i.attributes["name"] for i in reading.inside(form, "input")] == ["csrf"]
 
 
-def test_offers_no_way_back_where_nobody_came_from() -> None:
+def test_no_back_link_without_an_origin() -> None:
     reading = _read(replace(SIGN_IN, app=None))
 
     assert len(list(reading.all("form"))) == 1
