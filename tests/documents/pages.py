@@ -8,7 +8,7 @@ from functools import cache
 from tests.architecture.tree import ROOT, tracked
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_LINK = re.compile(r'\[[^\]]*\]\((?P<target>[^)\s]+)\)|<img src="(?P<image>[^"]+)"')
 _KEPT_BY = re.compile(r"\[([^\]]+)\]\(\.\./\.\./(tests/[^)]+)\)")
 _HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
 
@@ -48,10 +48,10 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def links(page: str) -> Iterator[str]:
-    """The targets of a page's links, code left out."""
+    """The targets of a page's links and the paths of its images, code left out."""
     prose = re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text(page)))
     for found in _LINK.finditer(prose):
-        yield found["target"]
+        yield found["target"] or found["image"]
 
 
 def anchors(page: str) -> set[str]:
