@@ -12,6 +12,7 @@ from valetkey.authorization.actions.admin.import_file import (
     read_file,
 )
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
+from valetkey.authorization.site.admin.users.import_reasons import FAULTS, fault_of_file
 from valetkey.kernel.refusal import Mistake
 
 _HEADING = "username,email"
@@ -74,16 +75,18 @@ def test_json_is_read_with_nested_address_and_own_types() -> None:
     ],
 )
 def test_wrong_csv_file_is_refused(content: str | bytes, said: str) -> None:
-    with pytest.raises(Mistake, match=said):
+    with pytest.raises(Mistake, match=said) as raised:
         _rows(content)
+    assert fault_of_file(str(raised.value)).text in FAULTS
 
 
 @pytest.mark.parametrize(
     "content", ["", "{}", "[", "[1,]", "[" * 100_000, '{"users": []}', "null", "username,email"]
 )
 def test_wrong_json_file_is_refused(content: str) -> None:
-    with pytest.raises(Mistake, match="JSON array"):
+    with pytest.raises(Mistake, match="JSON array") as raised:
         _rows(content, ImportKind.JSON)
+    assert fault_of_file(str(raised.value)).text in FAULTS
 
 
 def test_duplicates_and_huge_rows_are_faults_of_their_rows() -> None:

@@ -117,20 +117,21 @@ def test_import_is_stopped_and_its_file_discarded(sqlite_url: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "has no &#34;username&#34;"),
-        (b"username,email,email\n", "there are two columns"),
-        (b"\xff\xfe", "not UTF-8"),
-        (b'username,email\na,"b', "is not CSV"),
+        (b"", "hat kein „username“"),
+        (b"username,email,email\n", "die Spalte „email“ kommt zweimal"),
+        (b"\xff\xfe", "nicht in UTF-8"),
+        (b'username,email\na,"b', "Zeile 2 ist kein CSV"),
     ],
 )
 def test_wrong_file_is_explained_on_the_form(sqlite_url: str, content: bytes, said: str) -> None:
     async def story(it: World) -> None:
         browser = await administrator(it)
+        await browser.post("/language", {"language": "de"})
         answer = await upload(browser, content)
         assert answer.status == 400
         assert said in answer.body
         none = await upload(browser, b"", name="")
-        assert (none.status, "choose a file" in none.body) == (400, True)
+        assert (none.status, "wählen" in none.body) == (400, True)
 
     run(sqlite_url, story)
 

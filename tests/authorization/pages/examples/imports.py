@@ -7,7 +7,7 @@ from tests.authorization.pages.examples.people import HOSTILE
 from valetkey.authorization.actions.admin.import_file import COLUMNS
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user_import import ImportState
-from valetkey.authorization.site.admin.users.import_reasons import reasons_of
+from valetkey.authorization.site.admin.users.import_reasons import fault_of_file, reasons_of
 from valetkey.authorization.site.admin.users.imports import (
     ImportLine,
     ImportPage,
@@ -61,7 +61,7 @@ def imports_examples() -> Mapping[str, PageContext]:
     return {
         "admin_import": replace(_FORM, recent=_RECENT),
         "admin_import_first": _FORM,
-        "admin_import_fault": replace(_FORM, fault='the column "<i>" is unknown'),
+        "admin_import_fault": replace(_FORM, fault=fault_of_file('there are two columns "<i>"')),
         "admin_import_receiving": replace(
             _CHECKED, state="receiving", is_running=True, good=0, total=0, problems=()
         ),

@@ -1,7 +1,7 @@
-"""Why a user of a file was not imported, in the language of the administrator."""
+"""Why a file or one of its users is not imported, in the language of the administrator."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -49,12 +49,35 @@ REASONS = (
 )
 """What an import says of a row, after the name of the field. A value has no spaces."""
 
+FAULTS = (
+    translatable("choose a file"),
+    translatable("too many imports are not finished: decide about one of them first"),
+    translatable("the file is not UTF-8: save it as CSV UTF-8"),
+    translatable("the file has no users"),
+    translatable("the file has more than %(most)s users: split it"),
+    translatable("the file is not a JSON array of objects: %(error)s"),
+    translatable("row %(row)s is not CSV: %(error)s"),
+    translatable("row %(row)s has more cells than the heading"),
+    translatable('the column "password": only hashes are imported, as "password_hash"'),
+    translatable('the column "%(column)s" is unknown; known are %(columns)s'),
+    translatable('there are two columns "%(column)s"'),
+    translatable('the first row is the heading, and has no "%(column)s"'),
+)
+"""Why a file is refused as a whole."""
+
 _OTHER = "%(said)s"
 _FIELD = re.compile(r"(?:([a-z_]+(?:/[a-z_]+)*): )?(.*)", re.DOTALL)
 _VALUE = re.compile(r"%\\\((\w+)\\\)s")
-_PATTERNS = tuple(
-    (text, re.compile(_VALUE.sub(r"(?P<\1>\\S+)", re.escape(text)))) for text in REASONS
-)
+
+
+def _patterns(texts: Iterable[str], value: str) -> Sequence[tuple[str, re.Pattern[str]]]:
+    return tuple(
+        (text, re.compile(_VALUE.sub(rf"(?P<\1>{value})", re.escape(text)))) for text in texts
+    )
+
+
+_REASONS = _patterns(REASONS, r"\\S+")
+_FAULTS = _patterns(FAULTS, ".+")
 
 
 class Reason(Struct, frozen=True):
@@ -70,14 +93,20 @@ def reasons_of(stored: str) -> Iterator[Reason]:
     for part in stored.split("; "):
         found = _FIELD.fullmatch(part)
         field, said = found.groups("") if found else ("", part)
-        yield next(
-            (
-                Reason(field, text, match.groupdict())
-                for text, pattern in _PATTERNS
-                if (match := pattern.fullmatch(said))
-            ),
-            Reason(field, _OTHER, {"said": said}),
-        )
+        yield _found(_REASONS, said, field)
+
+
+def fault_of_file(said: str) -> Reason:
+    """Return why the file is refused; an unknown sentence stays as it is."""
+    return _found(_FAULTS, said)
+
+
+def _found(patterns: Sequence[tuple[str, re.Pattern[str]]], said: str, field: str = "") -> Reason:
+    found = ((text, pattern.fullmatch(said)) for text, pattern in patterns)
+    return next(
+        (Reason(field, text, match.groupdict()) for text, match in found if match),
+        Reason(field, _OTHER, {"said": said}),
+    )
 
 
 def explain(stored: str, gettext: Callable[[str], str]) -> str:

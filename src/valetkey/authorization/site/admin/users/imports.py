@@ -24,7 +24,12 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.users.import_reasons import Reason, explain, reasons_of
+from valetkey.authorization.site.admin.users.import_reasons import (
+    Reason,
+    explain,
+    fault_of_file,
+    reasons_of,
+)
 from valetkey.authorization.site.admin.users.users import IMPORT, USERS
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
@@ -67,7 +72,7 @@ class ImportPage(Struct, frozen=True):
     columns: tuple[str, ...]
     recent: tuple[ImportLine, ...] = ()
     #: What is wrong with the file.
-    fault: str = ""
+    fault: Reason | None = None
 
 
 class ProblemLine(Struct, frozen=True):
@@ -211,7 +216,7 @@ class UserImports(Struct, frozen=True):
             users=self.settings.import_users,
             columns=COLUMNS,
             recent=tuple(_line(each, request) for each in recent),
-            fault=fault,
+            fault=fault_of_file(fault) if fault else None,
         )
         return Show(page, _BAD_REQUEST if fault else 200)
 
