@@ -1,1 +1,1 @@
-"""Valetkey: some access, to some data, that everybody can see and end."""
+"""Valetkey: scoped access to data, which users, developers and operators can see and revoke."""

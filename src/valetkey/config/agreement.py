@@ -220,7 +220,7 @@ def _metrics(settings: Settings) -> Iterator[Problem]:
     if public and metrics.bearer_token is None and not metrics.bearer_token_file:
         yield Problem(
             "metrics.listen",
-            f"{quoted(metrics.listen)} can be reached from other machines, by anybody",
+            f"{quoted(metrics.listen)} can be reached from other machines without a token",
             "set metrics.bearer_token_file, or VALETKEY__METRICS__BEARER_TOKEN, or listen on "
             "127.0.0.1",
             ("metrics.bearer_token", "metrics.bearer_token_file"),
@@ -228,7 +228,7 @@ def _metrics(settings: Settings) -> Iterator[Problem]:
 
 
 def _mail(settings: Settings) -> Iterator[Problem]:
-    """Emails contain links that sign users in: nobody else may read them."""
+    """Emails contain links that sign users in: no other user may read them."""
     mail = settings.mail
     ours = urlsplit(settings.authorization.url).hostname or ""
     if mail.is_mailbox and not is_loopback(ours):

@@ -275,13 +275,13 @@ def _networks(value: object) -> tuple[Network, ...]:
 def _network(value: object) -> Network:
     written = _string(value)
     if written == "*":
-        raise InvalidValue('"*" would let anybody claim any address')
+        raise InvalidValue('"*" would let every client claim any address')
     try:
         found = ip_network(written)
     except ValueError as reason:
         raise InvalidValue(f"{quoted(value)} is not a network ({reason})") from None
     if found.prefixlen == 0:
-        raise InvalidValue(f"{quoted(value)} would let anybody claim any address")
+        raise InvalidValue(f"{quoted(value)} would let every client claim any address")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Decode an untrusted image and encode it anew as a small WebP."""
+"""Decode an untrusted image and encode it again as a small WebP."""
 
 import warnings
 from collections.abc import Callable

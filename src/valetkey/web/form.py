@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z][a-z_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file of an upload: its name as the browser told it, and its bytes, which nobody checked."""
+    """A file of an upload: its name as the browser told it, and its unchecked bytes."""
 
     name: str
     content: bytes = field(repr=False)

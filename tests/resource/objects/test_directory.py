@@ -155,10 +155,10 @@ def test_world_writable_files_are_not_run(tmp_path: Path) -> None:
     folder = write_objects(tmp_path, books_py="raise SystemExit")
     (folder / "books.py").chmod(0o666)
     _, (problem,) = read_directory(_settings(tmp_path))
-    assert "everybody on this machine may write it" in problem.wrong
+    assert "every user of this machine may write it" in problem.wrong
     folder.chmod(0o777)
     _, (problem,) = read_directory(_settings(tmp_path))
-    assert problem.wrong == f"{folder}: everybody on this machine may write it"
+    assert problem.wrong == f"{folder}: every user of this machine may write it"
 
 
 def test_files_are_few_and_small(tmp_path: Path) -> None:

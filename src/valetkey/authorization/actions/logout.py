@@ -26,7 +26,7 @@ class SignOut(Struct, frozen=True):
     async def end(self, session: Session, now: Instant) -> Sequence[str]:
         """End the session and notify its apps. Return the URLs for front-channel logout.
 
-        A second caller notifies nobody again, and gets the same URLs.
+        A second caller sends no second notification, and gets the same URLs.
         """
 
         def end_and_lease(tx: Transaction) -> tuple[Sequence[Delivery], Sequence[str]]:

@@ -33,7 +33,7 @@ MOST_ALIKE = 10
 """Unused registrations with the same metadata; one more takes the place of the oldest."""
 
 LEFT_ALONE = hours(1)
-"""How long nothing takes the place of a registration: somebody may be about to sign in with it."""
+"""How long a registration is not evicted: a user may be about to sign in with it."""
 
 _MOST_SCOPES = 50  # scopes that are looked up for one registration
 _MOST_REPLACED = 20

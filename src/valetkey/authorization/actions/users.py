@@ -33,7 +33,7 @@ Faults = tuple[MetadataError, ...]
 
 
 class UserRecord(Struct, frozen=True):
-    """The fields of an account that are chosen by somebody, unchecked."""
+    """The fields of an account that a caller chooses, unchecked."""
 
     username: str
     email: str

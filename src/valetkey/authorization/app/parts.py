@@ -93,7 +93,7 @@ def make_minter(foundation: Foundation) -> TokenResponses:
 
 
 def make_assertions(foundation: Foundation, providers: Providers) -> IdentityAssertions:
-    """Build the reader of identity assertions; it trusts nobody unless the settings say so."""
+    """Build the reader of identity assertions; it trusts no issuer unless the settings say so."""
     on = foundation.settings.tokens.identity_assertions
     trusted = {
         each.settings.issuer: each

@@ -38,7 +38,7 @@ def password_problem(text: str) -> str:
     if prepared is None:
         return f"must have at most {LONGEST} bytes and no control characters"
     if is_well_known(text):
-        return "is among those that everybody tries first: put a few words together instead"
+        return "is too common; use several words instead"
     return ""
 
 

@@ -70,7 +70,7 @@ class Notices(Struct, frozen=True):
         self._tell(tx, before, EmailKind.EMAIL_CHANGED, values, now)
 
     def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
-        """Notify the address if somebody else marked it as verified."""
+        """Notify the address if an administrator marked it as verified."""
         if not actor_values(tx, user):
             return
         forgotten = f"{self.issuer}/account/forgotten"

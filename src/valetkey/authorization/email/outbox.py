@@ -23,7 +23,7 @@ ASKED_FOR = frozenset(
         EmailKind.TEAM_INVITATION,
     }
 )
-"""Emails that a form can have sent to any address: limited, so that nobody is flooded."""
+"""Emails that a form can have sent to any address: limited, so that no mailbox is flooded."""
 
 ASKED_LIMIT = Limit(5, hours(1))
 """Those emails to one address."""

@@ -28,7 +28,7 @@ class When(Struct, frozen=True):
 
     @property
     def exact(self) -> str:
-        """To the second, the same for everybody: 2026-11-21 16:40:33 UTC."""
+        """To the second, the same in every time zone: 2026-11-21 16:40:33 UTC."""
         return self.exact_in("")
 
     @property

@@ -78,7 +78,7 @@ class AnswerCache(Generic[T]):
         """Return the cached answer for this token, if nothing that affects tokens happened since.
 
         Asks the database only for a token that is known: concurrent callers share one query, and
-        none is needed where the engine tells that nobody committed.
+        none is needed where the engine tells that nothing was committed.
         """
         digest = digest_of(token)
         if self.number < 0 or self._fresh(digest, now):

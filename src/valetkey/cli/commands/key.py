@@ -199,7 +199,10 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
 
 
 _QUESTION = {
-    ("signing", False): "Let the next signing key take over as soon as everybody knows it?",
+    (
+        "signing",
+        False,
+    ): "Let the next signing key take over once it has been published long enough?",
     (
         "signing",
         True,

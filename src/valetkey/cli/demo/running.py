@@ -109,7 +109,7 @@ def _supervised(site: DemoSite, servers: list[Server], work: Work) -> int:
             stop()
 
     def stop(*_: object) -> None:
-        # Told first, so that nobody wonders why the servers no longer answer.
+        # Printed first: the servers stop answering now.
         running.stopping.set()
         supervisor.stop(signal.SIGINT)
 

@@ -134,7 +134,7 @@ class TracedHttp:
             answer = connection.getresponse()
             body = answer.read().decode("utf-8", "replace")
         except (OSError, HTTPException) as error:
-            reason = f"nobody answered {method} {parts.scheme}://{parts.netloc}{parts.path}"
+            reason = f"no answer to {method} {parts.scheme}://{parts.netloc}{parts.path}"
             raise Unanswered(f"{reason}: {type(error).__name__}") from error
         finally:
             connection.close()

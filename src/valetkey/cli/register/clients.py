@@ -30,7 +30,7 @@ COSTS = {
         "read them; use authorization_code with PKCE where you can"
     ),
     GrantTypeName.PASSWORD: (
-        "password: people type their password into this application; nobody is asked for consent "
+        "password: people type their password into this application; no user is asked for consent "
         "and no second factor is possible; only for applications of your own"
     ),
 }

@@ -120,7 +120,7 @@ async def rotate_credential(opened: Opened) -> Path:
         )
     path, keeper = credential_path(settings), registrar(opened)
     secret = fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
-    # Registered first: a credential that nobody has yet harms nobody, one nobody knows does.
+    # Registered first: an unused credential does no harm, an unregistered one does.
     await opened.store.write(lambda tx: keep_registered(tx, keeper, secret, opened.now))
     create_or_read_secret_file(path, secret.reveal)
     replace_secret_file(path, secret.reveal())

@@ -199,7 +199,7 @@ def _end_again(tx: Transaction, lost: Sequence[Ending], epoch: int, now: Instant
 
 def _unknown(why: str) -> Mistake:
     return Mistake(
-        f"{why}: nobody knows which users and clients were disabled, and whose passwords and "
+        f"{why}: it is unknown which users and clients were disabled, and whose passwords and "
         "secrets were replaced, after the backup. Nothing was changed. To let them be as they were "
         "then, add --accept, and disable those you know of before you start the servers"
     )

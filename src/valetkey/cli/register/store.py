@@ -118,7 +118,7 @@ def with_store(
         try:
             server, schema = settings.authorization, SCHEMAS["authorization"]
             await open_known(settings, server, engine, schema, SYSTEM, begins=begins)
-            # A keyring that is only tried on is judged by whoever tries it.
+            # A keyring that is only tried is checked by the caller.
             if settings.authorization.keyring_text is None:
                 await foundation.require_own_keyring()
             return await work(Opened(foundation, SYSTEM.now(), CommandLine(done_by)))

@@ -24,7 +24,7 @@ from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
 
 MOST = 12
-"""Providers: more buttons than that nobody reads."""
+"""Providers: more buttons than that are not read."""
 
 _ID = re.compile(r"[a-z][a-z0-9-]{0,30}", re.ASCII)
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
@@ -65,7 +65,7 @@ class ProviderSettings:
     """What is asked for beyond who it is."""
 
     sign_up: bool = True
-    """Whether somebody who has no account yet may make one, where sign-up is allowed at all."""
+    """Whether users without an account may create one, where sign-up is allowed at all."""
 
     identity_assertions: bool = False
     """Whether its identity assertions (ID-JAG) are accepted, with `tokens.identity_assertions`."""

@@ -26,7 +26,7 @@ MOST_GRANTS = 10_000
 """Grants and consents of one user that are exported, the newest ones."""
 
 MOST_EVENTS = 10_000
-"""The newest; who has more asks whoever runs the server for the rest."""
+"""The newest; users with more ask the operator for the rest."""
 
 FORMAT = 1
 """Raised when a name changes its meaning; names that are added do not count."""

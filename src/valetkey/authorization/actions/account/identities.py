@@ -1,7 +1,7 @@
 """Linked accounts at upstream providers: sign in by one, link one, unlink one.
 
 An email address never identifies an account, not even a verified one: its holder may change. Only a
-signed-in user can link an identity, and only one that is not linked to anybody else.
+signed-in user can link an identity, and only one that is not linked to another user.
 """
 
 from msgspec import Struct

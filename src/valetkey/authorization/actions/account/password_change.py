@@ -32,7 +32,7 @@ class NewPasswordFault(StrEnum):
     SHORT = "short"
     IMPOSSIBLE = "impossible"  # too long, or with control characters
     NAME = "name"  # it is their user name or e-mail address
-    COMMON = "common"  # everybody tries it first
+    COMMON = "common"  # among the most used passwords
     SAME = "same"  # it is the one they have
     DIFFERENT = "different"  # it was not typed twice alike
 

@@ -18,7 +18,7 @@ _OPERATORS = (
     *("server", "service", "staff", "superuser", "sysadmin", "sysop", "undefined", "unknown"),
     *("user", "users", "webmaster", "www"),
 )
-"""Words by which people, or programs, would take a user for somebody else than a user."""
+"""Words that people or programs could mistake for something else than a user."""
 
 _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
@@ -42,7 +42,7 @@ def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
 
 
 def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
-    """Return why this username cannot be assigned by anybody; "" if it can.
+    """Return why this username cannot be assigned; "" if it can.
 
     Existing accounts keep their name; only new names are checked.
     """

@@ -27,7 +27,7 @@ RECOVERY_CODE = "recovery_code"
 
 _BATCH = 100
 _LOOKED_AT = 2_000
-"""Words looked at for one page: a filter that fits nobody ends there, and can be gone on with."""
+"""Words looked at for one page: a filter without a match ends there and can be continued."""
 
 _PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
 _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
@@ -68,7 +68,7 @@ def find_people(
 ) -> Found:
     """At most `limit` of those by a word of whom `text` is the beginning, or whose uid it is.
 
-    Without a text everybody, newest first. `after` is the `more` of the page before; raises
+    Without a text all users, newest first. `after` is the `more` of the page before; raises
     Refused for one that never was, and where the role does not allow it.
     """
     require(tx, actor, Permission.READ)

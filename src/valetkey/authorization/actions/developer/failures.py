@@ -38,7 +38,7 @@ def find_failure(tx: Transaction, client_id: str, reference: str) -> Decision | 
 
 
 def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
-    """The id of the app that a refusal is about, for its team; None for everybody else."""
+    """The id of the app that a refusal is about, for its team; None for other users."""
     found = tx.decisions.find(reference)
     if found is None or found.client_id is None:
         return None
@@ -46,7 +46,7 @@ def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
 
 
 def may_be_another(decision: Decision) -> bool:
-    """Whether anybody could have sent that request, and not the app alone."""
+    """Whether others than the app could have sent that request."""
     return decision.check.startswith(_UNPROVEN) or decision.endpoint == "/oauth/authorize"
 
 

@@ -32,7 +32,7 @@ OLD_SECRET = days(365)
 """An older secret has been in too many hands, files and backups."""
 
 IDLE_SECRET = days(30)
-"""A secret that nobody ever used after so long is only a risk."""
+"""A secret that is still unused after so long is only a risk."""
 
 _RECENT = days(30)
 _BEHIND = hours(1)

@@ -24,7 +24,7 @@ from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
 
 LIFETIME = days(7)
-"""So long somebody may take to answer."""
+"""How long an invitation can be answered."""
 
 MOST_WAITING = 20
 """Invitations of one app that wait for an answer: a team is no mailing list."""

@@ -1,7 +1,7 @@
 """Test runs of an app's authorization code flow by one of its developers, in the portal.
 
 The state of a run is encrypted in its `state` and bound to the session that began it: nothing is
-stored, and nobody else can continue it.
+stored, and no other user can continue it.
 """
 
 import json

@@ -26,10 +26,10 @@ DAYS_KEPT = 400
 """Days after which a number is forgotten: a year can be compared with the one before."""
 
 PEOPLE_DAYS = 90
-"""Days without activity after which nobody remembers that a person was there."""
+"""Days without activity after which a user's entry is deleted."""
 
 BATCH = 250
-"""Events counted in one transaction: a few milliseconds in which nobody else writes to SQLite."""
+"""Events counted in one transaction: a few milliseconds in which SQLite has no other writer."""
 
 PEOPLE = "people"
 """The kind under which people are counted, each once a day."""
@@ -74,7 +74,7 @@ class Day(Struct, frozen=True):
     """Access tokens by the identifier of their API; those of earlier versions are not counted."""
     sign_ins: int = 0
     failed_sign_ins: int = 0
-    """Of the whole server: no client signs anybody in."""
+    """Of the whole server: no client signs users in."""
 
 
 class _Tally(Struct):

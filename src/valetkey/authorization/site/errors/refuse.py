@@ -86,7 +86,7 @@ TEXTS: Mapping[ErrorCode, ErrorText] = _read()
 
 
 class ProblemPage(Struct, frozen=True):
-    """An error page for the user, with details for whoever can fix it.
+    """An error page for the user, with details for those who can fix it.
 
     `sentence` names the invalid parameter ("redirect_uri is not registered for this client") and
     contains nothing from the request; it is "" if the heading is sufficient.
@@ -106,7 +106,7 @@ class ProblemPage(Struct, frozen=True):
     issuer: str = ""
 
 
-# Addresses that look like ours may be written down; any other could hold what is nobody's business.
+# Addresses that look like ours may be written down; any other could hold secrets.
 _OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
 _OWN_PAGES = ("/account", "/admin", "/developer", "/language", "/mailbox")
 _PAGES = ("/account", "/developer", "/admin", "/errors", "/notices")
@@ -141,7 +141,7 @@ class RefuseWithPage(Struct, frozen=True):
         )
         brand = self.brands.current
         policy = content_security_policy()
-        # Its own address is no place to come back to, and may hold what somebody else wrote.
+        # Its own address is no place to come back to, and may hold what an attacker wrote.
         viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)
         return html_response(body, refusal.code.status, policy, content_language(viewer))

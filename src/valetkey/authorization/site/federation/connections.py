@@ -63,7 +63,7 @@ class ConnectionsPage(Struct, frozen=True):
     #: Who has arrived from there just now, and whose name they have over there.
     arrived_from: str = ""
     arrived_as: str = ""
-    #: The name of what was just connected, or ended, or belongs to somebody else.
+    #: The name of what was just connected, or ended, or belongs to another user.
     connected: str = ""
     ended: bool = False
     taken: str = ""

@@ -57,7 +57,7 @@ _SHOWN = 100
 
 
 class Mailbox(Struct, frozen=True):
-    """Emails that anybody can read: the settings allow it on loopback only."""
+    """Emails readable without sign-in: the settings allow it on loopback only."""
 
     store: Store
     brands: CurrentBrand

@@ -49,7 +49,7 @@ class SecondFactorPage(Struct, frozen=True):
 
     action: str
     csrf: str
-    #: Where to begin again, as somebody else.
+    #: Where to begin again as another user.
     begins: str
     username: str
     app: AskingApp | None = None

@@ -54,13 +54,13 @@ class SignInPage(Struct, frozen=True):
 
     action: str
     csrf: str
-    #: None when nobody sent the visitor here: then there is nobody to go back to.
+    #: None if no app sent the visitor here: then there is none to return to.
     app: AskingApp | None = None
     #: Kept from the last attempt, or suggested by the app.
     username: str = ""
     #: For who forgot their password; "" where nothing can be done here.
     forgotten_url: str = ""
-    #: For who has no account; "" where nobody makes one here.
+    #: For users without an account; "" where sign-up is disabled.
     sign_up_url: str = ""
     failed: bool = False
     #: Seconds until another attempt is looked at; 0 when none has to be waited for.

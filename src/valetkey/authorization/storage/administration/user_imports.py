@@ -25,7 +25,7 @@ class UserImports(Struct, frozen=True):
     db: Connection
 
     def exclude(self) -> None:
-        """Let nobody else begin an import until the commit. Call it before any other lock."""
+        """Prevent another import from beginning until the commit. Call it before any other lock."""
         self.db.exclude(Lock.USER_IMPORTS)
 
     def begin(self, wanted: UserImport, most: int) -> bool:

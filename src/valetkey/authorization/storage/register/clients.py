@@ -173,7 +173,7 @@ class Clients(Struct, frozen=True):
     def readmit(self, client_id: str) -> None:
         """Let an id be registered again after its client was removed.
 
-        Only for an id that nobody but the removed client can have: its URL.
+        Only for an id that no other client can have: its URL.
         """
         self.touch()
         self.db.send("DELETE FROM removed_clients WHERE id = :id", id=client_id)

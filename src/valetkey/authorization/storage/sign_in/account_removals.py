@@ -9,7 +9,7 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 KEPT = {
-    "users": "its row is emptied; the number in it stays, and is nobody else's ever",
+    "users": "its row is emptied; the number in it stays, and is never assigned again",
     "uids": "the number alone, so that it is never given again",
     "grants": "ended; what clients had, and of whom by number, until it would have expired",
     "outbox": "apps still have to hear that the sessions have ended; swept after that",

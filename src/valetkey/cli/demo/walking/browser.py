@@ -36,7 +36,7 @@ class Browser(Person):
         try:
             page = super()._ask(method, url, body, headers)
         except OSError as error:
-            raise Unanswered(f"nobody answered {method} {url.partition('?')[0]}") from error
+            raise Unanswered(f"no answer to {method} {url.partition('?')[0]}") from error
         exchange = Exchange(
             number=0,
             method=method,

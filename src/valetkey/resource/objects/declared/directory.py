@@ -88,7 +88,7 @@ def _read(file: Path) -> ResourceObject:
 def _nobody_else_writes(path: Path) -> None:
     # Code in these files runs inside the servers.
     if path.stat().st_mode & S_IWOTH:
-        raise InvalidDeclaration("everybody on this machine may write it", f"chmod o-w {path}")
+        raise InvalidDeclaration("every user of this machine may write it", f"chmod o-w {path}")
 
 
 def _said(reason: Exception) -> str:

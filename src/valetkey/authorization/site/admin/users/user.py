@@ -73,7 +73,7 @@ class UserAppLine(Struct, frozen=True):
     name: str
     since: When
     last_used: When | None
-    #: The question before its access ends; "" where whoever looks may not ask it.
+    #: The question before its access ends; "" where the viewer may not end it.
     end_url: str
 
 
@@ -92,13 +92,13 @@ class UserPage(Struct, frozen=True):
     template: ClassVar[str] = "admin/users/user.html"
 
     person: PersonLine
-    #: Was let register apps; None where nobody needs that.
+    #: Was let register apps; None where no permission is needed.
     develops: bool | None
     factors: tuple[FactorLine, ...]
     sessions: tuple[SessionLine, ...]
     apps: tuple[UserAppLine, ...]
     events: tuple[EventLine, ...]
-    #: What whoever looks may do.
+    #: What the viewer may do.
     ways: tuple[Offer, ...]
     #: Label and value of each declared attribute that they have.
     attributes: tuple[tuple[str, str], ...] = ()
