@@ -38,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
 def test_app_known_by_its_url_signs_in_and_is_revoked_like_any_other(world: Documents) -> None:
     url = world.put("/app")
     person, page = world.consent(url)
-    assert f"comes from {world.host.url.removeprefix('https://')} ; nobody" in page.text
+    assert f"comes from {world.host.url.removeprefix('https://')} and has not been" in page.text
     told = person.allow(page).told
     assert told["state"] == "s"
     tokens = world.connect(url)
