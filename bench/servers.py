@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import valetkey
-from bench.peers.peer import first_answer
+from bench.peers.peer import Paths, Peer, first_answer
 from bench.workloads import CALLBACK, PASSWORD, SECRET, Place
 
 DISCOVERY = "/.well-known/openid-configuration"
@@ -54,6 +54,43 @@ redirect_uris = ["{CALLBACK}"]
 scopes = ["openid", "notes:read"]
 id_token_signed_response_alg = "ES256"
 """
+
+
+TOKENS_AND_KEYS = Paths(
+    token="/token",
+    machine_token="/token",
+    authorize="",
+    introspection="",
+    userinfo="",
+    keys="/jwks",
+    discovery="",
+)
+"""Where a program of the bench answers that only issues JWTs to clients."""
+
+
+@contextmanager
+def program(name: str, module: str, *arguments: str, stderr: int | None = None) -> Generator[Peer]:
+    """Run such a program, `python -m module PORT arguments`, in a process of its own."""
+    place, began = Place("127.0.0.1", free_port()), time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, str(place.port), *arguments],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+    )
+    try:
+        yield Peer(
+            name,
+            place,
+            TOKENS_AND_KEYS,
+            lambda: [process.pid],
+            "",
+            {"jwt": {"client_id": "service"}},
+            started=first_answer(place, TOKENS_AND_KEYS.keys, began),
+        )
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import json
 import secrets
 import socket
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -31,49 +30,24 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from bench.peers.peer import Paths, Peer, first_answer
+from bench.peers.peer import Peer
 from bench.peers.work import JWT, KEYS
-from bench.servers import free_port
-from bench.workloads import SECRET, Place
+from bench.servers import TOKENS_AND_KEYS, program
+from bench.workloads import SECRET
 from valetkey.kernel.replace import replace
 
 NAME = "bare, one durable row"
 UNWRITTEN = "bare, no row"
-_PATHS = Paths(
-    token="/token",
-    machine_token="/token",
-    authorize="",
-    introspection="",
-    userinfo="",
-    keys="/jwks",
-    discovery="",
-)
 _SECONDS = 600
 
 
 @contextmanager
 def bare(directory: Path) -> Generator[tuple[Peer, Peer]]:
     """It, in a process of its own: with a row for each token, and without."""
-    place, began = Place("127.0.0.1", free_port()), time.monotonic()
-    command = [sys.executable, "-m", "bench.peers.bare", str(place.port), str(directory / "rows")]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL)
-    try:
-        started = first_answer(place, _PATHS.keys, began)
-        written = Peer(
-            NAME,
-            place,
-            _PATHS,
-            lambda: [process.pid],
-            "",
-            {"jwt": {"client_id": "service"}},
-            started=started,
-            only=(JWT, KEYS),
-        )
-        paths = replace(_PATHS, machine_token="/unwritten")
-        yield written, replace(written, name=UNWRITTEN, paths=paths, only=(JWT,))
-    finally:
-        process.terminate()
-        process.wait(20)
+    with program(NAME, "bench.peers.bare", str(directory / "rows")) as peer:
+        written = replace(peer, only=(JWT, KEYS))
+        paths = replace(TOKENS_AND_KEYS, machine_token="/unwritten")
+        yield written, replace(peer, name=UNWRITTEN, paths=paths, only=(JWT,))
 
 
 class Writer:

@@ -7,14 +7,12 @@ same workload, divided by this, is what its promises leave of the stack.
 
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 
-from bench.peers.peer import Paths, Peer, first_answer
-from bench.servers import free_port
-from bench.workloads import SECRET, Place
+from bench.peers.peer import Peer
+from bench.servers import program
+from bench.workloads import SECRET
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
@@ -29,40 +27,15 @@ from valetkey.web.form import read_form
 from valetkey.web.router import App, Body, Route
 
 NAME = "ceiling"
-_PATHS = Paths(
-    token="/token",
-    machine_token="/token",
-    authorize="",
-    introspection="",
-    userinfo="",
-    keys="/jwks",
-    discovery="",
-)
 _SECONDS = 600
 
 
 @contextmanager
 def ceiling() -> Generator[Peer]:
     """It, in a process of its own."""
-    place, began = Place("127.0.0.1", free_port()), time.monotonic()
-    command = [sys.executable, "-m", "bench.peers.ceiling", str(place.port)]
-    process = subprocess.Popen(
-        command, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        started = first_answer(place, _PATHS.keys, began)
-        yield Peer(
-            NAME,
-            place,
-            _PATHS,
-            lambda: [process.pid],
-            "",
-            {"jwt": {"client_id": "service"}},
-            started=started,
-        )
-    finally:
-        process.terminate()
-        process.wait(20)
+    # Its log has a line for every request.
+    with program(NAME, "bench.peers.ceiling", stderr=subprocess.DEVNULL) as peer:
+        yield peer
 
 
 def _app(url: str, host: str) -> App:
