@@ -143,6 +143,19 @@ def _realm() -> Mapping[str, object]:
             "secret": SECRET,
             "serviceAccountsEnabled": True,
             "standardFlowEnabled": False,
+            # Keycloak answers introspection only to a client in the token's audience.
+            "protocolMappers": [
+                {
+                    "name": "audience",
+                    "protocol": "openid-connect",
+                    "protocolMapper": "oidc-audience-mapper",
+                    "config": {
+                        "included.client.audience": "reference",
+                        "access.token.claim": "true",
+                        "introspection.token.claim": "true",
+                    },
+                }
+            ],
         }
 
     def key(provider: str, **config: str) -> Mapping[str, object]:
