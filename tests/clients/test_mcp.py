@@ -34,7 +34,7 @@ from tests.support.wait import CEILING
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers

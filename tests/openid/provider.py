@@ -11,7 +11,7 @@ import requests
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.account.user import Address, StandardClaims
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import (
     LimitSettings,
     PasswordSettings,

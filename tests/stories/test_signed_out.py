@@ -24,7 +24,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch import outbound
 from valetkey.kernel.replace import replace

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.portal import BrandField
 
 PINNED = ("url", "listen", "workers")
 """Of each server: the supervisor holds the sockets and passes them to the workers."""

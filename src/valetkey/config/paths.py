@@ -1,8 +1,10 @@
 """Paths: where each file lies that settings name, or leave to its usual place."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from valetkey.config.settings import ServerSettings, Settings
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 
 _SQLITE = "sqlite:///"
@@ -98,3 +100,11 @@ def _placed(settings: Settings, server: ServerSettings, written: str, usual: str
         return settings.source.directory / written
     file = database_file(settings, server)
     return (file.parent if file else settings.source.directory) / usual
+
+
+def failed_orders(settings: Settings, server: ServerSettings) -> tuple[int, Instant]:
+    """Return how often the authority refused in a row, and when it did last."""
+    with suppress(OSError, ValueError):
+        count, when = acme_file(settings, server, "failed").read_text(encoding="ascii").split()
+        return max(1, int(count)), Instant(int(when))
+    return 0, Instant(0)

@@ -11,15 +11,14 @@ from typing import Annotated
 
 from valetkey.config import rules
 from valetkey.config.rules import Network, whole
-from valetkey.config.sections.accounts import AccountSettings
-from valetkey.config.sections.administration import AdministrationSettings
-from valetkey.config.sections.brand import BrandSettings
-from valetkey.config.sections.database import DatabaseSettings
-from valetkey.config.sections.device import DeviceSettings
-from valetkey.config.sections.documentation import DocumentationSettings
-from valetkey.config.sections.factors import FactorSettings
+from valetkey.config.sections.accounts import (
+    AccountSettings,
+    AdministrationSettings,
+    DeviceSettings,
+    FactorSettings,
+    ScimSettings,
+)
 from valetkey.config.sections.federation import FederationSettings
-from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.monitoring import (
     AuditSettings,
@@ -27,10 +26,14 @@ from valetkey.config.sections.monitoring import (
     MetricsSettings,
     TraceSettings,
 )
-from valetkey.config.sections.portal import PortalSettings
+from valetkey.config.sections.portal import BrandSettings, DocumentationSettings, PortalSettings
 from valetkey.config.sections.resource import ResourceSettings
-from valetkey.config.sections.scim import ScimSettings
-from valetkey.config.sections.serving import ServingSettings, TlsSettings
+from valetkey.config.sections.serving import (
+    DatabaseSettings,
+    FetchSettings,
+    ServingSettings,
+    TlsSettings,
+)
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret

@@ -23,7 +23,7 @@ from valetkey.config.sections.federation import (
     ProviderKind,
     ProviderSettings,
 )
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm

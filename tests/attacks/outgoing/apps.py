@@ -14,7 +14,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.rules import Network
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign

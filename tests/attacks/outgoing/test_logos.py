@@ -23,7 +23,7 @@ from valetkey.authorization.actions.registrations import adopt
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.person import Page as Shown

@@ -16,7 +16,7 @@ from tests.authorization.endpoints.world import ADA, service
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.operations.scim import END_SCIM_CREDENTIAL
-from valetkey.config.sections.scim import ScimSettings
+from valetkey.config.sections.accounts import ScimSettings
 from valetkey.kernel.moment import Instant
 
 PATCH_OP = "urn:ietf:params:scim:api:messages:2.0:PatchOp"

@@ -18,7 +18,7 @@ from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.replace import replace

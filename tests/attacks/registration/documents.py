@@ -14,7 +14,7 @@ import requests
 from tests.fetch.canary import LOOPBACK, certificate
 from tests.support.pages import Page, Pages, pages
 from tests.support.wait import CEILING
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationSettings, Settings
 from valetkey.testing.person import Page as Shown
 from valetkey.testing.person import Person

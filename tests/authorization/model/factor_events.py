@@ -26,7 +26,7 @@ from valetkey.authorization.authentication.factors.proof import (
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.factors import FactorSettings
+from valetkey.config.sections.accounts import FactorSettings
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Fingerprint

@@ -90,7 +90,7 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace

@@ -17,7 +17,7 @@ from joserfc.jwk import KeySet, OctKey, RSAKey
 from tests.support.wait import CEILING
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.person import Person

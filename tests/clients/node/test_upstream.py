@@ -18,7 +18,7 @@ from valetkey.config.sections.federation import (
     ProviderKind,
     ProviderSettings,
 )
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace

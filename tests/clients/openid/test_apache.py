@@ -16,7 +16,7 @@ from tests.clients.programs import find_apache
 from tests.openid.provider import RECORD
 from tests.openid.relying_party import PASSWORD
 from tests.support.wait import CEILING
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers

@@ -25,7 +25,7 @@ from valetkey.config.sections.federation import (
     ProviderKind,
     ProviderSettings,
 )
-from valetkey.config.sections.fetch import FetchSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret

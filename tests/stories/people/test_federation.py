@@ -17,8 +17,8 @@ from valetkey.config.sections.federation import (
     ProviderKind,
     ProviderSettings,
 )
-from valetkey.config.sections.fetch import FetchSettings
 from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from valetkey.authorization.layout.assets import Asset, assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.storage.transaction import Store
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.replace import replace
 
 _LOOK_EVERY = 1.0

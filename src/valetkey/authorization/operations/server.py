@@ -36,7 +36,7 @@ from valetkey.authorization.operations.server_records import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.catalogue import explain
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 

@@ -12,7 +12,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.inputs import Input
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register.store import Opened, with_store
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.portal import BrandField
 
 _INPUT = Input(BrandChange)
 

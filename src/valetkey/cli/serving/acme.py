@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 from valetkey.cli.say import Exit
 from valetkey.config.environment import environment
 from valetkey.config.load import load
-from valetkey.config.orders import failed_orders
-from valetkey.config.paths import acme_file, uses_acme
+from valetkey.config.paths import acme_file, failed_orders, uses_acme
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.fetch.certificate import fresh_key, is_renewal_due, private_key, self_signed
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file

@@ -1,11 +1,14 @@
-"""Accounts: who may have one, and how."""
+"""Accounts: sign-up, second factors, sessions of administrators, devices, and provisioning."""
+
+# ruff: noqa: RUF009 - `days(30)` is a number: nothing that two settings could share and change
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.kernel.moment import Lifetime, days
+from valetkey.config.rules import whole
+from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 
 
 class SignUp(StrEnum):
@@ -24,7 +27,7 @@ class AccountSettings:
     """Who may create an account: `off` operators only, `invitation` invited users, `open` anyone
     with an email address."""
 
-    deletion_grace: Annotated[Lifetime, rules.lifetime("1s", "90d")] = days(7)  # noqa: RUF009
+    deletion_grace: Annotated[Lifetime, rules.lifetime("1s", "90d")] = days(7)
     """Time in which a user can cancel the deletion of their account by signing in. Sessions and
     connected apps end immediately; personal data is deleted afterwards."""
 
@@ -43,3 +46,69 @@ class AccountSettings:
     def import_upload(self) -> int:
         """The size of a form with such a file and other fields, in bytes."""
         return self.import_bytes + 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FactorSettings:
+    """Second factors and remembered browsers."""
+
+    remember_devices: Annotated[Lifetime, rules.lifetime("1h", "365d")] = days(30)
+    """Time for which a remembered browser skips the second factor. Longer is more convenient;
+    shorter limits what a stolen device can do."""
+
+    refuse_fallen_counters: Annotated[bool, rules.FLAG] = True
+    """Refuse a passkey whose signature counter decreased, which suggests a copy. If off, it is only
+    recorded as an event, for authenticators with unreliable counters."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdministrationSettings:
+    """Sessions in the admin console."""
+
+    idle: Annotated[Lifetime, rules.lifetime("1m", "8h")] = minutes(30)
+    """Idle time after which the console asks an administrator to confirm their identity. They stay
+    signed in otherwise."""
+
+    lifetime: Annotated[Lifetime, rules.lifetime("5m", "1d")] = hours(12)
+    """Maximum time in the console before it asks again, however active the administrator is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScimSettings:
+    """Provisioning of users and groups by a directory (SCIM 2.0, RFC 7644)."""
+
+    enabled: Annotated[bool, rules.FLAG] = False
+    """Serves `/scim/v2` for programs with a credential of `valetkey scim create`. They can create,
+    change, disable and delete every user without a role, and every group."""
+
+    requests_per_minute: Annotated[int, whole(1, 1_000_000, "requests a minute")] = 1_200
+    """Requests that one credential may send to each worker before it gets 429. Each operation of a
+    bulk request counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """Sign-in on devices without a browser (RFC 8628), for clients that have this grant type."""
+
+    code_lifetime: Annotated[Lifetime, rules.lifetime("1m", "30m")] = minutes(10)
+    """How long a user has to enter the code that a device shows."""
+
+    interval: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(5)
+    """Seconds between the polls of a device. A device that polls sooner is told to slow down, and
+    its interval grows by 5 seconds each time, up to a minute."""
+
+    codes_per_client: Annotated[int, whole(1, 100_000, "codes")] = 500
+    """Codes that one client may request in `code_lifetime`, so never more than twice as many are
+    open. Fewer open codes make a guess less likely to hit one."""
+
+    codes_per_address: Annotated[int, whole(1, 100_000, "codes")] = 30
+    """Codes that one address (/24 or /56) may request in `code_lifetime`, for all clients."""
+
+    wrong_codes: Annotated[int, whole(3, 1_000, "codes")] = 10
+    """Wrong codes that one user, and one address, may enter in `code_lifetime`."""
+
+    wrong_codes_everywhere: Annotated[int, whole(10, 1_000_000, "codes")] = 1_000
+    """Wrong codes that all users together may enter in `code_lifetime`. With 10,000 open codes one
+    guess hits any of them with a probability of 2^-21, because there are 20^8 codes: at this limit
+    an attacker with any number of accounts and addresses needs about two weeks for one hit, and
+    gains a device that is signed in to the attacker's account."""

@@ -1,11 +1,11 @@
-"""The settings of the developer portal: who may register apps there, and which."""
+"""What people see: the brand of the pages, the documentation, and the developer portal."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.config.rules import whole
+from valetkey.config.rules import text, whole
 
 
 class Registrants(StrEnum):
@@ -55,3 +55,47 @@ class PortalSettings:
 
     default_profile: Annotated[PortalProfile, rules.choice(PortalProfile)] = PortalProfile.MODERN
     """The profile that the form proposes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrandSettings:
+    """Name, color, logo and links on all pages."""
+
+    name: Annotated[str, text(60, "a name of at most 60 characters")] = "Valetkey"
+    """The name of your service."""
+
+    accent: Annotated[str, rules.COLOUR] = "#2456d6"
+    """The color of buttons and links. Text on it is adjusted to stay readable, in light and dark
+    mode."""
+
+    logo_url: Annotated[str, rules.LOGO_AT_START] = ""
+    """Path of the logo on every page, 48 pixels high. Empty: the logo of the theme."""
+
+    terms_url: Annotated[str, rules.LINK] = ""
+    """Terms of service, linked from every page."""
+
+    privacy_url: Annotated[str, rules.LINK] = ""
+    """Privacy statement, linked from every page."""
+
+    theme: Annotated[str, rules.FOLDER] = ""
+    """Directory with a stylesheet, logo, templates and translations of your own. It is checked when
+    the server starts."""
+
+
+class BrandField(StrEnum):
+    """A setting under `brand`."""
+
+    NAME = "name"
+    ACCENT = "accent"
+    LOGO_URL = "logo_url"
+    TERMS_URL = "terms_url"
+    PRIVACY_URL = "privacy_url"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentationSettings:
+    """The documentation that pages and commands link to."""
+
+    url: Annotated[str, rules.LINK] = ""
+    """URL of a copy of the documentation site. Empty: the authorization server serves its own copy
+    under `/docs/`, the one of its version. With a URL it serves none."""

@@ -1,10 +1,14 @@
-"""Settings of the servers' processes, and of certificates that they get for themselves."""
+"""The processes of the servers: their certificates, databases and outgoing requests."""
+
+# ruff: noqa: RUF009 - `seconds(1)` is a number: nothing that two settings could share and change
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from valetkey.config import rules
-from valetkey.config.rules import text, whole
+from valetkey.config.rules import Network, text, whole
+from valetkey.database.engine import Timeouts
+from valetkey.kernel.moment import Lifetime, minutes, seconds
 
 _EMAIL = text(254, 'an email address, or "" for none')
 
@@ -41,3 +45,61 @@ class ServingSettings:
     503 and every response has `Connection: close`. Then it stops accepting connections and finishes
     open requests. Set it longer than your load balancer needs to notice, and than your proxy keeps
     idle connections (`keepalive_timeout` of nginx's `upstream`). SIGINT (Ctrl-C) skips it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Outgoing requests of the authorization server to URLs that clients registered."""
+
+    allow: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
+    """Private networks that may be requested; there, http and other ports are allowed too. Empty:
+    only https on port 443 of public addresses, so that clients cannot make this server reach
+    internal services."""
+
+    ca_file: Annotated[str, rules.PATH] = ""
+    """PEM file with certificates to trust in addition to those of the system."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """Time limits for the databases of both servers. A request that exceeds one gets 503."""
+
+    answer_timeout: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
+    """The longest wait for one transaction: queue, connection, statements and commit together. Then
+    the request is answered with 503 and `Retry-After`, even if the database hangs. A transaction
+    that has not begun to commit by then is not committed any more. Without this bound, requests
+    wait for as long as a server is frozen or a synchronous standby is gone."""
+
+    connect_timeout: Annotated[Lifetime, rules.lifetime("2s", "1m")] = seconds(5)
+    """The longest wait for a new connection to PostgreSQL, for each host of a URL with several.
+    `connect_timeout` in the URL takes precedence."""
+
+    statement_timeout: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(5)
+    """PostgreSQL ends a statement that runs longer. Every statement of a request is a look-up by
+    key, so a longer one means a disk or a server in trouble."""
+
+    lock_timeout: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(3)
+    """The longest wait for a lock. On SQLite, the longest wait until another process, such as a
+    second worker or the command line, has finished writing."""
+
+    report_timeout: Annotated[Lifetime, rules.lifetime("1s", "10m")] = minutes(1)
+    """Time limit for requests that list or count many rows, instead of `answer_timeout`."""
+
+    start_timeout: Annotated[Lifetime, rules.lifetime("1s", "1h")] = minutes(1)
+    """How long `valetkey serve` waits at start for a database that does not respond, for example
+    after a power cut. Then it exits with the reason."""
+
+    connections: Annotated[int, whole(1, 100, "connections")] = 4
+    """Connections to PostgreSQL in each worker; one more watches for changes. All workers together
+    must stay below `max_connections` of the server."""
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The bounds of every wait."""
+        return Timeouts(
+            connect=self.connect_timeout,
+            statement=self.statement_timeout,
+            lock=self.lock_timeout,
+            report=self.report_timeout,
+            answer=self.answer_timeout,
+        )

@@ -19,7 +19,7 @@ from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import PRESENT, SoftAuthenticator
 from valetkey.authorization.authentication.factors.passkey import LIFETIME
 from valetkey.authorization.authentication.session import PROOF_LASTS
-from valetkey.config.sections.factors import FactorSettings
+from valetkey.config.sections.accounts import FactorSettings
 from valetkey.kernel.secret import to_base64url
 
 MATTERS = (

@@ -21,7 +21,7 @@ from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.event import CLI, DoneBy
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant

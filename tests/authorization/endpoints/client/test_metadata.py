@@ -11,7 +11,7 @@ from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.tokens.answer_cache import SharedRefresh
-from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.portal import BrandSettings
 from valetkey.kernel.jose import mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace

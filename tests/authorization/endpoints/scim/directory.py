@@ -14,7 +14,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialMade,
     ScimCredentialWanted,
 )
-from valetkey.config.sections.scim import ScimSettings
+from valetkey.config.sections.accounts import ScimSettings
 
 USER = "urn:ietf:params:scim:schemas:core:2.0:User"
 GROUP = "urn:ietf:params:scim:schemas:core:2.0:Group"

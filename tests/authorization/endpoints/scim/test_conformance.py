@@ -14,7 +14,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialMade,
     ScimCredentialWanted,
 )
-from valetkey.config.sections.scim import ScimSettings
+from valetkey.config.sections.accounts import ScimSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.testing.server import Servers
 

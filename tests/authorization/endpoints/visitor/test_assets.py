@@ -5,7 +5,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.portal import BrandField, BrandSettings
 
 
 async def _style(it: World) -> str:

@@ -54,8 +54,7 @@ from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.config.sections.administration import AdministrationSettings
-from valetkey.config.sections.factors import FactorSettings
+from valetkey.config.sections.accounts import AdministrationSettings, FactorSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import LimitSettings, PasswordSettings, SessionSettings, Settings

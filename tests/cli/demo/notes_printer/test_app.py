@@ -11,8 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.cli.demo.notes_printer.app import NotesPrinter
-from valetkey.cli.demo.notes_printer.pages import notes, page, worry
+from valetkey.cli.demo.notes_printer.app import NotesPrinter, notes_page, page, worry
 from valetkey.kernel.moment import hours
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
@@ -143,13 +142,13 @@ def test_there_is_nothing_elsewhere() -> None:
 
 
 def test_notes_are_text() -> None:
-    shown = notes("<i>Ada</i>", [("<script>", "a & b")])
+    shown = notes_page("<i>Ada</i>", [("<script>", "a & b")])
     assert "<i>" not in shown
     assert "<script>" not in shown
     assert "a &amp; b" in shown
     assert "1 note," in shown
     assert "<u>" not in worry("<u>", "<u>")
-    assert b"No notes yet" in page(notes("Ada", []))
+    assert b"No notes yet" in page(notes_page("Ada", []))
 
 
 def test_it_shows_what_was_allowed_refreshes_by_itself_and_forgets(tmp_path: Path) -> None:

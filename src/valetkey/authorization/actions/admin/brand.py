@@ -8,7 +8,7 @@ from valetkey.authorization.model.event.administration import BrandChanged
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 
 _LONGEST_NAME = 60

@@ -12,8 +12,7 @@ from valetkey.authorization.actions.inspection.check import (
     moment,
 )
 from valetkey.config.agreement import servers
-from valetkey.config.orders import failed_orders
-from valetkey.config.paths import certificate_files, uses_acme
+from valetkey.config.paths import certificate_files, failed_orders, uses_acme
 from valetkey.config.settings import Settings
 from valetkey.fetch.certificate import expiry_of
 from valetkey.kernel.moment import Instant, days

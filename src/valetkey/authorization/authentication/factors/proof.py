@@ -21,7 +21,7 @@ from valetkey.authorization.model.event.sessions import (
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.sections.factors import FactorSettings
+from valetkey.config.sections.accounts import FactorSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.replace import replace

@@ -31,7 +31,7 @@ from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.config.sections.device import DeviceSettings
+from valetkey.config.sections.accounts import DeviceSettings
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace

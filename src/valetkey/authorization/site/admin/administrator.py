@@ -24,7 +24,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.sign_in.administrations import Administration
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.administration import AdministrationSettings
+from valetkey.config.sections.accounts import AdministrationSettings
 from valetkey.kernel.moment import Instant, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import (

@@ -46,7 +46,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import shown_app, shown_person
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.device import DeviceSettings
+from valetkey.config.sections.accounts import DeviceSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope

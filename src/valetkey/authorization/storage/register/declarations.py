@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim
 from valetkey.authorization.storage.revision import hold_all, touch
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.portal import BrandField
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 

@@ -10,15 +10,92 @@ import base64
 import hashlib
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from string import Template
 from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
-from valetkey.cli.demo.notes_printer import pages
+HEADERS = (
+    ("Content-Type", "text/html; charset=utf-8"),
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'self'",
+    ),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+)
+"""Sent with every answer."""
+
+_PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+
+_WELCOME = """
+<h1>Your notes, on paper</h1>
+<p class="lead">Notes Printer reads the notes you keep elsewhere and lays them out to print.</p>
+<p><a class="button" href="/sign-in">Connect your notes</a></p>
+<p class="small">You sign in there, not here: this app never sees your password.</p>
+"""
+
+_NOTES = Template("""
+<div class="top">
+  <div>
+    <h1>$name</h1>
+    <p class="small">$count, fresh from the server</p>
+  </div>
+  <form method="post" action="/sign-out"><button>Sign out</button></form>
+</div>
+<div class="sheets">$sheets</div>
+""")
+
+_SHEET = Template("<article><h2>$title</h2><p>$text</p></article>")
+
+_EMPTY = "<article><h2>No notes yet</h2><p>Write one, and open this page again.</p></article>"
+
+_DENIED = """
+<h1>All right, no notes</h1>
+<p class="lead">You did not allow it, so there is nothing here to print.</p>
+<p><a class="button" href="/sign-in">Ask again</a></p>
+"""
+
+_WORRY = Template("""
+<h1>That did not work</h1>
+<p class="lead">$why</p>
+<p><a class="button" href="/sign-in">Try again</a></p>
+<p class="small">Error code: $code</p>
+""")
+
+
+def page(content: str) -> bytes:
+    """The whole page around `content`, which is HTML."""
+    return _PAGE.substitute(content=content).encode()
+
+
+def welcome() -> str:
+    """Return the page for a visitor who is not signed in."""
+    return _WELCOME
+
+
+def notes_page(name: str, texts: Sequence[tuple[str, str]]) -> str:
+    """The notes of the person called `name`, each with title and text."""
+    count = "1 note" if len(texts) == 1 else f"{len(texts)} notes"
+    sheets = "".join(
+        _SHEET.substitute(title=escape(title), text=escape(text)) for title, text in texts
+    )
+    return _NOTES.substitute(name=escape(name), count=count, sheets=sheets or _EMPTY)
+
+
+def worry(code: str, why: str) -> str:
+    """Return the error page, with a link to start again."""
+    if code == "access_denied":
+        return _DENIED
+    return _WORRY.substitute(code=escape(code), why=escape(why))
+
 
 Reply = dict[str, object]
 """A JSON object, as a server answered it."""
@@ -152,12 +229,12 @@ class Browser(BaseHTTPRequestHandler):
                 self.app.take_code(visit, dict(parse_qsl(parts.query)))
                 self._go("/")
             elif parts.path == "/":
-                self._show(self._notes(visit) if visit.tokens else pages.welcome())
+                self._show(self._notes(visit) if visit.tokens else welcome())
             else:
-                self._show(pages.worry("not_found", "There is nothing at this address."), 404)
+                self._show(worry("not_found", "There is nothing at this address."), 404)
         except Refused as refused:
             visit.tokens = {}
-            self._show(pages.worry(refused.code, str(refused)), 400)
+            self._show(worry(refused.code, str(refused)), 400)
 
     def do_POST(self) -> None:
         """Forget who was here."""
@@ -170,7 +247,7 @@ class Browser(BaseHTTPRequestHandler):
         texts = [(str(note["title"]), str(note["text"])) for note in notes]
         # Who it is stands in the token response, if the person let us know.
         info = cast("Reply", visit.tokens.get("info", {}))
-        return pages.notes(str(info.get("name", "Your notes")), texts)
+        return notes_page(str(info.get("name", "Your notes")), texts)
 
     def _visit(self) -> Visit:
         try:
@@ -185,12 +262,12 @@ class Browser(BaseHTTPRequestHandler):
         self._answer(303, b"", ("Location", url))
 
     def _show(self, content: str, status: int = 200) -> None:
-        self._answer(status, pages.page(content))
+        self._answer(status, page(content))
 
     def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
         self.send_response(status)
         cookie = f"{COOKIE}={self.visit_id}; Path=/; HttpOnly; SameSite=Lax"
-        for name, value in (*headers, *pages.HEADERS, ("Set-Cookie", cookie)):
+        for name, value in (*headers, *HEADERS, ("Set-Cookie", cookie)):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -3,15 +3,74 @@
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import unescape
 from http import HTTPStatus
 from typing import cast
 from urllib.parse import parse_qsl, urlsplit
 
 from valetkey.cli import say
-from valetkey.cli.demo.walking import veil
 from valetkey.cli.demo.wire import Exchange
+
+_NAMES = frozenset(
+    {"client_secret", "code_challenge", "code_verifier", "csrf", "interaction", "password"}
+)
+_LONG = 16
+_HEAD, _TAIL = 8, 4
+_LOOK = re.compile(
+    r"vk_[a-z]{2}_[0-9A-Za-z.~_-]{20,}|eyJ[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]+\.[0-9A-Za-z_-]+"
+)
+
+
+def short(text: str) -> str:
+    """The beginning and the end; of a short secret, only the beginning."""
+    if len(text) > _LONG:
+        return f"{text[:_HEAD]}…{text[-_TAIL:]}"
+    return f"{text[:2]}…" if text else ""
+
+
+def shortened(name: str, text: str) -> str:
+    """The value of a parameter or member, as it may be shown."""
+    if name == "password":
+        return f"{text[:2]}…"
+    return short(text) if name in _NAMES else mask_secrets(text)
+
+
+def header(name: str, text: str) -> str:
+    """The value of a header, as it may be shown."""
+    if name == "Authorization":
+        scheme, _, credential = text.partition(" ")
+        return f"{scheme} {short(credential)}"
+    return mask_secrets(text)
+
+
+def document(found: object) -> object:
+    """A JSON value, as it may be shown."""
+    if isinstance(found, dict):
+        members = cast("Mapping[str, object]", found)
+        return {
+            name: shortened(name, inner) if isinstance(inner, str) else document(inner)
+            for name, inner in members.items()
+        }
+    if isinstance(found, list):
+        return [document(inner) for inner in cast("list[object]", found)]
+    return mask_secrets(found) if isinstance(found, str) else found
+
+
+def mask_secrets(text: str) -> str:
+    """Shorten everything in the text that looks like one of this server's secrets."""
+    return _LOOK.sub(lambda match: short(match.group()), text)
+
+
+def address(url: str) -> str:
+    """A URL with its query and its fragment as they may be shown."""
+    parts = urlsplit(url)
+    query, fragment = (
+        "&".join(f"{name}={shortened(name, text)}" for name, text in parse_qsl(each))
+        for each in (parts.query, parts.fragment)
+    )
+    return parts._replace(query=query, fragment=fragment).geturl()
+
 
 WIDTH = 100
 """Columns of the page; longer lines are cut."""
@@ -58,7 +117,7 @@ def _request(exchange: Exchange) -> Iterator[str]:
     if (_type_of(exchange) or "") == _FORM:
         yield from _pairs(exchange.sent, " ")
     elif exchange.sent:
-        for line in _wrapped(veil.mask_secrets(exchange.sent), WIDTH - len(_DEEP)):
+        for line in _wrapped(mask_secrets(exchange.sent), WIDTH - len(_DEEP)):
             yield f"{_DEEP}{line}"
 
 
@@ -94,7 +153,7 @@ def _brief(exchange: Exchange) -> Iterator[str]:
     parts = urlsplit(exchange.url)
     typed = [
         # The form has the id of the API before a scope of a declared one.
-        f"{name}={veil.value(name, value).rpartition('#')[2]}"
+        f"{name}={shortened(name, value).rpartition('#')[2]}"
         for name, value in parse_qsl(exchange.sent)
         if name != "csrf"
     ]
@@ -118,12 +177,12 @@ def _document_in_words(exchange: Exchange) -> list[str]:
 def _pairs(query: str, first: str, margin: str = _DEEP) -> Iterator[str]:
     mark = first
     for name, value in parse_qsl(query, keep_blank_values=True):
-        yield f"{margin}{say.faint(mark)}{name}={veil.value(name, value)}"
+        yield f"{margin}{say.faint(mark)}{name}={shortened(name, value)}"
         mark = "&"
 
 
 def _header(name: str, value: str) -> str:
-    return f"{_DEEP}{say.faint(name + ':')} {veil.header(name, value)}"
+    return f"{_DEEP}{say.faint(name + ':')} {header(name, value)}"
 
 
 def _folded(name: str, value: str) -> Iterator[str]:
@@ -138,7 +197,7 @@ def _folded(name: str, value: str) -> Iterator[str]:
 
 
 def _document(found: object) -> Iterator[str]:
-    shown = veil.document(found)
+    shown = document(found)
     if not isinstance(shown, dict):
         return
     members = list(cast("dict[str, object]", shown).items())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from valetkey.cli import say
-from valetkey.cli.demo.walking import showing, veil
+from valetkey.cli.demo.walking import showing
 from valetkey.cli.demo.wire import Exchange, Unanswered
 
 _WIDTH = 92
@@ -131,7 +131,11 @@ class Transcript:
         chapter = self.chapters[-1]
         number = chapter.exchanges[-1].number if chapter.exchanges else 0
         wrong = Mismatch(
-            chapter.number, number, what, veil.mask_secrets(expected), veil.mask_secrets(received)
+            chapter.number,
+            number,
+            what,
+            showing.mask_secrets(expected),
+            showing.mask_secrets(received),
         )
         self.wrongs.append(wrong)
         if self.verbose:
@@ -163,8 +167,8 @@ def _exchange(exchange: Exchange) -> dict[str, object]:
     return {
         "number": exchange.number,
         "method": exchange.method,
-        "url": veil.address(exchange.url),
+        "url": showing.address(exchange.url),
         "status": exchange.status,
-        "location": veil.address(exchange.header("Location")),
-        "answer": veil.document(exchange.json),
+        "location": showing.address(exchange.header("Location")),
+        "answer": showing.document(exchange.json),
     }

@@ -7,40 +7,29 @@ from valetkey.cli import say
 from valetkey.cli.demo import notes
 from valetkey.cli.demo.running import Running, Stopped
 from valetkey.cli.demo.site import NAME
-from valetkey.cli.demo.walking.browser import Browser
-from valetkey.cli.demo.walking.chapters import (
-    browser_apps,
-    client,
-    code,
-    ends,
-    groups,
-    refusals,
-    second_api,
-    sign_in,
-    trusted,
-)
-from valetkey.cli.demo.walking.stage import WalkContext
+from valetkey.cli.demo.walking import grants, limits
+from valetkey.cli.demo.walking.stage import Browser, WalkContext
 from valetkey.cli.demo.walking.story import Transcript
 from valetkey.cli.demo.wire import Exchange, TracedHttp
 from valetkey.cli.say import Exit
 
 CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
-    client.own_token,
-    code.lets_an_app_in,
-    code.without_a_secret,
-    refusals.partly,
-    refusals.no,
-    browser_apps.implicit,
-    trusted.password,
-    ends.expired,
-    ends.refreshed,
-    ends.replayed,
-    client.changes_itself,
-    ends.revoked,
-    second_api.takes_its_own_tokens,
-    groups.members_may_do_more,
-    sign_in.with_an_account,
-    browser_apps.example_app,
+    grants.own_token,
+    grants.lets_an_app_in,
+    grants.without_a_secret,
+    limits.partly,
+    limits.no,
+    grants.implicit,
+    grants.password,
+    limits.expired,
+    limits.refreshed,
+    limits.replayed,
+    grants.changes_itself,
+    limits.revoked,
+    limits.takes_its_own_tokens,
+    limits.members_may_do_more,
+    grants.with_an_account,
+    grants.example_app,
 )
 """In the order in which they are told; later ones use what earlier ones got."""
 

@@ -17,7 +17,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.catalogue import Explained, explain
 from valetkey.config.effect import Effect, effect_of
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.portal import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.words import translatable
 
