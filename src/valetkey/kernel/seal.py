@@ -1,13 +1,19 @@
-"""Encrypt data at rest so that reading the database does not reveal it (AES-256-GCM)."""
+"""Encrypt data at rest, and tickets that a page returns unchanged (AES-256-GCM).
+
+Reading the database does not reveal what is sealed.
+"""
 
 import hmac
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.secret import from_base64url, to_base64url
 
 _SEALED = re.compile(r"v([1-9][0-9]{0,8})\.([A-Za-z0-9_-]+)")
@@ -109,3 +115,40 @@ def _derive(secret: bytes, context: bytes) -> bytes:
     # HKDF-Expand, one block (RFC 5869 section 2.3). One key for each context keeps random nonces
     # far from their limit of 2**32 messages for each key.
     return hmac.digest(secret, b"valetkey seal\0" + context + b"\x01", "sha256")
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Ticket(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """The user and browser of a ticket, and its expiry."""
+
+    uid: int
+    browser: str
+    expires_at: int
+
+
+def seal_ticket(
+    ticket: msgspec.Struct, purpose: str, sealer: Sealer, random: Callable[[int], bytes]
+) -> str:
+    """Encrypt the ticket as text for this purpose."""
+    return sealer.seal(msgspec.msgpack.encode(ticket), f"ticket:{purpose}", random)
+
+
+def open_ticket(
+    text: str, kind: type[T], purpose: str, sealer: Sealer, lifetime: Lifetime, now: Instant
+) -> T | None:
+    """Decrypt the output of `seal_ticket`; None for anything else.
+
+    Also None for a ticket that has expired, or was issued in the future, for `lifetime`.
+    """
+    plain = sealer.open(text, f"ticket:{purpose}")
+    if plain is None:
+        return None
+    try:
+        ticket = msgspec.msgpack.decode(plain, type=kind)
+    except msgspec.MsgspecError:
+        # Encrypted by this server, but by a version with another ticket format.
+        return None
+    expires_at = Instant(getattr(ticket, "expires_at", 0))
+    return ticket if is_live(Instant(expires_at - lifetime), expires_at, now) else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.attacks.world import World
-from valetkey.authorization.tokens.logout_token import EVENT
+from valetkey.authorization.tokens.id_token import EVENT
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.kind import AppKind, new_app
 from valetkey.authorization.actions.developer.portal import Portal, RegistrationBarrier
+from valetkey.authorization.actions.developer.presets import AppKind, new_app
 from valetkey.authorization.actions.developer.secrets import (
     AppSecrets,
     NoNewSecret,

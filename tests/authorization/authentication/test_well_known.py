@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.authentication.well_known import (
+from valetkey.authorization.authentication.password import (
     FILE,
     LARGEST,
     forms,

@@ -22,6 +22,7 @@ from tests.deploy.nginx import free_port
 from tests.documents.pages import blocks
 from tests.sdk.certificate import self_signed
 from tests.support.wait import until
+from valetkey.authorization.background.audit import AuditExport
 from valetkey.authorization.background.audit_destinations import (
     AuditFile,
     Deliver,
@@ -29,7 +30,6 @@ from valetkey.authorization.background.audit_destinations import (
     NotExported,
     destination,
 )
-from valetkey.authorization.background.audit_export import AuditExport
 from valetkey.authorization.model.event.chain import Checkpoint
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
@@ -222,7 +222,7 @@ def test_syslog_server_reads_valid_messages_over_tls(tmp_path: Path) -> None:
 def test_refused_batch_is_sent_again_with_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("valetkey.authorization.background.audit_export._LOOK_EVERY", 0.001)
+    monkeypatch.setattr("valetkey.authorization.background.audit._LOOK_EVERY", 0.001)
     received: list[tuple[str, bytes]] = []
 
     async def story(log: Log) -> None:

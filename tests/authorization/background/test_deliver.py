@@ -21,7 +21,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import LEASE, Delivery, Session
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.logout_token import EVENT, LogoutTokens
+from valetkey.authorization.tokens.id_token import EVENT, LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.settings import Settings, Source

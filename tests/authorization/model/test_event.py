@@ -24,9 +24,9 @@ from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.account.connected_apps import end_apps
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.events import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.admin.server import change_brand
 from valetkey.authorization.actions.apis import (
     ApiMetadata,
     assign,
@@ -41,11 +41,11 @@ from valetkey.authorization.actions.registrations import adopt, invite, withdraw
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
-from valetkey.authorization.endpoints.registration.register import draw
+from valetkey.authorization.endpoints.client.registration import draw
 from valetkey.authorization.model import event as package
-from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.scim import Group
-from valetkey.authorization.model.account.user import Attribute, Role, User
+from valetkey.authorization.model.account.user import ApiToken, Attribute, Role, User
+from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.clients import ClientRemoved, RemovedBecause
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.event import (
@@ -56,7 +56,6 @@ from valetkey.authorization.model.event.event import (
     Event,
     by_cli,
 )
-from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.model.register.client import Client
@@ -85,7 +84,7 @@ from valetkey.authorization.operations.scim import (
 from valetkey.authorization.operations.user_records import GroupChange, GroupWanted
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.logout_token import LogoutTokens
+from valetkey.authorization.tokens.id_token import LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.cli.register.keys import rotate_sealing_key

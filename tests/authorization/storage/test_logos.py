@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.background.logos import drop_unshown
-from valetkey.authorization.storage.register.logos import WantedLogo
+from valetkey.authorization.storage.register.images import WantedLogo
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint

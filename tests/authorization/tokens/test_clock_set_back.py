@@ -6,7 +6,6 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.world import ADA, Service, run
-from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.email.links import LIFETIMES, Links
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import DeviceCode, VoucherKind
@@ -17,6 +16,7 @@ from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import Fingerprint
 
 HOUR = 3_600

@@ -8,8 +8,8 @@ import pytest
 from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
 from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.tokens.id_token_hint import Hint
-from valetkey.authorization.tokens.shared_secrets import place
+from valetkey.authorization.tokens.client_keys import place
+from valetkey.authorization.tokens.id_token import Hint
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey

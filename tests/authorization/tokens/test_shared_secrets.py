@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets, place
+from valetkey.authorization.tokens.client_keys import SharedSecrets, place
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer, SealingKey

@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.register.client import Client, ClientSecret, client_without_rights
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets, place
+from valetkey.authorization.tokens.client_keys import SharedSecrets, place
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.database.connect import connect

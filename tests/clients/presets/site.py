@@ -12,8 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.actions.developer.kind import AppKind, new_app
-from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app
 from valetkey.authorization.actions.developer.quickstart import Quickstarts
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import StandardClaims

@@ -24,7 +24,7 @@ from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
-from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
+from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User

@@ -23,7 +23,7 @@ from valetkey.authorization.actions.developer.team import MOST_MEMBERS, Teams, a
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
-from valetkey.authorization.authentication.factors.recovery_code import COUNT
+from valetkey.authorization.authentication.factors.typed_codes import COUNT
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import SYSTEM as SYSTEM_ACTOR

@@ -35,7 +35,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.shared_secrets import place
+from valetkey.authorization.tokens.client_keys import place
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.administration import (
     WebhookRemoved,
     WebhookSecretIssued,
 )
-from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.webhook import (
     APP_EVENTS,
     MOST_WAITING,

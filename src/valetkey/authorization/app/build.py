@@ -30,16 +30,15 @@ from valetkey.authorization.app.parts import (
     make_mail_delivery,
     make_minter,
     make_reader,
+    make_server,
     make_watch,
     make_webhook_delivery,
 )
-from valetkey.authorization.app.server import make_server
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
-from valetkey.authorization.background.answer_times import AnswerClock
 from valetkey.authorization.background.audit import AuditChain
 from valetkey.authorization.background.endings import EndingsFile
-from valetkey.authorization.background.gauges import DatabaseGauges
+from valetkey.authorization.background.gauges import AnswerClock, DatabaseGauges
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.background.user_imports import UserImporter

@@ -11,11 +11,22 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.client.check_session import (
+    CHECK_SESSION,
+    CheckSessionEndpoint,
+    StartEndpoint,
+    check_session_frame,
+)
 from valetkey.authorization.endpoints.client.device_authorization import (
     DeviceAuthorizationEndpoint,
 )
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
+from valetkey.authorization.endpoints.client.registration import (
+    ManageEndpoint,
+    RegisterEndpoint,
+    RegistrationAnswers,
+)
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
@@ -23,24 +34,15 @@ from valetkey.authorization.endpoints.client.request import (
 )
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
-from valetkey.authorization.endpoints.openid.check_session import (
-    CHECK_SESSION,
-    CheckSessionEndpoint,
-    StartEndpoint,
-    check_session_frame,
-)
-from valetkey.authorization.endpoints.openid.userinfo import (
+from valetkey.authorization.endpoints.client.userinfo import (
     ANY_ORIGIN,
     BearerRefusal,
     UserInfoEndpoint,
 )
-from valetkey.authorization.endpoints.registration.register import (
-    ManageEndpoint,
-    RegisterEndpoint,
-    RegistrationAnswers,
+from valetkey.authorization.endpoints.resource_server.identity import (
+    IdentityEndpoint,
+    ResourceServerAuthentication,
 )
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
-from valetkey.authorization.endpoints.resource_server.identity import IdentityEndpoint
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import GRANT_TYPES, RULES, client_credentials, implicit

@@ -33,9 +33,8 @@ from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims_file import ClaimsFile
-from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.authorization.tokens.declared_claims import TokenClaims
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.installation import connect_to, open_known, require_file

@@ -1,4 +1,4 @@
-"""Parts of the server that several families of routes share."""
+"""Parts of the server that several families of routes share, in the brand of its pages."""
 
 from collections.abc import Callable, Coroutine
 from ipaddress import ip_network
@@ -8,8 +8,8 @@ from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
 from valetkey.authorization.authentication.federation.registry import Providers
+from valetkey.authorization.background.audit import AuditExport
 from valetkey.authorization.background.audit_destinations import destination
-from valetkey.authorization.background.audit_export import AuditExport
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.background.webhook_delivery import WebhookDelivery
@@ -21,16 +21,24 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
+from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.layout.render import own_path
+from valetkey.authorization.layout.theme import read_theme
+from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.site.documentation import start_of
+from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.id_token import IdTokens
+from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.id_token import IdTokenHints, IdTokens, LogoutTokens
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
 from valetkey.authorization.tokens.issue import TokenPolicy
-from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.signed import ClientSigner
@@ -235,3 +243,56 @@ def make_door(
             f"{issuer}/token",
         ),
     )
+
+
+def make_server(
+    foundation: Foundation,
+    directory: ClientDirectory,
+    documents: ClientDocuments,
+    apis: ApiDirectory,
+    claims: TokenClaims,
+    decisions: DecisionQueue,
+) -> Server:
+    """Build what the authorization endpoint and the pages share.
+
+    Raises Mistake for an invalid theme.
+    """
+    settings = foundation.settings
+    brand = brand_of(settings)
+    if brand.logo_url and not own_path(brand.logo_url):
+        log.warning("brand.logo_ignored", setting="brand.logo_url")
+    return Server(
+        issuer=foundation.issuer,
+        store=foundation.store,
+        directory=directory,
+        apis=apis,
+        claims=claims,
+        keyring=foundation.keyring,
+        sessions=settings.sessions,
+        policy=policy_of(settings, foundation.own_scope),
+        brands=CurrentBrand(brand),
+        decisions=decisions,
+        random=foundation.runtime.random,
+        scopes=foundation.asked_of_people,
+        requests=RequestObjects(
+            foundation.issuer,
+            foundation.client_keys,
+            foundation.shared_secrets,
+            foundation.outgoing,
+        ),
+        documents=documents,
+        hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
+        administration=settings.administration,
+    )
+
+
+def brand_of(settings: Settings) -> Brand:
+    """Return the configured brand. Raises Mistake for an invalid theme."""
+    said = settings.brand
+    theme = read_theme(settings.source.directory / said.theme) if said.theme else None
+    docs = start_of(settings.docs.url)
+    brand = Brand(
+        said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme, docs
+    )
+    check_theme(brand)
+    return brand

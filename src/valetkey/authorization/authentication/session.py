@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.sessions import (
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.session import Delivery, DeliveryKind, Session
 from valetkey.authorization.protocol.claims import Method
-from valetkey.authorization.storage.sign_in.presences import SessionAndUser
+from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
 from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction

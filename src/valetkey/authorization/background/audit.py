@@ -1,22 +1,131 @@
-"""Append the events of the audit log to its hash chain, from any worker."""
+"""Append events to the hash chain of the audit log, and export it block by block."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.event.chain import BLOCK, Block, Retention, checkpoint
+from valetkey.authorization.background.audit_destinations import Deliver, Line, NotExported
+from valetkey.authorization.model.event.chain import (
+    BLOCK,
+    Block,
+    ChainedEvent,
+    Retention,
+    checkpoint,
+)
+from valetkey.authorization.model.event.event import read_back
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel import metrics
 from valetkey.kernel.checkpoint import CheckpointKey
-from valetkey.kernel.moment import Instant, hours, minutes
+from valetkey.kernel.moment import Instant, hours, later, minutes
 from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import to_base64url
 from valetkey.web import log
+
+_LOOK_EVERY = 1.0
+_LEASE = minutes(2)
+"""Longer than any delivery: another worker takes over when this one was killed."""
+
+_LONGEST_PAUSE = 300.0
+
+
+class _Batch(Struct, frozen=True):
+    block: Block
+    events: Sequence[ChainedEvent]
+    skipped: int
+    """Blocks that expired before they were exported."""
+
+
+@dataclass(slots=True)
+class AuditExport:
+    """Delivers to one destination. Any number of processes may run it."""
+
+    store: Store
+    name: str
+    deliver: Deliver
+    public: str
+    runtime: Runtime
+    _holder: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the name under which this process holds the destination."""
+        self._holder = to_base64url(self.runtime.random(9))
+
+    async def run(self) -> None:
+        """Export until cancelled; after a failure pause for 1, 2, 4 … up to 300 seconds."""
+        pause = _LOOK_EVERY
+        while True:
+            try:
+                while await self.export_next():
+                    pause = _LOOK_EVERY
+            except NotExported as failure:
+                metrics.AUDIT_EXPORT_FAILURES.add(self.name)
+                log.throttled("error", "audit.not_exported", f"{self.name}: {failure}")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                await asyncio.sleep(_LOOK_EVERY)
+
+    async def export_next(self) -> bool:
+        """Export one block; return whether there may be more. Raises NotExported."""
+        now = self.runtime.now()
+        name, holder = self.name, self._holder
+        if not await self.store.read(lambda tx: tx.audit_exports.is_due(name, holder, now)):
+            return False
+        until = later(now, _LEASE)
+        batch = await self.store.write(partial(_claim, name, holder, now, until))
+        if batch is None:
+            return False
+        if batch.skipped:
+            cause = f"{name}: events expired before they were exported"
+            log.throttled("error", "audit.export_gap", cause, blocks=batch.skipped)
+        if batch.events:
+            await self.deliver(_lines(batch, self.public))
+        block = batch.block.number
+        return await self.store.write(lambda tx: tx.audit_exports.advance(name, holder, block))
+
+
+def _claim(name: str, holder: str, now: Instant, until: Instant, tx: Transaction) -> _Batch | None:
+    done = tx.audit_exports.claim(name, holder, now, until)
+    if done is None:
+        return None
+    for block in tx.audit_chain.page(done, 1):
+        skipped = block.number - done - 1 if done else 0
+        return _Batch(block, tx.audit_chain.events_of(block), skipped)
+    return None
+
+
+def _lines(batch: _Batch, public: str) -> list[Line]:
+    block = batch.block
+    events = sorted(batch.events, key=lambda event: (event.at, event.id))
+    told = msgspec.structs.asdict(checkpoint(block, public))
+    return [
+        *(Line(event.at, event.name, _content(event, block.number)) for event in events),
+        Line(block.at, "audit.checkpoint", {"name": "audit.checkpoint", **told}),
+    ]
+
+
+def _content(event: ChainedEvent, block: int) -> dict[str, object]:
+    return {
+        "id": event.id,
+        "at": event.at,
+        "name": event.name,
+        "client_id": event.client_id,
+        "uid": event.uid,
+        "grant_id": event.grant_id,
+        "done_by": read_back(event.done_by, event.uid, event.client_id),
+        "data": msgspec.Raw(event.data.encode()),
+        "block": block,
+    }
+
 
 EVERY = 10
 """Seconds from one block to the next, unless enough events for a whole block wait earlier."""
 
-_LOOK_EVERY = 1.0
+
 _IDLE = hours(1)
 """Without events, a block is appended this often: retention is reckoned from the newest block."""
 

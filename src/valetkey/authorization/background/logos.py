@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from valetkey.authorization.storage.register.logos import WantedLogo
+from valetkey.authorization.storage.register.images import WantedLogo
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.image import Unusable, small_copy
 from valetkey.fetch.outbound import Fetched, Unfetchable

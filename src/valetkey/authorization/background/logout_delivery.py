@@ -10,7 +10,7 @@ from valetkey.authorization.model.event.sessions import LogoutTokenDelivered, Lo
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.session import LEASE, Delivery
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.logout_token import LogoutTokens
+from valetkey.authorization.tokens.id_token import LogoutTokens
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.admin.latency import sweep_latency
+from valetkey.authorization.actions.admin.overview import sweep_latency
 from valetkey.authorization.actions.admin.user_imports import sweep_imports
 from valetkey.authorization.actions.developer.usage import (
     count_refusals,

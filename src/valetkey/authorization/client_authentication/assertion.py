@@ -1,12 +1,21 @@
-"""The rules common to both kinds of signed assertion (RFC 7521 section 4.2, RFC 7523 section 3)."""
+"""Signed assertions: `client_secret_jwt` and `private_key_jwt` (RFC 7523 section 3).
+
+The rules common to both are those of RFC 7521 section 4.2.
+"""
 
 from collections.abc import Callable
 from typing import cast
 
-from valetkey.authorization.client_authentication.method import Presented, ProofInputs, not_proven
+from valetkey.authorization.client_authentication.method import (
+    Method,
+    Presented,
+    ProofInputs,
+    not_proven,
+)
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.kernel.jose import jwt, mac
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import from_base64url
@@ -99,3 +108,67 @@ def _member(presented: Presented, part: int, name: str) -> object:
     data = from_base64url(parts[part]) if len(parts) == _PARTS else None
     members = read_object(data) if data is not None else None
     return None if members is None else members.get(name)
+
+
+def _is_secret_jwt(presented: Presented) -> bool:
+    return is_shown(presented) and is_shared(presented)
+
+
+def _proves_secret_jwt(
+    presented: Presented, client: Client, means: ProofInputs
+) -> Voucher | Refusal | None:
+    def verify(token: str) -> jwt.Claims:
+        return mac.verify_shared(
+            token,
+            means.shared.of(client, presented.now),
+            typ=TYPES,
+            issuer=client.id,
+            audience=presented.audiences,
+            now=presented.now,
+            leeway=LEEWAY,
+        )
+
+    return judge(presented, client, means, AuthenticationMethod.CLIENT_SECRET_JWT, verify)
+
+
+CLIENT_SECRET_JWT = Method(
+    AuthenticationMethod.CLIENT_SECRET_JWT.value,
+    ("client_secret_jwt",),
+    _is_secret_jwt,
+    claims,
+    _proves_secret_jwt,
+)
+
+
+def _is_private_key_jwt(presented: Presented) -> bool:
+    return is_shown(presented) and not is_shared(presented)
+
+
+def _proves_private_key_jwt(
+    presented: Presented, client: Client, means: ProofInputs
+) -> Voucher | Refusal | None:
+    registered = client.openid.token_endpoint_auth_signing_alg
+
+    def verify(token: str) -> jwt.Claims:
+        return jwt.verify(
+            token,
+            means.keys,
+            typ=TYPES,
+            algorithms=tuple(a for a in Algorithm if registered in {"", a}),
+            issuer=client.id,
+            audience=presented.audiences,
+            now=presented.now,
+            leeway=LEEWAY,
+        )
+
+    return judge(presented, client, means, AuthenticationMethod.PRIVATE_KEY_JWT, verify)
+
+
+PRIVATE_KEY_JWT = Method(
+    AuthenticationMethod.PRIVATE_KEY_JWT.value,
+    ("private_key_jwt",),
+    _is_private_key_jwt,
+    claims,
+    _proves_private_key_jwt,
+    needs_keys=True,
+)

@@ -22,8 +22,7 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.client_keys import ClientKeys
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant

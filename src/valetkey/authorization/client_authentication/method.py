@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.client_keys import SharedSecrets
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal

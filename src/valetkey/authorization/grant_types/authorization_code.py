@@ -25,7 +25,7 @@ from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, covers, still
 from valetkey.authorization.storage.administration.api_roles import Memberships
-from valetkey.authorization.storage.sign_in.presences import SessionAndUser
+from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token

@@ -6,7 +6,7 @@ from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.model.event.administration import EventsExported
-from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.model.event.chain import EVENTS as KINDS
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from msgspec import UnsetType
 
-from valetkey.authorization.actions.admin import brand, keys, mail
-from valetkey.authorization.actions.admin.brand import brand_now
+from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.server import brand_now
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
@@ -76,7 +76,7 @@ def list_keys(tx: Transaction, call: Call) -> Keys:
                 each.retires_at,
                 each.removed_at,
             )
-            for each in keys.look(tx, call.actor, call.now)
+            for each in server.signing_keys(tx, call.actor, call.now)
         ]
     )
 
@@ -143,7 +143,7 @@ def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
     # Optimistic locking: two callers that saw the same brand take turns.
     tx.brand.take_turn()
     call.preconditions.check(_told_brand(brand_now(tx, base)).etag)
-    told = brand.change_brand(tx, call.actor, base, said, call.now)
+    told = server.change_brand(tx, call.actor, base, said, call.now)
     return told if isinstance(told, tuple) else _told_brand(told)
 
 
@@ -154,9 +154,9 @@ def _told_brand(fields: Mapping[BrandField, str]) -> Result:
 
 def read_mail(tx: Transaction, call: Call) -> EmailQueueState:
     """Read the state of mail delivery."""
-    state = mail.look(tx, call.actor)
+    state = server.email_queue(tx, call.actor)
     return EmailQueueState(
-        mail.transport_of(call.services.outbox),
+        server.transport_of(call.services.outbox),
         state.waiting,
         [event_shown(each) for each in state.sent],
         [event_shown(each) for each in state.given_up],
@@ -167,7 +167,7 @@ def test_mail(tx: Transaction, call: Call) -> TestSent:
     """Send a test email to the user who calls."""
     uid = getattr(call.actor, "uid", None)
     outbox = call.services.outbox
-    user = None if uid is None else mail.send_test(tx, call.actor, outbox, uid, call.now)
+    user = None if uid is None else server.send_test(tx, call.actor, outbox, uid, call.now)
     return TestSent(queued=user is not None, to="" if user is None else user.email)
 
 

@@ -7,8 +7,7 @@ import msgspec
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.model.account.api_token import ApiToken
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.account.user import LARGEST_UID, ApiToken, Uid
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,

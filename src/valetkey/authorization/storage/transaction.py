@@ -29,15 +29,14 @@ from valetkey.authorization.storage.administration.webhooks import WantedEvents,
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
-from valetkey.authorization.storage.pictures import Pictures
 from valetkey.authorization.storage.records import Events, count
 from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
 from valetkey.authorization.storage.register.declarations import BrandChanges, Declarations
+from valetkey.authorization.storage.register.images import Logos, Pictures
 from valetkey.authorization.storage.register.invitations import Invitations
-from valetkey.authorization.storage.register.logos import Logos
 from valetkey.authorization.storage.register.members import Members, TeamInvitations
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.register.request_samples import StoredSamples
@@ -45,12 +44,14 @@ from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.usage import ScopeUses, Usage
 from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
-from valetkey.authorization.storage.sign_in.administrations import Administrations
-from valetkey.authorization.storage.sign_in.credentials import Credentials
+from valetkey.authorization.storage.sign_in.credentials import Credentials, Identities
 from valetkey.authorization.storage.sign_in.devices import RememberedDevices
-from valetkey.authorization.storage.sign_in.identities import Identities
-from valetkey.authorization.storage.sign_in.presences import SignedInRows
-from valetkey.authorization.storage.sign_in.sessions import Participants, Sessions
+from valetkey.authorization.storage.sign_in.sessions import (
+    Administrations,
+    Participants,
+    Sessions,
+    SignedInRows,
+)
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
 from valetkey.authorization.storage.tokens.access_tokens import AccessTokens

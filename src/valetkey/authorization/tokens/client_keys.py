@@ -1,4 +1,4 @@
-"""Public keys of clients, registered by value or cached from their `jwks_uri`.
+"""Keys of clients: registered, cached from their `jwks_uri`, or their secrets (HS256).
 
 A client rotates its keys by publishing new ones without notice (OpenID Connect Core section
 10.1.1), so an unknown signature may justify a refetch. Refetches are rate-limited because an
@@ -17,6 +17,8 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.seal import Sealer
+from valetkey.kernel.secret import Secret
 
 LIFE = minutes(5)
 """Lifetime of a cached key set; a withdrawn key is unusable after that."""
@@ -172,3 +174,26 @@ class ClientKeys:
 def _place(client: Client) -> _Place | None:
     uri = client.openid.jwks_uri
     return (client.id, uri) if uri else None
+
+
+class SharedSecrets(Struct, frozen=True):
+    """Decrypts the sealed secrets of clients; clients that do not sign with a secret have none."""
+
+    sealer: Sealer
+
+    def of(self, client: Client, now: Instant) -> tuple[Secret, ...]:
+        """Return the client's live sealed secrets, newest first.
+
+        Empty if it has none, or if the keyring is another one.
+        """
+        opened = (
+            self.sealer.open(secret.sealed, place(secret.id))
+            for secret in client.secrets
+            if secret.sealed and secret.is_live(now)
+        )
+        return tuple(Secret(plain.decode()) for plain in opened if plain is not None)
+
+
+def place(secret_id: str) -> str:
+    """Return the binding of a sealed secret to its row: it cannot be decrypted in another."""
+    return f"client_secrets.sealed:{secret_id}"

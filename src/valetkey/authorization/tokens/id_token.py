@@ -1,4 +1,4 @@
-"""ID tokens: signed statements about a sign-in (OpenID Connect Core section 2)."""
+"""ID tokens, `id_token_hint`, and logout tokens (OpenID Connect Core, Back-Channel Logout 1.0)."""
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256, sha512
@@ -14,9 +14,13 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
     user_claims,
 )
+from valetkey.authorization.tokens.client_keys import SharedSecrets
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant, Lifetime, later
+from valetkey.kernel.moment import Instant, Lifetime, days, later, minutes
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import to_base64url
 
@@ -145,3 +149,118 @@ def half_hash(text: str, algorithm: str) -> str:
 def _wanted_acrs(identity: Identity) -> Collection[str]:
     wish = identity.claims.id_token.get("acr")
     return () if wish is None else wish.accepted
+
+
+_TYPES = ("jwt", "")
+_FOR_EVER = days(366 * 100)
+_REFUSED = "id_token_hint is not an ID token that this server issued to this app"
+
+
+class Hint(Struct, frozen=True):
+    """The user named by an ID token, as its client knows them; `session_id` is its `sid` or "".
+
+    It shows that the client once received this ID token. It does not authenticate the sender.
+    """
+
+    subject: str
+    session_id: str
+
+
+class IdTokenHints(Struct, frozen=True):
+    """Reads our own ID tokens for a client, including expired ones."""
+
+    issuer: str
+    keys: SigningKeyRing
+    shared: SharedSecrets
+
+    async def read(self, text: str, client: Client, now: Instant) -> Hint:
+        """Return the user that the token names.
+
+        Refused with `invalid_request` for anything other than an ID token of this server for
+        `client`.
+        """
+        try:
+            claims = await self._claims(text, client, now)
+        except Refused as refused:
+            found = refused.refusal
+            raise Refused(
+                Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    _REFUSED,
+                    f"id_token_hint.{found.check.rpartition('.')[2]}",
+                    found.expected,
+                    found.received,
+                )
+            ) from None
+        subject, session_id = claims.get("sub"), claims.get("sid", "")
+        if not isinstance(subject, str) or not isinstance(session_id, str) or not subject:
+            raise Refused(Refusal(ErrorCode.INVALID_REQUEST, _REFUSED, "id_token_hint.sub"))
+        return Hint(subject, session_id)
+
+    async def _claims(self, text: str, client: Client, now: Instant) -> jwt.Claims:
+        if jwt.parse(text, _TYPES).header.alg == mac.ALGORITHM:
+            return mac.verify_shared(
+                text,
+                self.shared.of(client, now),
+                typ=_TYPES,
+                issuer=self.issuer,
+                audience=client.id,
+                now=now,
+                leeway=_FOR_EVER,
+            )
+        await self.keys.refresh(now, surely=True)
+        return jwt.verify(
+            text,
+            self.keys.published(now),
+            typ=_TYPES,
+            algorithms=tuple(Algorithm),
+            issuer=self.issuer,
+            audience=client.id,
+            now=now,
+            leeway=_FOR_EVER,
+        )
+
+
+TYPE = "logout+jwt"
+EVENT = "http://schemas.openid.net/event/backchannel-logout"
+"""The member of `events` that makes a JWT a logout token."""
+
+_LIFETIME = minutes(2)
+
+
+class LogoutTokens(Struct, frozen=True):
+    """Issues logout tokens."""
+
+    issuer: str
+    signer: Signs
+    subjects: Subjects
+
+    async def mint(
+        self, user: User, client: Client, session_id: str, now: Instant, *, token_id: str
+    ) -> str:
+        """Return the logout token, signed and encrypted like this client's ID tokens.
+
+        `token_id` is the same at every delivery attempt. Raises Refused if there is no key for the
+        client's algorithm.
+        """
+        registered = client.openid
+        # Never a nonce: an ID token could otherwise be forged from it (section 2.4).
+        claims: dict[str, object] = {
+            "iss": self.issuer,
+            "sub": self.subjects.of(user, client),
+            "aud": client.id,
+            "iat": now,
+            "exp": later(now, _LIFETIME),
+            "jti": token_id,
+            "sid": self.subjects.session(session_id, client),
+            "events": {EVENT: {}},
+        }
+        return await self.signer.sign(
+            claims,
+            client,
+            now,
+            typ=TYPE,
+            algorithm=registered.id_token_signed_response_alg or None,
+            encryption_alg=registered.id_token_encrypted_response_alg,
+            encryption_enc=registered.id_token_encrypted_response_enc,
+        )

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.client_keys import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import NoSigningKey, SigningKeyRing
 from valetkey.kernel.jose import jwe, jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from valetkey.authorization.actions.admin.brand import brand_of
+from valetkey.authorization.actions.admin.server import brand_of
 from valetkey.authorization.operations.server import CHANGE_BRAND, READ_BRAND
 from valetkey.authorization.operations.server_records import BrandChange
 from valetkey.cli import options, say

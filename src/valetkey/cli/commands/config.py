@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from valetkey.authorization.app.foundation import check_grant_types, check_scopes
-from valetkey.authorization.app.server import brand_of
+from valetkey.authorization.app.parts import brand_of
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.config import rules

@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.factors.proof import authenticator_pl
 from valetkey.authorization.model.event.administration import KeyringRotated
 from valetkey.authorization.model.webhook import secret_place as webhook_place
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.shared_secrets import place as secret_place
+from valetkey.authorization.tokens.client_keys import place as secret_place
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.cli.register.keeper import registrar
 from valetkey.cli.register.store import Opened

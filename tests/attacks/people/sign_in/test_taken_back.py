@@ -14,9 +14,8 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.authorization.endpoints.world import ADA, Service
 from valetkey.authorization.actions.account.email_change import BEFORE_THE_CHANGE
-from valetkey.authorization.model.account.api_token import ApiToken
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
-from valetkey.authorization.model.account.user import Identity, Role
+from valetkey.authorization.model.account.user import ApiToken, Identity, Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.wait import until
-from valetkey.authorization.actions.admin.brand import brand_now, brand_of, change_brand
 from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     CommandLine,
     powers_of,
 )
+from valetkey.authorization.actions.admin.server import brand_now, brand_of, change_brand
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand

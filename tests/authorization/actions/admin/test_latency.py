@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.world import NOON, Service, run
-from valetkey.authorization.actions.admin.latency import (
+from valetkey.authorization.actions.admin.overview import (
     KEPT,
     LONGER,
     hour_of,
@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin.latency import (
     last_hours,
     sweep_latency,
 )
-from valetkey.authorization.background.answer_times import AnswerClock
+from valetkey.authorization.background.gauges import AnswerClock
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, hours
 

@@ -8,6 +8,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
+from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
@@ -16,7 +17,6 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.event.people import UserChanged
-from valetkey.authorization.model.event.registry import EVENTS
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.site.account.activity import (
     NOT_TOLD,

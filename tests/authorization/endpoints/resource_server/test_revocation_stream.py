@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.endpoints.resource_server import revocation_stream
-from valetkey.authorization.endpoints.resource_server.revocation_stream import (
+from valetkey.authorization.endpoints.resource_server import revocations
+from valetkey.authorization.endpoints.resource_server.revocations import (
     MOST,
+    OVERLAP,
+    PAGE,
     Page,
     RevocationStreams,
 )
-from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
@@ -185,7 +186,7 @@ def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None
 def test_a_stream_ends_so_that_the_credential_is_shown_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(revocation_stream, "_EVERY", 0)
+    monkeypatch.setattr(revocations, "_EVERY", 0)
     looked: list[str] = []
 
     async def look(cursor: str) -> Page:
@@ -202,7 +203,7 @@ def test_a_stream_ends_so_that_the_credential_is_shown_again(
 
 
 def test_a_stream_ends_when_the_database_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revocation_stream, "_EVERY", 0)
+    monkeypatch.setattr(revocations, "_EVERY", 0)
 
     async def look(cursor: str) -> Page:
         if cursor:

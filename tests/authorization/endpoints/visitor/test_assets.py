@@ -2,8 +2,8 @@
 
 from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.actions.admin.brand import change_brand
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.admin.server import change_brand
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.config.sections.portal import BrandField, BrandSettings
 

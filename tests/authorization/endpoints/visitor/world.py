@@ -43,14 +43,11 @@ from valetkey.authorization.site.errors.refuse import RefuseWithPage
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
-from valetkey.authorization.tokens.client_keys import ClientKeys
+from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.authorization.tokens.declared_claims import TokenClaims
-from valetkey.authorization.tokens.id_token import IdTokens
-from valetkey.authorization.tokens.id_token_hint import IdTokenHints
+from valetkey.authorization.tokens.id_token import IdTokenHints, IdTokens, LogoutTokens
 from valetkey.authorization.tokens.issue import TokenPolicy
-from valetkey.authorization.tokens.logout_token import LogoutTokens
 from valetkey.authorization.tokens.mint import TokenResponses
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.authorization.tokens.subject import Subjects

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from valetkey.authorization.actions.developer.kind import AppKind, new_app
-from valetkey.authorization.actions.developer.presets import PRESETS, presets_of
+from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app, presets_of
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext

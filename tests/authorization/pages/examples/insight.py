@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.developer import HEAD, head
 from valetkey.authorization.actions.developer.health import Finding, FindingKind, Fix, Severity
-from valetkey.authorization.layout.chart import Chart, ranges
 from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.protocol.resource import ScopeText
 from valetkey.authorization.site.developer.app import AppHead

@@ -9,8 +9,8 @@ from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
 from valetkey.authorization.actions.inspection.mail import MAIL_OFF
 from valetkey.authorization.actions.inspection.table import CONDITIONS
-from valetkey.authorization.layout.chart import Chart, ranges
 from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
+from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
-from valetkey.authorization.layout.qr_code import qr_code
+from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.security.authenticator import NewAuthenticatorPage
 from valetkey.authorization.site.account.security.confirm import ConfirmPage, Removed, RemovePage

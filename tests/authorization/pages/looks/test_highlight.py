@@ -3,7 +3,7 @@
 import pytest
 
 from valetkey.authorization.actions.developer.quickstart import STACKS
-from valetkey.authorization.layout.highlight import highlighted
+from valetkey.authorization.layout.render import highlighted
 
 
 @pytest.mark.parametrize(

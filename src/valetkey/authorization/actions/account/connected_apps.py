@@ -1,17 +1,20 @@
-"""Connected apps: what a person allowed, app by app, and the end of it."""
+"""Apps of a user: stored consents, and their withdrawal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.endings import end_all_apps_of_user, end_all_of_app
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.grants import ConsentWithdrawn
+from valetkey.authorization.model.event.grants import ConsentGiven, ConsentWithdrawn
 from valetkey.authorization.model.grant import Consent
+from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.register.connected import Access
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 MOST_APPS = 1_000
@@ -126,3 +129,31 @@ def _connected(
         claims=frozenset() if consent is None else consent.claims,
         outlasts=access is not None and access.outlasts,
     )
+
+
+def remember_consent(
+    tx: Transaction,
+    before: Consent | None,
+    given: Consent,
+    asked: Scope,
+    asked_claims: Collection[str] = (),
+) -> str:
+    """Store what the user allowed, out of what was requested. Return the id of the consent.
+
+    Requested permissions that were not selected are no longer allowed; of an API that was itself
+    not selected, nothing is. What was allowed to an app with another name or logo must be confirmed
+    again.
+    """
+    scope, claims = given.scope, given.claims
+    if before is not None and before.appearance == given.appearance:
+        refused = [unqualified(name) for name in asked - scope]
+        closed = {api for api, name in refused if not name}
+        kept = [name for name in before.scope - asked if unqualified(name)[0] not in closed]
+        scope = Scope(tuple(kept)) | scope
+        claims = before.claims.difference(asked_claims).union(claims)
+    consent_id = tx.consents.put(replace(given, scope=scope, claims=claims))
+    allowed = tuple(sorted(given.claims))
+    apis = tuple(api.identifier for api in tx.apis.of_scopes(given.scope))
+    names = str(plain(given.scope))
+    tx.events.add(ConsentGiven(given.uid, given.client_id, names, allowed, apis), given.given_at)
+    return consent_id

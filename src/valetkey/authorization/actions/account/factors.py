@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.authentication.factors import recovery_code
+from valetkey.authorization.authentication.factors import typed_codes
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
 from valetkey.authorization.authentication.session import close_session
@@ -37,7 +37,7 @@ class FreshCodes:
     @staticmethod
     def draw(random: Callable[[int], bytes]) -> "FreshCodes":
         """Generate a set of recovery codes."""
-        codes = recovery_code.fresh_codes(random)
+        codes = typed_codes.fresh_codes(random)
         return FreshCodes(codes, tuple(fresh_id("cr", random) for _ in codes))
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ def issue_recovery_codes(
     """A new set; those before it count no more."""
     # Held: of two who ask at once, the second replaces the codes of the first.
     tx.users.find_to_change(user.uid)
-    prints = recovery_code.fingerprints(key, user.uid, fresh.codes)
+    prints = typed_codes.fingerprints(key, user.uid, fresh.codes)
     tx.credentials.put_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)
     tx.events.add(RecoveryCodesIssued(user.uid), now)
     return fresh.codes

@@ -8,14 +8,18 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.authentication.password import (
+    SHORTEST,
+    hash_prepared,
+    is_well_known,
+    prepare,
+)
 from valetkey.authorization.authentication.session import (
     NewSession,
     SignedIn,
     find_still_signed_in,
     prove,
 )
-from valetkey.authorization.authentication.well_known import is_well_known
 from valetkey.authorization.model.account.user import User, fold
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.transaction import Transaction

@@ -13,8 +13,7 @@ from valetkey.authorization.actions.admin.permissions import (
     powers_of,
     require,
 )
-from valetkey.authorization.model.account.api_token import ApiToken
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import ApiToken, Uid
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.event.event import DoneBy, by_token
 from valetkey.authorization.protocol.register.client_metadata import MetadataError

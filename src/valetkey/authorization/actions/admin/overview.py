@@ -1,15 +1,104 @@
-"""Numbers of the console's overview: activity of the last days, and totals."""
+"""Numbers of the console's overview: activity, totals, and response times per hour."""
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.latency import Hour, last_hours
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.developer.usage import Day, usage_of
+from valetkey.authorization.storage.administration.answer_times import Key
 from valetkey.authorization.storage.register.usage import day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, hours
+
+KEPT = hours(24 * 90)
+"""So long the numbers of an hour are kept."""
+
+LONGER = 10_000
+"""What is said of answers that took more than five seconds."""
+
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+_HOUR = 3_600
+_REFUSED = 400
+_FAILED = 500
+
+
+class Outcome(StrEnum):
+    """The result class of a request."""
+
+    GOOD = "good"
+    REFUSED = "refused"
+    FAILED = "failed"  # by our fault, or because too many asked
+
+
+_GOOD = Outcome.GOOD.value
+_STEPS_AND_LONGER = (*_STEPS, LONGER)
+
+
+class Hour(Struct, frozen=True):
+    """Requests of one hour: their number, failures, and response times.
+
+    Half took at most `median` milliseconds and 95 % at most `most`, both rounded up to the next
+    bucket; 0 without requests.
+    """
+
+    hour: int
+    answers: int
+    failures: int
+    median: int
+    most: int
+
+
+def hour_of(at: Instant) -> int:
+    """The hour, counted from 1970."""
+    return at // _HOUR
+
+
+def start_of_hour(hour: int) -> Instant:
+    """Its first second."""
+    return Instant(hour * _HOUR)
+
+
+def key_of(at: Instant, status: int, seconds: float) -> Key:
+    """Under what an answer is counted."""
+    outcome = _GOOD
+    if status >= _REFUSED:
+        outcome = Outcome.FAILED.value if status >= _FAILED else Outcome.REFUSED.value
+    return hour_of(at), outcome, _STEPS_AND_LONGER[bisect_left(_STEPS, seconds * 1_000)]
+
+
+def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:
+    """Return the last `count` hours, including those without requests and the current one."""
+    latest = hour_of(now)
+    found: dict[int, Counter[tuple[str, int]]] = {}
+    for (hour, outcome, within), amount in tx.answer_times.since(latest - count + 1):
+        found.setdefault(hour, Counter())[outcome, within] += amount
+    return [
+        _hour(hour, found.get(hour, Counter())) for hour in range(latest - count + 1, latest + 1)
+    ]
+
+
+def sweep_latency(tx: Transaction, now: Instant, limit: int) -> int:
+    """Forget at most `limit` numbers that are too old."""
+    return tx.answer_times.sweep(hour_of(Instant(now - KEPT)), limit)
+
+
+def _hour(hour: int, amounts: Counter[tuple[str, int]]) -> Hour:
+    failures = sum(n for (outcome, _), n in amounts.items() if outcome == Outcome.FAILED)
+    return Hour(hour, amounts.total(), failures, _within(amounts, 50), _within(amounts, 95))
+
+
+def _within(amounts: Counter[tuple[str, int]], percent: int) -> int:
+    so_far = 0
+    for step in _STEPS_AND_LONGER:
+        so_far += sum(amount for (_, within), amount in amounts.items() if within == step)
+        if so_far and so_far * 100 >= amounts.total() * percent:
+            return step
+    return 0
+
 
 DAYS = 30
 """Days that are shown unless asked otherwise."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
-from valetkey.authorization.actions.developer.kind import AppKind, kind_of
+from valetkey.authorization.actions.developer.presets import AppKind, kind_of
 from valetkey.authorization.actions.developer.secrets import keep_ending
 from valetkey.authorization.actions.developer.team import add_member, owned_apps
 from valetkey.authorization.actions.endings import delete_clients

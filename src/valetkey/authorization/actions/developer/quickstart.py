@@ -16,8 +16,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.developer.kind import AppKind, kind_of
-from valetkey.authorization.actions.developer.presets import ConfigurationFile, fill
+from valetkey.authorization.actions.developer.presets import (
+    AppKind,
+    ConfigurationFile,
+    fill,
+    kind_of,
+)
 from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,

@@ -1,13 +1,19 @@
-"""Requests of an app: those that were refused, and samples of those that were successful."""
+"""Requests of an app, visible only to its team: refused ones, and samples of successful ones."""
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
+from valetkey.authorization.actions.developer.usage import usage_of
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.register.request_samples import StoredSample
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.database.decisions import Decision
+from valetkey.database.decisions import DECISION_LIFETIME, Decision
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 class Cursor(Struct, frozen=True):
@@ -49,3 +55,60 @@ def requests_of(
 def _place(found: Decision | StoredSample) -> tuple[Instant, str]:
     cursor = Cursor.of(found)
     return cursor.at, cursor.reference
+
+
+_REFERENCE = re.compile(r"VK-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}")
+_QUOTED = re.compile(r"'([!-&(-\[\]-~]+)'")
+_UNPROVEN = "client."
+
+
+def plain_reference(text: str) -> str:
+    """A reference as it is stored, however it was typed; "" for what can be none."""
+    letters = re.sub(r"[\s-]", "", text[:60].upper()).removeprefix("VK")
+    letters = letters.translate(str.maketrans("OIL", "011"))
+    found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
+    return found if _REFERENCE.fullmatch(found) else ""
+
+
+def codes_of(tx: Transaction, client_id: str, now: Instant) -> Sequence[str]:
+    """The errors that its refusals of the last seven days had, in the order of the alphabet."""
+    since = Instant(now - DECISION_LIFETIME)
+    return sorted({code for day in usage_of(tx, client_id, since) for code in day.errors})
+
+
+def find_failure(tx: Transaction, client_id: str, reference: str) -> Decision | None:
+    """One refusal of that app; None also where it is another's."""
+    found = tx.decisions.find(reference)
+    return found if found is not None and found.client_id == client_id else None
+
+
+def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
+    """The id of the app that a refusal is about, for its team; None for other users."""
+    found = tx.decisions.find(reference)
+    if found is None or found.client_id is None:
+        return None
+    return found.client_id if tx.members.find(found.client_id, uid) is not None else None
+
+
+def may_be_another(decision: Decision) -> bool:
+    """Whether others than the app could have sent that request."""
+    return decision.check.startswith(_UNPROVEN) or decision.endpoint == "/oauth/authorize"
+
+
+def missing_redirect_uri(decision: Decision) -> str:
+    """The redirect URI that was sent and is not registered; "" for every other refusal."""
+    if decision.check != "redirect_uri.unknown":
+        return ""
+    match = _QUOTED.fullmatch(decision.received)
+    return match[1] if match else ""
+
+
+def add_redirect_uri(
+    tx: Transaction, registrar: Registrar, client: Client, redirect_uri: str, now: Instant
+) -> Client | Faults:
+    """The client with one redirect URI more, or what is wrong with it."""
+    if redirect_uri in client.redirect_uris:
+        return client
+    before = metadata_of(client)
+    after = replace(before, redirect_uris=(*before.redirect_uris, redirect_uri))
+    return registrar.change(tx, client, after, now)

@@ -14,14 +14,13 @@ from urllib.parse import urlsplit
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from msgspec import Struct
 
-from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.claims import Method
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.runtime import import_lazily
-from valetkey.kernel.seal import Sealer
+from valetkey.kernel.seal import Sealer, Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import (
     FingerprintKey,
     from_base64url,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication.factors import recovery_code, totp
+from valetkey.authorization.authentication.factors import typed_codes
 from valetkey.authorization.authentication.factors.passkey import (
     Passkeys,
     VerifiedAssertion,
@@ -181,7 +181,7 @@ class Factors(Struct, frozen=True):
             return self._by_recovery_code(tx, uid, shown.recovery, now)
         authenticator = tx.credentials.authenticator_of(uid)
         key = None if authenticator is None else self.open(authenticator)
-        step = None if key is None else totp.step_of(key, shown.code, now)
+        step = None if key is None else typed_codes.step_of(key, shown.code, now)
         if authenticator is None or step is None:
             return VerificationFailed()
         spent = tx.credentials.spend_step(authenticator.id, step, now)
@@ -190,7 +190,7 @@ class Factors(Struct, frozen=True):
     def _by_recovery_code(
         self, tx: Transaction, uid: Uid, typed: str, now: Instant
     ) -> Proof | VerificationFailed:
-        print_ = recovery_code.fingerprint(self.keyring.fingerprint_key, uid, typed)
+        print_ = typed_codes.fingerprint(self.keyring.fingerprint_key, uid, typed)
         if print_ is None or not tx.credentials.spend_recovery_code(uid, print_):
             return VerificationFailed()
         left = tx.credentials.recovery_codes_of(uid).left

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.consents import remember_consent
+from valetkey.authorization.actions.account.connected_apps import remember_consent
 from valetkey.authorization.authentication.session import (
     LiveSession,
     SignedIn,

@@ -17,8 +17,7 @@ from valetkey.authorization.protocol.request_object import (
     way_back,
     without_fragment,
 )
-from valetkey.authorization.tokens.client_keys import ClientKeys
-from valetkey.authorization.tokens.shared_secrets import SharedSecrets
+from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -25,7 +25,7 @@ from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
-from valetkey.authorization.tokens.id_token_hint import IdTokenHints
+from valetkey.authorization.tokens.id_token import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant

@@ -1,7 +1,7 @@
 """POST /oauth/identity: records stored at the authorization server, read with a user's token.
 
 The resource server forwards a caller's access token and the request. The token's liveness and scope
-are checked here, on every call.
+are checked here, on every call. The resource server authenticates by HTTP Basic.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,16 +10,46 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.records import RecordRequest, Records, Rejected
-from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
+from valetkey.authorization.client_authentication.method import not_proven
+from valetkey.authorization.endpoints.client.request import (
+    ClientRefusal,
+    ClientRequest,
+    ClientRequestAuthentication,
+)
 from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.form import Form
 from valetkey.web.json_body import read_json
+
+
+class ResourceServerAuthentication(Struct, frozen=True):
+    """Admits only the resource server, or also the credentials of declared APIs."""
+
+    door: ClientRequestAuthentication
+    apis: ApiDirectory
+
+    async def api(self, request: Request) -> Api:
+        """Return the API that sent the request. Refused with `invalid_client` for other clients."""
+        proven = await self.door.prove(request, ClientRequest(Form({}), in_query=False))
+        api = await self.apis.of_credential(proven.client)
+        if api is None:
+            raise Refused(not_proven("resource_server", "an API", "another client"))
+        return api
+
+    async def require(self, request: Request) -> None:
+        """Refused with `invalid_client` unless the resource server sent the request."""
+        proven = await self.door.prove(request, ClientRequest(Form({}), in_query=False))
+        if proven.client.id != RESOURCE_SERVER:
+            raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))
+
 
 _Said = dict[str, object] | Refusal | Rejected
 _Work = Callable[[Transaction], _Said]

@@ -2,28 +2,112 @@
 
 Entries are in order of time. A follower continues with the cursor it received. The newest minute
 and a half is repeated every time, because a slow transaction may commit late and servers whose
-clocks differ write out of order.
+clocks differ write out of order. As server-sent events, an entry is delivered within a second.
 """
 
+import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 
+import msgspec
+from msgspec import Struct
+
 from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
-from valetkey.authorization.endpoints.resource_server.revocation_stream import (
-    EVENT_STREAM,
-    Page,
-    RevocationStreams,
-)
+from valetkey.authorization.endpoints.resource_server.identity import ResourceServerAuthentication
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.storage.tokens.revocations import RevocationRecord, RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.form import read_query
+
+EVENT_STREAM = "text/event-stream"
+
+MOST = 64
+"""Maximum number of streams in one process; further followers poll."""
+
+_EVERY = 0.5  # seconds between two reads of the table, whichever process wrote to it
+_BEAT = 2  # reads between two heartbeats
+_LOOKS = 600  # then the follower reconnects and authenticates again
+_HEADERS = (
+    ("content-type", EVENT_STREAM),
+    ("cache-control", "no-store, no-transform"),
+    # nginx would otherwise buffer events.
+    ("x-accel-buffering", "no"),
+)
+_FULL = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "too many follow this feed already; poll it instead",
+    "revocations.streams",
+    f"at most {MOST} streams",
+    "one more",
+    retry_after=60,
+)
+
+
+class Page(Struct, frozen=True):
+    """The entries after a cursor, the next cursor, and whether there are more."""
+
+    cursor: str
+    revocations: Sequence[RevocationRecord]
+    more: bool
+    at: Instant
+    """From when on entries may be repeated."""
+
+
+Look = Callable[[str], Awaitable[Page]]
+"""Reads the page after a cursor. Raises Refused for an invalid cursor."""
+
+
+class RevocationStreams:
+    """The streams of one process."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._open = 0
+
+    async def open(self, cursor: str, look: Look) -> Response:
+        """Stream the pages that `look` reads after `cursor`.
+
+        Raises Refused (503 if there are too many).
+        """
+        if self._open >= MOST:
+            raise Refused(_FULL)
+        # Read before the response starts, so that an invalid cursor is refused.
+        return Response(200, b"", _HEADERS, self._events(await look(cursor), look))
+
+    async def _events(self, page: Page, read: Look) -> AsyncGenerator[bytes]:
+        self._open += 1
+        try:
+            yield _event(page.cursor, page.revocations)
+            told = {(each.kind, each.id): each.revoked_at for each in page.revocations}
+            for look in range(1, _LOOKS):
+                if not page.more:
+                    await asyncio.sleep(_EVERY)
+                page = await read(page.cursor)
+                # The overlap is repeated by every page; a stream sends it once.
+                news = [e for e in page.revocations if told.get((e.kind, e.id)) != e.revoked_at]
+                told |= {(each.kind, each.id): each.revoked_at for each in news}
+                told = {key: at for key, at in told.items() if at >= page.at}
+                if news:
+                    yield _event(page.cursor, news)
+                elif look % _BEAT == 0:
+                    yield f": alive\nid: {page.cursor}\n\n".encode()
+        except (DatabaseUnavailable, Overloaded):
+            return
+        finally:
+            self._open -= 1
+
+
+def _event(cursor: str, revocations: Sequence[RevocationRecord]) -> bytes:
+    body = msgspec.json.encode({"cursor": cursor, "revocations": revocations})
+    # JSON contains no raw line break, so one data line holds it.
+    return b"event: revocations\nid: %b\ndata: %b\n\n" % (cursor.encode(), body)
+
 
 PAGE = 1_000
 """Entries in one response."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.endpoints.resource_server.gate import ResourceServerAuthentication
+from valetkey.authorization.endpoints.resource_server.identity import ResourceServerAuthentication
 from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days

@@ -1,4 +1,4 @@
-"""Users and their records."""
+"""Users, their records, and the API tokens that administrators create."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import ClassVar, NewType
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, is_live
 
 ATTRIBUTE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
 """The pattern of an attribute's name."""
@@ -177,3 +177,25 @@ class Identity(Struct, frozen=True):
     shown: str
     linked_at: Instant
     last_used_at: Instant | None = None
+
+
+class ApiToken(Struct, frozen=True):
+    """An admin API token, without the token itself.
+
+    `permissions` are those it was issued with; it can never do more than its owner may do at that
+    moment. `made_with` is the id of the token that made it, or "".
+    """
+
+    id: str
+    uid: Uid
+    name: str
+    permissions: frozenset[str]
+    created_at: Instant
+    expires_at: Instant
+    last_used_at: Instant | None = None
+    ended_at: Instant | None = None
+    made_with: str = ""
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether it was neither revoked nor has expired nor was issued in the future."""
+        return self.ended_at is None and is_live(self.created_at, self.expires_at, now)

@@ -7,16 +7,41 @@ be deleted at the end of their retention while the chain still verifies.
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from types import ModuleType
 
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.event.registry import EVENTS
+from valetkey.authorization.model.event import (
+    administration,
+    clients,
+    grants,
+    groups,
+    people,
+    sessions,
+)
+from valetkey.authorization.model.event.event import Event
 from valetkey.kernel.checkpoint import CheckpointKey, verifies
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey, to_base64url
+
+
+def _defined_in(module: ModuleType) -> tuple[type[Event], ...]:
+    return tuple(
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Event) and each.__module__ == module.__name__
+    )
+
+
+_MODULES = (clients, people, sessions, grants, groups, administration)
+
+EVENTS: tuple[type[Event], ...] = tuple(
+    event for module in _MODULES for event in _defined_in(module)
+)
+
 
 BLOCK = 256
 """The most events in one block."""

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.picture import PictureChange
+from valetkey.authorization.actions.account.profile import PictureChange
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.site.account.profile import (

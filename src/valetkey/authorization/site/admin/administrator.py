@@ -22,7 +22,7 @@ from valetkey.authorization.site.page import (
     require_confirmed,
     signed_in_request,
 )
-from valetkey.authorization.storage.sign_in.administrations import Administration
+from valetkey.authorization.storage.sign_in.sessions import Administration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AdministrationSettings
 from valetkey.kernel.moment import Instant, is_live, later, minutes

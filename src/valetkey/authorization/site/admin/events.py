@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.events import FORMATS, MOST, begin_exp
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
-from valetkey.authorization.model.event.registry import EVENTS as KINDS
+from valetkey.authorization.model.event.chain import EVENTS as KINDS
 from valetkey.authorization.operations.operation import cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     SERVER,

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.developer.kind import AppKind, kind_of, new_app
 from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.developer.presets import Preset
+from valetkey.authorization.actions.developer.presets import AppKind, Preset, kind_of, new_app
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.register.fields import Editor, Field, Kind
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID

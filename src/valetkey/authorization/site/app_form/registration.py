@@ -6,9 +6,13 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.kind import AppKind
 from valetkey.authorization.actions.developer.portal import Portal, fresh_client_id
-from valetkey.authorization.actions.developer.presets import PRESETS, ConfigurationFile, Preset
+from valetkey.authorization.actions.developer.presets import (
+    PRESETS,
+    AppKind,
+    ConfigurationFile,
+    Preset,
+)
 from valetkey.authorization.layout.addresses import DEVELOPER, NEW_APP
 from valetkey.authorization.site.app_form.form import AppForm
 from valetkey.kernel.keyring import Keyring

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.kind import kind_of
+from valetkey.authorization.actions.developer.presets import kind_of
 from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app

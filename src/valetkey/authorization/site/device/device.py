@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.consents import remember_consent
+from valetkey.authorization.actions.account.connected_apps import remember_consent
 from valetkey.authorization.authentication.session import LiveSession, find_still_present
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.device_authorization import USER_CODE
 from valetkey.authorization.layout.addresses import APPS, DEVICE
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
-from valetkey.authorization.layout.qr_code import qr_code
+from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.api import Api

@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.failures import plain_reference
+from valetkey.authorization.actions.developer.requests import plain_reference
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render

@@ -12,7 +12,6 @@ from valetkey.authorization.authentication.factors.device import (
     remember_device,
 )
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.authentication.session import NewSession, sign_in
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.pending import (
@@ -37,6 +36,7 @@ from valetkey.authorization.site.presentation import asking_app
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.replace import replace
+from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import same
 from valetkey.web.exchange import Pairs, Request
 from valetkey.web.form import read_query

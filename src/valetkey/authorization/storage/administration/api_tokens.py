@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.api_token import ApiToken
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import ApiToken, Uid
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, days

@@ -10,7 +10,7 @@ from valetkey.authorization.model.register.client import (
     Client,
     ClientSecret,
 )
-from valetkey.authorization.storage.register.logos import Logos
+from valetkey.authorization.storage.register.images import Logos
 from valetkey.authorization.storage.register.usage import Usage
 from valetkey.authorization.storage.revision import change_token_state, hold_all, touch
 from valetkey.database.engine import Connection

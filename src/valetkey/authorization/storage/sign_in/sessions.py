@@ -1,11 +1,14 @@
-"""Store of browser sessions."""
+"""Store of browser sessions, and of those signed in to the administration."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.session import Session
+from valetkey.authorization.storage.register.consents import CONSENTS
+from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -229,3 +232,117 @@ class Participants(Struct, frozen=True):
             now=now,
             limit=limit,
         )
+
+
+class SessionAndUser(Struct, frozen=True):
+    """A session, ended or not, and its user, disabled or not.
+
+    `consent` is the user's for the requested client, `told` whether that client was told of the
+    session.
+    """
+
+    session: Session
+    user: User
+    consent: Consent | None
+    told: bool
+
+
+class SignedInRows(Struct, frozen=True):
+    """One statement instead of four: every authorization request runs it twice."""
+
+    db: Connection
+
+    def find(self, fingerprint: Fingerprint, client_id: str) -> SessionAndUser | None:
+        """Return the presence of a cookie. A `client_id` of "" asks about no client."""
+        return _PRESENCES.find(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid"
+            " LEFT JOIN consents ON consents.uid = sessions.uid"
+            " AND consents.client_id = :client_id"
+            " AND consents.generation = users.consent_generation"
+            " LEFT JOIN participants ON participants.session_id = sessions.id"
+            " AND participants.client_id = :client_id"
+            " WHERE sessions.fingerprint = :fingerprint",
+            fingerprint=fingerprint,
+            client_id=client_id,
+        )
+
+    def find_by_id(self, session_id: str, client_id: str) -> SessionAndUser | None:
+        """Return the presence of a session's public id."""
+        return _PRESENCES.find(
+            self.db,
+            "SELECT * FROM sessions JOIN users ON users.uid = sessions.uid"
+            " LEFT JOIN consents ON consents.uid = sessions.uid"
+            " AND consents.client_id = :client_id"
+            " AND consents.generation = users.consent_generation"
+            " LEFT JOIN participants ON participants.session_id = sessions.id"
+            " AND participants.client_id = :client_id"
+            " WHERE sessions.id = :id",
+            id=session_id,
+            client_id=client_id,
+        )
+
+
+_PRESENCES = Record(
+    SessionAndUser,
+    session=SESSIONS,
+    user=USERS,
+    consent=CONSENTS,
+    told=Column(sql="participants.client_id IS NOT NULL"),
+)
+
+
+class Administration(Struct, frozen=True):
+    """A sign-in to the administration; of its cookie only a fingerprint is stored."""
+
+    session_id: str
+    fingerprint: Fingerprint
+    entered_at: Instant
+    last_seen_at: Instant
+    expires_at: Instant
+
+
+class Administrations(Struct, frozen=True):
+    """Administration sign-ins by session."""
+
+    db: Connection
+
+    def enter(self, entry: Administration) -> None:
+        """Begin a new administration sign-in of this session and void the earlier cookie."""
+        _ENTRIES.run(
+            self.db,
+            "INSERT INTO administrations (*) VALUES (*) ON CONFLICT (session_id) DO UPDATE SET"
+            " fingerprint = excluded.fingerprint, entered_at = excluded.entered_at, last_seen_at ="
+            " excluded.last_seen_at, expires_at = excluded.expires_at",
+            entry,
+        )
+
+    def find(self, session_id: str) -> Administration | None:
+        """Return this session's sign-in, expired or not."""
+        return _ENTRIES.find(
+            self.db,
+            "SELECT * FROM administrations WHERE session_id = :session_id",
+            session_id=session_id,
+        )
+
+    def touch(self, session_id: str, now: Instant) -> None:
+        """Record that it was used."""
+        self.db.send(
+            "UPDATE administrations SET last_seen_at = :now"
+            " WHERE session_id = :session_id AND last_seen_at < :now",
+            session_id=session_id,
+            now=now,
+        )
+
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` expired ones."""
+        return self.db.run(
+            "DELETE FROM administrations WHERE session_id IN (SELECT session_id"
+            " FROM administrations WHERE expires_at <= :now"
+            " ORDER BY expires_at LIMIT :limit)",
+            now=now,
+            limit=limit,
+        )
+
+
+_ENTRIES = Record(Administration, "administrations")

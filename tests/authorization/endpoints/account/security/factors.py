@@ -8,7 +8,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.world import World
 from tests.support.authenticator import SoftAuthenticator
-from valetkey.authorization.authentication.factors.totp import PERIOD, code_at
+from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 
 CODE = re.compile(r"[A-Z2-9]{4}-[A-Z2-9]{4}-[A-Z2-9]{4}")
 

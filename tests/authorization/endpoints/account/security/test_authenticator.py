@@ -13,7 +13,7 @@ from tests.authorization.endpoints.account.security.factors import (
 )
 from tests.authorization.endpoints.visitor.browser import Browser
 from tests.authorization.endpoints.visitor.world import ALICE, World, run
-from valetkey.authorization.authentication.factors.totp import PERIOD
+from valetkey.authorization.authentication.factors.typed_codes import PERIOD
 
 
 def test_an_app_is_set_up_by_a_code_of_it(database_url: str) -> None:

@@ -11,7 +11,7 @@ from tests.authorization.endpoints.account.security.factors import (
 from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
 from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
 from valetkey.authorization.authentication.factors.device import FreshDevice
-from valetkey.authorization.authentication.factors.totp import PERIOD
+from valetkey.authorization.authentication.factors.typed_codes import PERIOD
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

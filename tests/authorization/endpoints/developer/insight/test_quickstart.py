@@ -13,7 +13,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.visitor.browser import Answer
 from tests.authorization.endpoints.visitor.world import ISSUER, NATIVE, WEB, World, run
-from valetkey.authorization.actions.developer.kind import AppKind
+from valetkey.authorization.actions.developer.presets import AppKind
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
 from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
 from valetkey.kernel.jose.algorithm import Algorithm

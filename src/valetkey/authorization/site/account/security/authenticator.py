@@ -10,12 +10,11 @@ from valetkey.authorization.actions.account.factors import (
     remove_authenticator,
 )
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.factors import totp
+from valetkey.authorization.authentication.factors import typed_codes
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
-from valetkey.authorization.layout.qr_code import qr_code
+from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.account.security.confirm import (
@@ -37,6 +36,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.replace import replace
+from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import fresh_id
 
 NEW = "/account/security/authenticator/new"
@@ -99,7 +99,7 @@ class AuthenticatorApp(Struct, frozen=True):
             uid=uid,
             browser="",
             expires_at=later(request.now, _SETUP),
-            key=totp.fresh_key(self.browsers.random),
+            key=typed_codes.fresh_key(self.browsers.random),
             session=request.session.id,
         )
         return self._form(request, setup)
@@ -112,7 +112,7 @@ class AuthenticatorApp(Struct, frozen=True):
         if setup is None or setup.uid != user.uid or setup.session != request.session.id:
             # Expired, or shown to somebody else: start again.
             return SeeOther(NEW)
-        step = totp.step_of(setup.key, request.form.get("code") or "", now)
+        step = typed_codes.step_of(setup.key, request.form.get("code") or "", now)
         if step is None:
             return self._form(request, setup, wrong=True)
         blank = Authenticator(fresh_id("cr", self.browsers.random), user.uid, "", now)
@@ -163,7 +163,7 @@ class AuthenticatorApp(Struct, frozen=True):
         return SeeOther(f"{SECURITY}?done=authenticator-removed")
 
     def _form(self, request: SignedInRequest, setup: _Setup, *, wrong: bool = False) -> Show:
-        address = totp.address(setup.key, self.factors.name(), request.user.username)
+        address = typed_codes.address(setup.key, self.factors.name(), request.user.username)
         picture, size = qr_code(address)
         context = NewAuthenticatorPage(
             action=NEW,
@@ -171,7 +171,7 @@ class AuthenticatorApp(Struct, frozen=True):
             setup=seal_ticket(setup, _PURPOSE, self.browsers.keyring.sealer, self.browsers.random),
             picture=picture,
             size=size,
-            key=totp.written(setup.key),
+            key=typed_codes.written(setup.key),
             wrong=wrong,
         )
         return Show(context, _BAD_REQUEST if wrong else 200)

@@ -7,7 +7,6 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.factors import FreshCodes, issue_recovery_codes
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.factors.ticket import Ticket, open_ticket, seal_ticket
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.account.security.confirm import require_still_signed_in
@@ -24,6 +23,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.words import translatable
 
 RECOVERY_CODES = "/account/security/recovery-codes"

@@ -6,9 +6,8 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.kind import kind_of
 from valetkey.authorization.actions.developer.portal import CHOSEN_GRANTS, Portal
-from valetkey.authorization.actions.developer.presets import Preset, presets_of
+from valetkey.authorization.actions.developer.presets import Preset, kind_of, presets_of
 from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
 from valetkey.authorization.operations.clients import REGISTER
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of

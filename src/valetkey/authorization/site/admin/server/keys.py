@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import keys
+from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.signing_key import SigningKeyRecord
@@ -46,7 +46,7 @@ class KeysOfAlgorithm(Struct, frozen=True):
     """The keys of one algorithm, the next one first."""
 
     algorithm: str
-    keys: tuple[KeyLine, ...]
+    server: tuple[KeyLine, ...]
 
 
 class KeysPage(Struct, frozen=True):
@@ -99,7 +99,7 @@ class SigningKeys(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the keys with the meaning of their dates."""
         actor, now = request.actor, request.now
-        records = await self.services.store.read(lambda tx: keys.look(tx, actor, now))
+        records = await self.services.store.read(lambda tx: server.signing_keys(tx, actor, now))
         may = request.powers.allow(Permission.KEYS)
         done = request.query.get("done") or ""
         page = KeysPage(
@@ -135,7 +135,7 @@ class SigningKeys(Struct, frozen=True):
         """The question before one is withdrawn."""
         kid, now = request.arguments["kid"], request.now
         actor = request.actor
-        records = await self.services.store.read(lambda tx: keys.look(tx, actor, now))
+        records = await self.services.store.read(lambda tx: server.signing_keys(tx, actor, now))
         record = next((each for each in records if each.kid == kid), None)
         if record is None:
             raise page_not_found()

@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import mail
+from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
@@ -78,13 +78,13 @@ class Mail(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the state of the email queue."""
         actor, user = request.actor, request.user
-        state = await self.store.scan(lambda tx: mail.look(tx, actor))
+        state = await self.store.scan(lambda tx: server.email_queue(tx, actor))
         tested = request.query.get("tested") or ""
         settings = self.outbox.settings
         page = MailPage(
             action=MAIL,
             csrf=request.csrf,
-            transport=mail.transport_of(self.outbox),
+            transport=server.transport_of(self.outbox),
             server=settings.host,
             sender=settings.from_address,
             to=user.email,
@@ -100,7 +100,7 @@ class Mail(Struct, frozen=True):
         """Send a test email to the signed-in administrator."""
         actor = request.actor
         queued = await self.store.write(
-            lambda tx: mail.send_test(tx, actor, self.outbox, actor.uid, request.now),
+            lambda tx: server.send_test(tx, actor, self.outbox, actor.uid, request.now),
             done_by=actor.done_by,
         )
         return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.brand import brand_of, change_brand
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.server import brand_of, change_brand
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,

@@ -10,8 +10,7 @@ from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.api_token import ApiToken
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import ApiToken, User
 from valetkey.authorization.operations.operation import PREFIX, Services, cursor, place_in
 from valetkey.authorization.site.admin.administrator import (
     SERVER,

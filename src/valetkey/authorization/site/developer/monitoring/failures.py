@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar
-from valetkey.authorization.actions.developer.failures import (
+from valetkey.authorization.actions.developer.requests import (
     add_redirect_uri,
     app_of_failure,
     find_failure,

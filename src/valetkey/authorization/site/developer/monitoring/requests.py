@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.failures import codes_of
 from valetkey.authorization.actions.developer.requests import (
     NEWEST,
     AppRequests,
     Cursor,
+    codes_of,
     requests_of,
 )
 from valetkey.authorization.layout.contexts import When

@@ -7,8 +7,8 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, usage_of
-from valetkey.authorization.layout.chart import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.kind import kind_of
 from valetkey.authorization.actions.developer.portal import (
     Portal,
     RegistrationBarrier,
@@ -13,6 +12,7 @@ from valetkey.authorization.actions.developer.portal import (
 from valetkey.authorization.actions.developer.presets import (
     ConfigurationFile,
     Preset,
+    kind_of,
     presets_of,
 )
 from valetkey.authorization.actions.developer.team import OwnApp, find_own

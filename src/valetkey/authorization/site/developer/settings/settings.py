@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import Faults, metadata_of
-from valetkey.authorization.actions.developer.kind import AppKind, kind_of
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.presets import AppKind, kind_of
 from valetkey.authorization.actions.developer.team import OwnApp, find_own
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.site.app_form.form import (

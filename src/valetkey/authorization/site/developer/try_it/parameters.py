@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.failures import plain_reference
+from valetkey.authorization.actions.developer.requests import plain_reference
 from valetkey.authorization.actions.developer.trial import claims_in, shortened
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.developer.app import AppHead, AppRequest

@@ -12,7 +12,7 @@ from valetkey.kernel.url import append_query
 from valetkey.web.exchange import Request, Response, html_response, see_other
 from valetkey.web.form import read_query
 
-_FILE = files("valetkey.authorization.endpoints.openid") / "check_session.js"
+_FILE = files("valetkey.authorization.endpoints.client") / "check_session.js"
 _SCRIPT = _FILE.read_text(encoding="utf-8")
 
 

@@ -1,1 +1,0 @@
-"""OpenID Connect: userinfo (Core section 5.3) and the logout endpoints."""

@@ -1,1 +1,0 @@
-"""Dynamic client registration."""
