@@ -44,6 +44,7 @@ COMMANDS = (
     Listed("serve", "run both servers, or one of them", "Run"),
     Listed("reload", "reload the configuration of running servers", "Run"),
     Listed("apply", "create and change users and clients from a file", "Run"),
+    Listed("export", "write clients, APIs and more as a file for apply", "Run"),
     Listed("client", "register, show, change and disable apps", "Manage"),
     Listed("api", "declare APIs and their access tokens", "Manage", derived=True),
     Listed("registration", "control who may register apps", "Manage", derived=True),

@@ -6,6 +6,7 @@ from valetkey.authorization.model.event.clients import ClientChanged
 from valetkey.authorization.model.event.groups import (
     GroupChanged,
     GroupCreated,
+    GroupDeleted,
     GroupMemberAdded,
     GroupMemberRemoved,
 )
@@ -94,6 +95,20 @@ def _rename_in_clients(tx: Transaction, before: str, after: str, now: Instant, d
         openid = replace(client.openid, required_groups=tuple(dict.fromkeys(names)))
         tx.clients.change(replace(client, openid=openid, changed_at=now))
         tx.events.add(ClientChanged(client.id, door, ("openid",), ("…",), ("…",)), now)
+
+
+def delete(tx: Transaction, group: Group, now: Instant) -> bool:
+    """Delete a group. False if it is gone. Refused: it contains groups."""
+    if tx.groups.has_groups(group):
+        raise Refused(
+            Refusal(
+                ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
+            )
+        )
+    if not tx.groups.delete(group, now):
+        return False
+    tx.events.add(GroupDeleted(group.name), now)
+    return True
 
 
 def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:

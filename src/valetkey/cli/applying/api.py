@@ -11,9 +11,10 @@ from valetkey.authorization.actions.apis import (
     metadata_of,
 )
 from valetkey.authorization.protocol.resource import canonical
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -37,7 +38,8 @@ def carry_out(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instan
             raise unfit(wanted, made)
         if wanted.given.get("disabled") is True:
             keeper.disable(tx, made, now)
-        return Step(Action.MAKE, "api", made.identifier)
+        owned = Declared(AppliedKind.API, made.id, is_new=True)
+        return Step(Action.MAKE, "api", made.identifier, declares=(owned,))
     changed = keeper.change(tx, there, replace(metadata_of(there), **said), now)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
@@ -46,4 +48,5 @@ def carry_out(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instan
         disable = wanted.given["disabled"] is True
         if (keeper.disable if disable else keeper.enable)(tx, changed, now):
             names.append("disabled")
-    return changed_or_kept("api", changed.identifier, names)
+    owned = Declared(AppliedKind.API, changed.id)
+    return changed_or_kept("api", changed.identifier, names, owned)

@@ -15,9 +15,10 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     with_values,
 )
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, InvalidEntry, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step, changed_or_kept, unfit
 from valetkey.cli.register.clients import COSTS
 from valetkey.cli.register.keeper import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
@@ -86,7 +87,8 @@ def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
     if wanted.given.get("disabled"):
         keeper.disable(tx, made, now)
     costs = _costs(made.grant_types)
-    return Step(Action.MAKE, "client", made.id, secret=made_secret, costs=costs)
+    owned = Declared(AppliedKind.CLIENT, made.id, is_new=True)
+    return Step(Action.MAKE, "client", made.id, secret=made_secret, costs=costs, declares=(owned,))
 
 
 def _change(
@@ -114,7 +116,8 @@ def _change(
         switch = keeper.disable if wanted.given["disabled"] else keeper.enable
         if switch(tx, changed, now):
             names.append("disabled")
-    step = changed_or_kept("client", changed.id, names)
+    owned = Declared(AppliedKind.CLIENT, changed.id)
+    step = changed_or_kept("client", changed.id, names, owned)
     costs = _costs(changed.grant_types - there.grant_types)
     return replace(step, secret=made_secret, costs=costs)
 

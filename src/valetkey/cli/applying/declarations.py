@@ -8,9 +8,10 @@ from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Step, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, unfit
 from valetkey.kernel.moment import Instant
 
 
@@ -28,7 +29,8 @@ def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
     done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
-    return Step(done, "attribute", attribute.name)
+    owned = Declared(AppliedKind.ATTRIBUTE, attribute.name, is_new=is_new)
+    return Step(done, "attribute", attribute.name, declares=(owned,))
 
 
 def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now: Instant) -> Step:
@@ -51,4 +53,5 @@ def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
     done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
-    return Step(done, "claim", claim.name)
+    owned = Declared(AppliedKind.CLAIM, claim.name, is_new=is_new)
+    return Step(done, "claim", claim.name, declares=(owned,))

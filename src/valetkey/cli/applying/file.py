@@ -1,5 +1,6 @@
 """Read the file of `valetkey apply`: the desired users, clients, APIs and webhooks."""
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
@@ -21,7 +22,8 @@ from valetkey.kernel.moment import parse_lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
 
-_LARGEST = 8 << 20
+LARGEST = 8 << 20
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
 
 
 class DeclaredEntry(Struct, frozen=True):
@@ -47,6 +49,8 @@ class DeclaredObjects(Struct, frozen=True):
     roles: tuple[DeclaredEntry, ...] = ()
     claims: tuple[DeclaredEntry, ...] = ()
     webhooks: tuple[DeclaredEntry, ...] = ()
+    name: str = ""
+    """What the file is called, to own what it declares; "" for a file that owns nothing."""
 
 
 class _InvalidValue(Exception):
@@ -60,7 +64,13 @@ def read_site(path: Path) -> DeclaredObjects:
     """
     document = _document(path)
     known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims", "webhooks")
-    problems = [_unknown(name, name, known) for name in document if name not in known]
+    problems = [
+        _unknown(name, name, known) for name in document if name not in known and name != "name"
+    ]
+    name = document.get("name", "")
+    if not isinstance(name, str) or (name and NAME.fullmatch(name) is None):
+        right = "write up to 80 letters, digits and . _ -"
+        problems.append(Problem("name", f"{quoted(name)} will not do", right))
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
     apis = tuple(_wanted("apis", document, _API, "", problems))
@@ -91,7 +101,9 @@ def read_site(path: Path) -> DeclaredObjects:
     ]
     if problems:
         raise Mistakes(str(path), problems)
-    return DeclaredObjects(users, clients, apis, attributes, groups, roles, claims, webhooks)
+    return DeclaredObjects(
+        users, clients, apis, attributes, groups, roles, claims, webhooks, str(name)
+    )
 
 
 def holds_secrets(site: DeclaredObjects) -> bool:
@@ -102,11 +114,11 @@ def holds_secrets(site: DeclaredObjects) -> bool:
 def _document(path: Path) -> Mapping[str, object]:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            data = file.read(LARGEST + 1)
     except OSError as reason:
         why = (reason.strerror or "no reason given").lower()
         raise Mistake(f"{path} cannot be read: {why}") from None
-    if len(data) > _LARGEST:
+    if len(data) > LARGEST:
         raise Mistake(f"{path} is larger than 8 MiB")
     try:
         return tomllib.loads(data.decode())

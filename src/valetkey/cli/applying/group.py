@@ -1,6 +1,6 @@
 """Apply one group of the file, and one list of those who have a role at an API.
 
-Members and roles are only added: whom the file does not name is left alone.
+Members and roles are only added: only pruning takes them away.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,14 @@ from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.resource import canonical
+from valetkey.authorization.storage.register.applied import (
+    AppliedKind,
+    member_part,
+    role_part,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, unfit
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -50,13 +55,20 @@ def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instan
     if not isinstance(made, Group):
         raise unfit(wanted, made)
     members = _users(tx, wanted, "members")
-    added = sum(groups.add_member(tx, user, made, now) for user in members)
+    joined = {user.uid: groups.add_member(tx, user, made, now) for user in members}
+    owned = (
+        Declared(AppliedKind.GROUP, made.id, is_new=there is None),
+        *(
+            Declared(AppliedKind.MEMBER, made.id, member_part(uid), is_new=is_new)
+            for uid, is_new in joined.items()
+        ),
+    )
     if there is None:
-        return Step(Action.MAKE, "group", name)
+        return Step(Action.MAKE, "group", name, declares=owned)
     changed = [key for key in _CHANGES if getattr(made, key) != getattr(there, key)]
-    if added:
+    if added := sum(joined.values()):
         changed.append(f"members ({added} added)")
-    return changed_or_kept("group", name, changed)
+    return changed_or_kept("group", name, changed, *owned)
 
 
 def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
@@ -73,17 +85,21 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
 def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     """Give the users and groups the role. Raises Unfit for those that do not exist."""
     api, role = _api(tx, wanted), wanted.text("role")
-    added = [
-        user.username for user in _users(tx, wanted, "users") if assign(tx, user, api, role, now)
-    ]
+    given = {
+        role_part(role, user.uid): assign(tx, user, api, role, now)
+        for user in _users(tx, wanted, "users")
+    }
     for name in cast("Sequence[str]", wanted.given.get("groups", ())):
         group = tx.groups.find_to_change(name)
         if group is None:
             raise unfit(wanted, [MetadataError("groups", f"groups; there is no {name[:80]!a}")])
-        if assign_group(tx, group, api, role, now):
-            added.append(group.name)
-    shown = [f"{len(added)} added"] if added else []
-    return changed_or_kept("role", f"{role} at {api.identifier}", shown)
+        given[role_part(role, group.id)] = assign_group(tx, group, api, role, now)
+    added = sum(given.values())
+    owned = (
+        Declared(AppliedKind.ROLE, api.id, part, is_new=is_new) for part, is_new in given.items()
+    )
+    shown = [f"{added} added"] if added else []
+    return changed_or_kept("role", f"{role} at {api.identifier}", shown, *owned)
 
 
 def _api(tx: Transaction, wanted: DeclaredEntry) -> Api:

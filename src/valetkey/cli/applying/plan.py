@@ -16,14 +16,17 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import api, client, declarations, group, user, webhook
 from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
-from valetkey.cli.applying.step import InvalidEntry, Step, unfit
+from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
+from valetkey.cli.applying.step import Action, InvalidEntry, Step, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.config.load import Mistakes
+from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import fresh_id
 
 
@@ -38,6 +41,10 @@ class Prepared(Struct, frozen=True):
     """Each with the id to use if it is new."""
     webhooks: tuple[webhook.WantedWebhook, ...]
     site: DeclaredObjects
+    adopts: bool
+    """Own what the file declares and was created by hand, or by another file."""
+    prunes: bool
+    """Remove what the file owns and does not declare."""
 
 
 class _Enough(Exception):
@@ -49,7 +56,13 @@ class _Enough(Exception):
 
 
 async def prepare(
-    opened: Opened, source: Path, site: DeclaredObjects, progress: Callable[[int], None]
+    opened: Opened,
+    source: Path,
+    site: DeclaredObjects,
+    progress: Callable[[int], None],
+    *,
+    adopts: bool = False,
+    prunes: bool = False,
 ) -> Prepared:
     """Hash new passwords and draw new secrets; `progress` is called after each user.
 
@@ -78,7 +91,9 @@ async def prepare(
     apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
     groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
     webhooks = tuple(webhook.prepared(opened, wanted) for wanted in site.webhooks)
-    return Prepared(source, tuple(users), clients, apis, groups, webhooks, site)
+    return Prepared(
+        source, tuple(users), clients, apis, groups, webhooks, site, adopts=adopts, prunes=prunes
+    )
 
 
 async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Problem]:
@@ -110,9 +125,25 @@ async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
         return enough.steps
 
 
-async def carry_out(opened: Opened, prepared: Prepared) -> Sequence[Step]:
-    """Apply everything or nothing, and return what was done. Raises Mistakes."""
-    return await opened.store.write(lambda tx: _carry_out(tx, opened, prepared))
+async def carry_out(
+    opened: Opened, prepared: Prepared, planned: Sequence[Step] = ()
+) -> Sequence[Step]:
+    """Apply everything or nothing, and return what was done.
+
+    Raises Mistakes, and Mistake if more would be pruned than was `planned`.
+    """
+    agreed = {step.line for step in planned if step.action is Action.REMOVE}
+
+    def apply(tx: Transaction) -> Sequence[Step]:
+        steps = _carry_out(tx, opened, prepared)
+        more = [
+            step.line for step in steps if step.action is Action.REMOVE and step.line not in agreed
+        ]
+        if more:
+            raise Mistake(f"nothing was changed: {more[0]!r} is not in the plan; run it again")
+        return steps
+
+    return await opened.store.write(apply)
 
 
 def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[Step]:
@@ -121,27 +152,36 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
     site = prepared.site
-    if any((site.apis, site.attributes, site.groups, site.clients, site.roles, site.claims)):
+    if site.name or any(
+        (site.apis, site.attributes, site.groups, site.clients, site.roles, site.claims)
+    ):
         tx.apis.hold_all()
-    if site.webhooks:
+    owner = ownership(tx, opened, site.name)
+    if site.webhooks or any(each.kind == AppliedKind.WEBHOOK for each in owner.owned.values()):
         tx.webhooks.hold_all()
-    _hold_users(tx, prepared)
+    _hold_users(tx, prepared, owner)
     hooks = webhook.changes(opened)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
     default = opened.settings.audience
-    todo: list[Callable[[], Step]] = [
-        *(partial(declarations.declare, tx, each, now) for each in site.attributes),
-        *(partial(api.carry_out, tx, keeper, each, now) for each in prepared.apis),
-        *(partial(user.carry_out, tx, accounts, each, now) for each in prepared.users),
-        *(partial(group.carry_out, tx, each, fresh, now) for each, fresh in prepared.groups),
-        *(partial(client.carry_out, tx, clients, each, now) for each in prepared.clients),
-        *(partial(group.assign_roles, tx, each, now) for each in site.roles),
-        *(partial(declarations.declare_claims, tx, each, default, now) for each in site.claims),
-        *(partial(webhook.carry_out, tx, hooks, each, now) for each in prepared.webhooks),
+    todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
+        *((x, partial(declarations.declare, tx, x, now)) for x in site.attributes),
+        *((x.wanted, partial(api.carry_out, tx, keeper, x, now)) for x in prepared.apis),
+        *((x.wanted, partial(user.carry_out, tx, accounts, x, now)) for x in prepared.users),
+        *((x, partial(group.carry_out, tx, x, fresh, now)) for x, fresh in prepared.groups),
+        *((x.wanted, partial(client.carry_out, tx, clients, x, now)) for x in prepared.clients),
+        *((x, partial(group.assign_roles, tx, x, now)) for x in site.roles),
+        *((x, partial(declarations.declare_claims, tx, x, default, now)) for x in site.claims),
+        *((x.wanted, partial(webhook.carry_out, tx, hooks, x, now)) for x in prepared.webhooks),
     ]
-    for do in todo:
+    for wanted, do in todo:
         try:
-            steps.append(do())
+            step = do()
+            steps.append(owner.record(wanted, step, adopt=prepared.adopts) if site.name else step)
+        except InvalidEntry as unfit:
+            problems += unfit.problems
+    if prepared.prunes and not problems:
+        try:
+            steps += owner.prune(steps)
         except InvalidEntry as unfit:
             problems += unfit.problems
     if problems:
@@ -149,9 +189,9 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     return steps
 
 
-def _hold_users(tx: Transaction, prepared: Prepared) -> None:
-    """Lock everyone whom the file names, in the order of their uids and before any row."""
-    uids: set[int] = set()
+def _hold_users(tx: Transaction, prepared: Prepared, owner: Ownership) -> None:
+    """Lock everyone whom the file names or named, by uid and before any row."""
+    uids = set(affected_users(owner)) if prepared.prunes else set[int]()
     for each in prepared.users:
         there = user.find(tx, each.wanted)
         if there is not None or 0 < each.uid <= LARGEST_UID:

@@ -7,6 +7,7 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.config.agreement import Problem
 from valetkey.config.rules import quoted
@@ -19,6 +20,16 @@ class Action(StrEnum):
     MAKE = "make"
     CHANGE = "change"
     KEEP = "keep"
+    REMOVE = "remove"
+
+
+class Declared(Struct, frozen=True):
+    """An object, a membership or a role that the file declares, and whether it was created now."""
+
+    kind: AppliedKind
+    id: str
+    part: str = ""
+    is_new: bool = False
 
 
 class Step(Struct, frozen=True):
@@ -31,12 +42,15 @@ class Step(Struct, frozen=True):
     secret: Secret | None = None
     costs: tuple[str, ...] = ()
     """Warnings: risky legacy features that this newly allows, and what is still missing."""
+    declares: tuple[Declared, ...] = ()
+    """What the file owns if it was created by it."""
 
     @property
     def line(self) -> str:
         """Return the step as one line of a plan."""
-        sign = {Action.MAKE: "+", Action.CHANGE: "~", Action.KEEP: "="}[self.action]
-        changed = f": {', '.join(self.fields)}" if self.action is Action.CHANGE else ""
+        sign = _SIGNS[self.action]
+        shown = self.fields and self.action in {Action.CHANGE, Action.REMOVE}
+        changed = f": {', '.join(self.fields)}" if shown else ""
         return f"{sign} {self.kind} {self.name}{changed}"
 
     @property
@@ -82,6 +96,10 @@ def _problem(wanted: DeclaredEntry, fault: MetadataError) -> Problem:
     return Problem(place, f"{quoted(value)} will not do", fault.detail)
 
 
-def changed_or_kept(kind: str, name: str, fields: Sequence[str]) -> Step:
+def changed_or_kept(kind: str, name: str, fields: Sequence[str], *declares: Declared) -> Step:
     """Return the step for a user or client that already exists."""
-    return Step(Action.CHANGE if fields else Action.KEEP, kind, name, tuple(fields))
+    action = Action.CHANGE if fields else Action.KEEP
+    return Step(action, kind, name, tuple(fields), declares=declares)
+
+
+_SIGNS = {Action.MAKE: "+", Action.CHANGE: "~", Action.KEEP: "=", Action.REMOVE: "-"}

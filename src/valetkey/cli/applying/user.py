@@ -21,9 +21,10 @@ from valetkey.authorization.model.account.user import (
     Uid,
     User,
 )
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, InvalidEntry, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step, changed_or_kept, unfit
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
@@ -86,7 +87,9 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
         made, _ = _with_attributes(tx, made, wanted, now)
         if given.get("disabled"):
             keeper.disable(tx, made, now)
-        return Step(Action.MAKE, "user", made.username, costs=_missing(user, made))
+        owned = Declared(AppliedKind.USER, str(made.uid), is_new=True)
+        costs = _missing(user, made)
+        return Step(Action.MAKE, "user", made.username, costs=costs, declares=(owned,))
     changed = keeper.change(tx, there, record, now)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
@@ -100,7 +103,8 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
         switch = keeper.disable if given["disabled"] else keeper.enable
         if switch(tx, changed, now):
             names.append("disabled")
-    return changed_or_kept("user", changed.username, names)
+    owned = Declared(AppliedKind.USER, str(changed.uid))
+    return changed_or_kept("user", changed.username, names, owned)
 
 
 def _with_attributes(

@@ -13,9 +13,10 @@ from valetkey.authorization.actions.webhooks import (
 from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.server_records import WebhookWanted, target_of
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, unfit
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -64,7 +65,8 @@ def carry_out(
         switch = disable_webhook if wanted.given["disabled"] is True else enable_webhook
         if switch(tx, changed, now):
             names.append("disabled")
-    return changed_or_kept("webhook", changed.url, names)
+    owned = Declared(AppliedKind.WEBHOOK, changed.id)
+    return changed_or_kept("webhook", changed.url, names, owned)
 
 
 def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant) -> Step:
@@ -80,7 +82,8 @@ def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now
     if wanted.given.get("disabled") is True:
         disable_webhook(tx, made.webhook, now)
     shown = Secret(made.secret) if secret is None else None
-    return Step(Action.MAKE, "webhook", target.url, secret=shown)
+    owned = Declared(AppliedKind.WEBHOOK, made.webhook.id, is_new=True)
+    return Step(Action.MAKE, "webhook", target.url, secret=shown, declares=(owned,))
 
 
 def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:

@@ -12,7 +12,7 @@ from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
 from valetkey.cli.applying.step import Action, Step
-from valetkey.cli.register.keeper import confirm
+from valetkey.cli.register.keeper import confirm, confirm_by_typing
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import Mistake
@@ -21,15 +21,39 @@ from valetkey.kernel.replace import replace
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Also remove what FILE owns and no longer declares. FILE needs a name.",
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Let FILE own what it declares and did not create. FILE needs a name.",
+)
+@click.option("--plan", "only_plan", is_flag=True, help="Show the plan and change nothing.")
 @options.yes
 @options.config_file
 @options.as_json
-def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
+def command(
+    file: Path,
+    prune: bool,
+    adopt: bool,
+    only_plan: bool,
+    yes: bool,
+    config: Path | None,
+    as_json: bool,
+) -> int:
     """Create or change the users, clients, groups, APIs and webhooks that FILE declares.
 
     Shows the plan and asks. Anything that FILE does not name is left alone, and applying it twice
     changes nothing. Works with the servers running or stopped. Secrets that FILE does not give are
     generated and printed once; a user without a password in FILE has none.
+
+    With --prune, what FILE created or adopted and no longer declares is removed: users, clients,
+    APIs and webhooks are disabled, and enabled again when FILE declares them again; groups, their
+    members, roles, attributes and claims are deleted. A terminal asks for the name of FILE.
+    Objects created by hand are never removed.
 
     Exit code 0 if everything is as FILE declares, 2 if the file has errors.
 
@@ -38,48 +62,71 @@ def command(file: Path, yes: bool, config: Path | None, as_json: bool) -> int:
     settings = options.settings_of(config)
     site = read_site(file)
     _warn_of_readers(file, site)
+    if (prune or adopt) and not site.name:
+        raise Mistake(f'{file} has no name; write name = "…" at its top to let it own objects')
 
     async def work(opened: Opened) -> tuple[bool, Sequence[Step]]:
-        prepared = await _prepare(opened, file, site)
+        prepared = await _prepare(opened, file, site, adopts=adopt, prunes=prune)
         steps = await plan(opened, prepared)
-        if all(step.action is Action.KEEP for step in steps):
+        # What is adopted changes no object.
+        if all(step.action is Action.KEEP for step in steps) and not (adopt and not only_plan):
+            if not as_json:
+                _show_kept(steps)
             return True, steps
         if not as_json:
             _show_plan(steps)
-        if not _agreed(yes=yes, as_json=as_json):
+        if only_plan or not _agreed(site, steps, yes=yes, as_json=as_json):
             return False, steps
-        return True, await carry_out(opened, prepared)
+        return True, await carry_out(opened, prepared, steps)
 
     applied, steps = with_store(settings, work, begins=True, acts=by_apply)
-    if as_json:
-        shown = steps if applied else [_without_secret(step) for step in steps]
-        say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})
-    if not applied:
+    _tell(steps, applied=applied, as_json=as_json)
+    if not applied and not only_plan:
         raise Mistake("nothing was changed: add --yes to run without a terminal")
-    if not as_json:
-        _show_result(steps)
     return Exit.OK
 
 
-async def _prepare(opened: Opened, file: Path, site: DeclaredObjects) -> Prepared:
+def _tell(steps: Sequence[Step], *, applied: bool, as_json: bool) -> None:
+    if as_json:
+        shown = steps if applied else [_without_secret(step) for step in steps]
+        say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})
+    elif applied:
+        _show_result(steps)
+
+
+async def _prepare(
+    opened: Opened, file: Path, site: DeclaredObjects, *, adopts: bool, prunes: bool
+) -> Prepared:
     with click.progressbar(
         length=len(site.users),
         label="Looking at passwords",
         file=sys.stderr,
         hidden=not sys.stderr.isatty(),
     ) as bar:
-        return await prepare(opened, file, site, bar.update)
+        return await prepare(opened, file, site, bar.update, adopts=adopts, prunes=prunes)
 
 
-def _agreed(*, yes: bool, as_json: bool) -> bool:
+def _agreed(site: DeclaredObjects, steps: Sequence[Step], *, yes: bool, as_json: bool) -> bool:
     if yes or as_json:
         return yes
-    confirm("Do this?", yes=False)
+    removed = sum(step.action is Action.REMOVE for step in steps)
+    if removed:
+        question = f"{removed} removed. Type the name of the file, {site.name}, to do this"
+        confirm_by_typing(question, site.name)
+    else:
+        confirm("Do this?", yes=False)
     return True
+
+
+def _show_kept(steps: Sequence[Step]) -> None:
+    for step in steps:
+        for cost in step.costs:
+            say.note(f"{step.kind} {step.name} {cost}")
 
 
 def _show_plan(steps: Sequence[Step]) -> None:
     colours = {Action.MAKE: "green", Action.CHANGE: "yellow", Action.KEEP: "bright_black"}
+    colours[Action.REMOVE] = "red"
     for step in steps:
         say.line(say.coloured(step.line, colours[step.action]))
         for cost in step.costs:
@@ -93,7 +140,8 @@ def _show_result(steps: Sequence[Step]) -> None:
         return
     say.line(
         f"Done: {counts[Action.MAKE]} made, {counts[Action.CHANGE]} changed, "
-        f"{counts[Action.KEEP]} as before."
+        f"{counts[Action.KEEP]} as before"
+        + (f", {counts[Action.REMOVE]} removed." if counts[Action.REMOVE] else ".")
     )
     secrets = [step for step in steps if step.secret is not None]
     for step in secrets:

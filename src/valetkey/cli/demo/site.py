@@ -1,10 +1,8 @@
 """The demo's site: its folder, its addresses, the users and the apps that live in it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.developer.usage import PEOPLE, PKCE_MISSING, grant_used
@@ -14,6 +12,7 @@ from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of, 
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.applying.plan import carry_out, prepare
+from valetkey.cli.applying.toml import toml_tables
 from valetkey.cli.demo import calendar_api
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.load import load
@@ -222,23 +221,7 @@ def _content(site: DemoSite) -> str:
         ("groups", {"name": GROUP, "description": "The reading club", "members": [USERNAME]}),
         ("roles", {"api": site.calendar, "role": calendar_api.PLANNER, "groups": [GROUP]}),
     ]
-    return "\n".join(
-        line
-        for kind, table in tables
-        for line in (
-            f"[[{kind}]]",
-            *(f"{key} = {_toml(value)}" for key, value in table.items()),
-            "",
-        )
-    )
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value).items()
-        return "{ " + ", ".join(f"{_toml(key)} = {_toml(inner)}" for key, inner in pairs) + " }"
-    # A JSON string, list, number or flag is spelt the same in TOML.
-    return json.dumps(value, ensure_ascii=False)
+    return toml_tables(tables)
 
 
 def _calendar(site: DemoSite) -> Mapping[str, object]:

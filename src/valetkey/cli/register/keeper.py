@@ -9,9 +9,12 @@ import click
 from valetkey.authorization.actions.admin.search import resolve_users, summary
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened
@@ -82,6 +85,21 @@ def every_client(tx: Transaction) -> Sequence[Client]:
     return _every(lambda last: tx.clients.page(last.id if last else "", _PAGE))
 
 
+def every_api(tx: Transaction) -> Sequence[Api]:
+    """Return all APIs in the order of their identifiers."""
+    return _every(lambda last: tx.apis.page(canonical(last.identifier) if last else "", _PAGE))
+
+
+def every_group(tx: Transaction) -> Sequence[Group]:
+    """Return all groups in the order of their names."""
+    return _every(lambda last: tx.groups.list(last.name if last else "", _PAGE))
+
+
+def every_user(tx: Transaction) -> Sequence[User]:
+    """Return all accounts in the order of their uids."""
+    return _every(lambda last: tx.users.page(last.uid if last else 0, _PAGE))
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask the operator to confirm: on a terminal interactively, otherwise by `--yes`."""
     if yes:
@@ -90,6 +108,16 @@ def confirm(question: str, *, yes: bool) -> None:
         say.note(question)
         raise Mistake("nothing was changed: add --yes to run without a terminal")
     if not click.confirm(question, default=False, err=True):
+        say.note("Nothing was changed.")
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+def confirm_by_typing(question: str, word: str) -> None:
+    """Ask the operator on a terminal to type `word`; elsewhere refuse and name `--yes`."""
+    if not sys.stdin.isatty():
+        say.note(question)
+        raise Mistake("nothing was changed: add --yes to run without a terminal")
+    if click.prompt(question, default="", show_default=False, err=True).strip() != word:
         say.note("Nothing was changed.")
         raise click.exceptions.Exit(Exit.FAILED)
 

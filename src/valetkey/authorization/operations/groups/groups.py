@@ -168,16 +168,7 @@ CHANGE_GROUP = Operation(
 def delete_group(tx: Transaction, call: Call) -> bool:
     """Delete a group without groups in it. Refused: not found; conflict if it contains groups."""
     group = named_group(tx, call.named("group"), to_change=True)
-    if tx.groups.has_groups(group):
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
-            )
-        )
-    if not tx.groups.delete(group, call.now):
-        return False
-    tx.events.add(GroupDeleted(group.name), call.now)
-    return True
+    return groups.delete(tx, group, call.now)
 
 
 DELETE_GROUP = Operation(

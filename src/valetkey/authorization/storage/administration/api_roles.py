@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.storage.register.applied import Applied, AppliedKind, role_part
 from valetkey.database.engine import Connection, Row
 
 
@@ -106,6 +107,11 @@ class ApiRoles(Struct, frozen=True):
         )
         return sorted(AssignedRole(*row) for row in rows)
 
+    def group_has_any(self, group: Group) -> bool:
+        """Return whether the group itself has a role at any API."""
+        row = self.db.row("SELECT 1 FROM group_roles WHERE group_id = :id LIMIT 1", id=group.id)
+        return row is not None
+
     def declared(self, limit: int) -> Sequence[ApiWithRoles]:
         """Return at most `limit` APIs that declare roles, by name. Reads every API."""
         rows = self.db.rows(
@@ -133,6 +139,8 @@ class ApiRoles(Struct, frozen=True):
             api_id=api_id,
             role=role,
         )
+        if removed:
+            Applied(self.db).forget(AppliedKind.ROLE, api_id, role_part(role, uid))
         return removed == 1
 
     def assign_group(self, group: Group, api_id: str, role: str) -> bool:
@@ -154,6 +162,8 @@ class ApiRoles(Struct, frozen=True):
             api_id=api_id,
             role=role,
         )
+        if removed:
+            Applied(self.db).forget(AppliedKind.ROLE, api_id, role_part(role, group.id))
         return removed == 1
 
     def users(self, api_id: str, role: str, after: int, limit: int) -> Sequence[tuple[int, str]]:

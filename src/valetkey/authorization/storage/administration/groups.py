@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.storage.register.applied import Applied, AppliedKind, member_part
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
@@ -24,6 +25,14 @@ class Groups(Struct, frozen=True):
             self.db,
             "SELECT * FROM user_groups WHERE name = :name AND deleted_at IS NULL",
             name=name,
+        )
+
+    def find_by_id(self, group_id: str) -> Group | None:
+        """Return the group of this id."""
+        return GROUPS.find(
+            self.db,
+            "SELECT * FROM user_groups WHERE id = :id AND deleted_at IS NULL",
+            id=group_id,
         )
 
     def find_to_change(self, name: str) -> Group | None:
@@ -178,6 +187,8 @@ class Groups(Struct, frozen=True):
         removed = self.db.run(
             "DELETE FROM group_members WHERE uid = :uid AND group_id = :id", uid=uid, id=group.id
         )
+        if removed:
+            Applied(self.db).forget(AppliedKind.MEMBER, group.id, member_part(uid))
         return removed == 1
 
     def direct(self, uid: Uid) -> Sequence[Group]:

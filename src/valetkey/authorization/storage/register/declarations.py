@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import DeclaredClaim
+from valetkey.authorization.storage.register.applied import Applied, AppliedKind
 from valetkey.authorization.storage.revision import hold_all, touch
 from valetkey.config.sections.portal import BrandField
 from valetkey.database.engine import Connection
@@ -16,6 +17,11 @@ class Declarations(Struct, frozen=True):
     """One row for each. Changes bump the revision and block issuing, as those of APIs do."""
 
     db: Connection
+
+    @property
+    def applied(self) -> Applied:
+        """What files of `valetkey apply` declared."""
+        return Applied(self.db)
 
     def hold_all(self) -> None:
         """Block issuing and other changes of declarations until the transaction ends."""
@@ -67,6 +73,7 @@ class Declarations(Struct, frozen=True):
         removed = self.db.run(
             "DELETE FROM declarations WHERE kind = :kind AND name = :name", kind=kind, name=name
         )
+        self.applied.forget(AppliedKind(kind), name)
         return removed == 1
 
 

@@ -1,0 +1,176 @@
+"""Write the stored objects as a file of `valetkey apply` that, applied, changes nothing.
+
+Secrets and passwords are not written. Apps that registered themselves are left out: they change
+themselves.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.user import Attribute, StandardClaims, User
+from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.claim import DeclaredClaim
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.fields import Kind
+from valetkey.authorization.model.webhook import Webhook
+from valetkey.authorization.protocol.register.client_metadata import FIELDS
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.toml import toml_table
+from valetkey.cli.register.clients import fields_shown
+from valetkey.cli.register.keeper import every_api, every_client, every_group, every_user
+from valetkey.kernel.moment import Lifetime
+
+_PAGE = 500
+_MOST = 1_000_000
+
+Table = Mapping[str, object]
+
+
+def exported(tx: Transaction, name: str, *, users: bool) -> Iterator[str]:
+    """Return the text in parts, each one object; with `users`, accounts and their groups."""
+    yield f'name = "{name}"\n' if name else "# Give the file a name to prune what it owns.\n"
+    for kind, table in _tables(tx, users=users):
+        said = {key: value for key, value in table.items() if value not in (None, "")}
+        try:
+            yield toml_table(kind, said)
+        except ValueError:
+            # JSON that an operator declared by the admin API.
+            title = str(said.get("name") or said.get("username")).encode("ascii", "replace")
+            yield f"# Left out, because TOML has no null: {kind} {title.decode()}\n"
+
+
+def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
+    apis = every_api(tx)
+    yield from (("attributes", _attribute(each)) for each in tx.declarations.attributes())
+    yield from (("apis", _api(each)) for each in apis)
+    if users:
+        kept = (each for each in every_user(tx) if not tx.account_removals.is_done(each.uid))
+        yield from (("users", _user(each)) for each in kept)
+    # A group must exist before those in it.
+    groups = sorted(every_group(tx), key=lambda group: group.parent != "")
+    yield from (("groups", _group(tx, each, users=users)) for each in groups)
+    credentials = {api.id for api in apis}
+    clients = (each for each in every_client(tx) if each.id not in credentials)
+    yield from (("clients", _client(each)) for each in clients if not each.self_registered)
+    roles = (_role(tx, api, role, users=users) for api in apis for role in api.roles)
+    yield from (("roles", each) for each in roles if each is not None)
+    yield from (("claims", _claim(each)) for each in tx.declarations.claims())
+    yield from (("webhooks", _webhook(each)) for each in tx.webhooks.of_operator())
+
+
+def _attribute(each: Attribute) -> Table:
+    return {
+        "name": each.name,
+        "label": each.label,
+        "schema": dict(each.schema),
+        "editable": each.editable,
+    }
+
+
+def _claim(claim: DeclaredClaim) -> Table:
+    return {
+        "name": claim.name,
+        "from": claim.source,
+        "in": [place.value for place in claim.places],
+        "scope": claim.scope,
+        "clients": sorted(claim.clients),
+        "apis": sorted(claim.apis),
+    }
+
+
+def _webhook(hook: Webhook) -> Table:
+    target = {"url": hook.url, "events": hook.events, "description": hook.description}
+    return {**target, **_disabled(hook.disabled_at)}
+
+
+def _api(api: Api) -> Table:
+    return {
+        "identifier": api.identifier,
+        "name": api.name,
+        "scopes": dict(api.scopes),
+        "machine_scopes": list(api.machine_scope.names),
+        "access_token_format": None
+        if api.access_token_format is None
+        else api.access_token_format.value,
+        "access_token_lifetime": _duration(api.access_token_lifetime),
+        "signing_algorithm": api.signing_algorithm.value,
+        "clients": "any" if api.clients is None else sorted(api.clients),
+        "shares_scopes": api.shares_scopes,
+        "roles": list(api.roles),
+        **_disabled(api.disabled_at),
+    }
+
+
+def _user(user: User) -> Table:
+    address = {
+        part: getattr(user.claims.address, part) for part in user.claims.address.__struct_fields__
+    }
+    claims = {
+        name: getattr(user.claims, name)
+        for name in StandardClaims.__struct_fields__
+        if name != "address"
+    }
+    if not user.claims.phone_number_verified:
+        del claims["phone_number_verified"]
+    given = {part: text for part, text in address.items() if text}
+    return {
+        "uid": user.uid,
+        "username": user.username,
+        "email": user.email,
+        "email_verified": user.email_verified_at is not None,
+        "name": user.name,
+        **claims,
+        "address": given or None,
+        "attributes": dict(user.attributes.values) or None,
+        **_disabled(user.disabled_at),
+    }
+
+
+def _group(tx: Transaction, group: Group, *, users: bool) -> Table:
+    members: list[str] = []
+    after = 0
+    while users and (more := tx.groups.members(group, after, _PAGE)):
+        members += [member.username for member in more]
+        after = more[-1].uid
+    return {
+        "name": group.name,
+        "description": group.description,
+        "parent": group.parent,
+        "members": members or None,
+    }
+
+
+def _role(tx: Transaction, api: Api, role: str, *, users: bool) -> Table | None:
+    holders: list[str] = []
+    after = 0
+    while users and (more := tx.api_roles.users(api.id, role, after, _PAGE)):
+        holders += [username for _, username in more]
+        after = more[-1][0]
+    groups = list(tx.api_roles.groups(api.id, role, _MOST))
+    if not holders and not groups:
+        return None
+    return {
+        "api": api.identifier,
+        "role": role,
+        "users": holders or None,
+        "groups": groups or None,
+    }
+
+
+def _client(client: Client) -> Table:
+    said = {
+        name: _duration(cast("Lifetime | None", value))
+        if FIELDS[name].rule.kind is Kind.LIFETIME
+        else value
+        for name, value in fields_shown(client).items()
+    }
+    return {"client_id": client.id, **said, **_disabled(client.disabled_at)}
+
+
+def _disabled(at: object) -> Table:
+    return {} if at is None else {"disabled": True}
+
+
+def _duration(lifetime: Lifetime | None) -> str | None:
+    return None if lifetime is None else f"{lifetime}s"

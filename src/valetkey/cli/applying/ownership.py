@@ -1,0 +1,210 @@
+"""Record what a file of `valetkey apply` owns, and prune what it no longer declares.
+
+A file owns what it created, or adopted when the operator said so. Objects created by hand are never
+pruned; neither are those of files with another name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from valetkey.authorization.actions import groups
+from valetkey.authorization.actions.apis import withdraw, withdraw_group
+from valetkey.authorization.actions.attributes import remove_attribute
+from valetkey.authorization.actions.claims import remove_claim
+from valetkey.authorization.actions.webhooks import disable_webhook, enable_webhook
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.storage.register.applied import AppliedKind, AppliedObject
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import DeclaredEntry
+from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step
+from valetkey.cli.register.keeper import account_keeper, registrar
+from valetkey.cli.register.store import Opened
+from valetkey.config.agreement import Problem
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
+
+_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.WEBHOOK})
+"""What is disabled, and enabled again when the file declares it again. The rest is deleted."""
+
+_Key = tuple[str, str, str]
+
+
+class Ownership(Struct, frozen=True):
+    """What belongs to the named file; `tx` holds the lock of the register."""
+
+    tx: Transaction
+    opened: Opened
+    name: str
+    owned: Mapping[_Key, AppliedObject]
+
+    def record(self, wanted: DeclaredEntry, step: Step, *, adopt: bool) -> Step:
+        """Own what the step created; enable what was pruned and is declared again."""
+        revived = False
+        for each in step.declares:
+            before = self.owned.get(_key(each))
+            if before is not None and before.pruned_at is not None:
+                if "disabled" not in wanted.given:
+                    revived = self._switch(each.kind, each.id, on=True) is not None or revived
+                self._put(each)
+            elif each.is_new or (adopt and before is None):
+                self._put(each)
+        if not revived:
+            return step
+        action = Action.CHANGE if step.action is Action.KEEP else step.action
+        return replace(step, action=action, fields=(*step.fields, "enabled"))
+
+    def prune(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Remove or disable what the file owns and does not declare. Raises InvalidEntry."""
+        declared = {_key(each) for step in steps for each in step.declares}
+        kinds = list(AppliedKind)
+        left = sorted(
+            (
+                each
+                for key, each in self.owned.items()
+                if key not in declared and each.pruned_at is None
+            ),
+            key=lambda each: (kinds.index(AppliedKind(each.kind)), each.id, each.part),
+        )
+        # Groups in other groups first: a group that contains groups is kept.
+        parents = [each for each in left if each.kind == AppliedKind.GROUP and self._contains(each)]
+        for each in (*(each for each in left if each not in parents), *parents):
+            step = self._remove(each)
+            if step is not None:
+                yield step
+
+    def _contains(self, each: AppliedObject) -> bool:
+        group = self.tx.groups.find_by_id(each.id)
+        return group is not None and self.tx.groups.has_groups(group)
+
+    def _put(self, each: Declared) -> None:
+        self.tx.declarations.applied.put(
+            AppliedObject(each.kind.value, each.id, each.part, self.name)
+        )
+
+    def _remove(self, each: AppliedObject) -> Step | None:
+        kind = AppliedKind(each.kind)
+        try:
+            if kind in _DISABLED:
+                name = self._switch(kind, each.id, on=False)
+                if name is not None:
+                    self.tx.declarations.applied.put(replace(each, pruned_at=self.opened.now))
+                    return Step(Action.REMOVE, kind.value, name, ("disabled",))
+                # Disabled or deleted by hand.
+                self.tx.declarations.applied.forget(kind, each.id, each.part)
+                return None
+            removers: Mapping[AppliedKind, Callable[[AppliedObject], Step | None]] = {
+                AppliedKind.ROLE: self._role,
+                AppliedKind.MEMBER: self._member,
+                AppliedKind.CLAIM: self._claim,
+                AppliedKind.ATTRIBUTE: self._attribute,
+                AppliedKind.GROUP: self._group,
+            }
+            step = removers[kind](each)
+        except Refused as refused:
+            name = f"{kind.value} {each.id}"
+            why = refused.refusal.description
+            raise InvalidEntry([Problem(name, "it cannot be pruned", why)]) from None
+        if step is None or step.action is Action.REMOVE:
+            self.tx.declarations.applied.forget(kind, each.id, each.part)
+        return step
+
+    def _switch(self, kind: AppliedKind, object_id: str, *, on: bool) -> str | None:
+        """Enable or disable an object; return its name, None if nothing changed."""
+        tx, now = self.tx, self.opened.now
+        match kind:
+            case AppliedKind.USER:
+                user, users = (
+                    tx.users.find_to_change(Uid(int(object_id))),
+                    account_keeper(self.opened),
+                )
+                done = user is not None and (users.enable if on else users.disable)(tx, user, now)
+                return user.username if user is not None and done else None
+            case AppliedKind.CLIENT:
+                client, clients = tx.clients.find_to_change(object_id), registrar(self.opened)
+                done = client is not None and (clients.enable if on else clients.disable)(
+                    tx, client, now
+                )
+                return client.id if client is not None and done else None
+            case AppliedKind.API:
+                api, apis = (
+                    tx.apis.find_to_change(object_id),
+                    self.opened.foundation.api_registrar("cli"),
+                )
+                done = api is not None and (apis.enable if on else apis.disable)(tx, api, now)
+                return api.identifier if api is not None and done else None
+            case _:
+                hook = tx.webhooks.find(object_id)
+                done = hook is not None and (enable_webhook if on else disable_webhook)(
+                    tx, hook, now
+                )
+                return hook.url if hook is not None and done else None
+
+    def _role(self, each: AppliedObject) -> Step | None:
+        tx, now = self.tx, self.opened.now
+        role, sort, holder = each.part.split(" ", 2)
+        api = tx.apis.find(each.id)
+        if api is None:
+            return None
+        if sort == "user":
+            user = tx.users.find_to_change(Uid(int(holder)))
+            if user is None or not withdraw(tx, user, api, role, now):
+                return None
+            name = user.username
+        else:
+            group = tx.groups.find_by_id(holder)
+            if group is None or not withdraw_group(tx, group, api, role, now):
+                return None
+            name = group.name
+        return Step(Action.REMOVE, "role", f"{role} at {api.identifier}", (f"{sort} {name}",))
+
+    def _member(self, each: AppliedObject) -> Step | None:
+        group = self.tx.groups.find_by_id(each.id)
+        user = self.tx.users.find_to_change(Uid(int(each.part.removeprefix("user "))))
+        if group is None or user is None:
+            return None
+        if not groups.remove_member(self.tx, user, group, self.opened.now):
+            return None
+        return Step(Action.REMOVE, "member", user.username, (f"of group {group.name}",))
+
+    def _claim(self, each: AppliedObject) -> Step | None:
+        removed = remove_claim(self.tx, each.id, self.opened.now)
+        return Step(Action.REMOVE, "claim", each.id, ("deleted",)) if removed else None
+
+    def _attribute(self, each: AppliedObject) -> Step | None:
+        removed = remove_attribute(self.tx, each.id, self.opened.now)
+        return Step(Action.REMOVE, "attribute", each.id, ("deleted",)) if removed else None
+
+    def _group(self, each: AppliedObject) -> Step | None:
+        tx = self.tx
+        group = tx.groups.find_by_id(each.id)
+        if group is None or not tx.groups.hold(group):
+            return None
+        if (
+            tx.groups.has_groups(group)
+            or tx.groups.size(group, 1)
+            or tx.api_roles.group_has_any(group)
+        ):
+            why = "kept: it has members, groups or roles that this file did not give it"
+            return Step(Action.KEEP, "group", group.name, costs=(why,))
+        groups.delete(tx, group, self.opened.now)
+        return Step(Action.REMOVE, "group", group.name, ("deleted",))
+
+
+def ownership(tx: Transaction, opened: Opened, name: str) -> Ownership:
+    """Return what belongs to the file of this name; nothing for a file without one."""
+    owned = tx.declarations.applied.of_file(name) if name else ()
+    return Ownership(tx, opened, name, {_key(each): each for each in owned})
+
+
+def affected_users(owner: Ownership) -> Iterator[int]:
+    """Return the users whom pruning may disable, or whose groups or roles it may change."""
+    for kind, object_id, part in owner.owned:
+        if kind == AppliedKind.USER:
+            yield int(object_id)
+        elif "user " in part:
+            yield int(part.rpartition("user ")[2])
+
+
+def _key(each: AppliedObject | Declared) -> _Key:
+    return (str(each.kind), each.id, each.part)
