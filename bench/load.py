@@ -8,6 +8,8 @@ from typing import cast
 
 _SEPARATOR = b"\r\n\r\n"
 _REST = 1.0
+_SHOWN = 200
+"""How many bytes of a wrong answer are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,16 @@ class Reply:
     status: int
     head: bytes
     body: bytes
+
+    def check(self, status: int = 200, expected: bytes = b"") -> "Reply":
+        """Return it; raise AssertionError unless it has this status and this in its body."""
+        if self.status != status or expected not in self.body:
+            raise AssertionError(f"status {self.status}, body {self.body[:_SHOWN]!r}")
+        return self
+
+
+class WorkloadError(AssertionError):
+    """A worker failed: the message has what it did, and the status and the body it was sent."""
 
 
 class Connection(asyncio.Protocol):
@@ -39,11 +51,12 @@ class Connection(asyncio.Protocol):
         head, found, rest = self._buffer.partition(_SEPARATOR)
         if not found:
             return
-        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0] or 0)
-        if len(rest) < length or self._waiting is None:
+        whole = _body(head.lower(), rest)
+        if whole is None or self._waiting is None:
             return
-        self._buffer = rest[length:]
-        self._waiting.set_result(Reply(int(head[9:12]), head, rest[:length]))
+        body, self._buffer = whole
+        if not self._waiting.done():
+            self._waiting.set_result(Reply(int(head[9:12]), head, body))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever waits."""
@@ -60,12 +73,37 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return await self._waiting
+        try:
+            return await self._waiting
+        except asyncio.CancelledError:
+            # The answer that is still on its way must not be taken for that of the next request.
+            self.close()
+            raise
 
     def close(self) -> None:
         """Hang up."""
         if self._transport is not None:
             self._transport.close()
+
+
+def _body(head: bytes, rest: bytes) -> tuple[bytes, bytes] | None:
+    """The body, and what came after it; None while it is not whole."""
+    if b"\r\ntransfer-encoding: chunked" in head:
+        return _chunks(rest)
+    length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0] or 0)
+    return (rest[:length], rest[length:]) if len(rest) >= length else None
+
+
+def _chunks(rest: bytes) -> tuple[bytes, bytes] | None:
+    body = b""
+    while True:
+        size, found, rest = rest.partition(b"\r\n")
+        length = int(size, 16) if found else 0
+        if not found or len(rest) < length + 2:
+            return None
+        body, rest = body + rest[:length], rest[length + 2 :]
+        if length == 0:
+            return body, rest
 
 
 class Line:
@@ -132,8 +170,12 @@ class Worker:
         raise NotImplementedError
 
 
-async def measure(workers: Sequence[Worker], seconds: float) -> Measured:
-    """Let all of them work side by side, each beginning again as soon as it is done."""
+async def measure(workers: Sequence[Worker], seconds: float, what: str = "") -> Measured:
+    """Let all of them work side by side, each beginning again as soon as it is done.
+
+    The first that fails ends it: the others are cancelled, and WorkloadError is raised with `what`,
+    the server and its workload.
+    """
     latencies: list[float] = []
     clock: Callable[[], float] = time.perf_counter
     began = clock()
@@ -145,5 +187,14 @@ async def measure(workers: Sequence[Worker], seconds: float) -> Measured:
             await worker.step()
             latencies.append(clock() - start)
 
-    await asyncio.gather(*(go_on(worker) for worker in workers))
+    working = [asyncio.ensure_future(go_on(worker)) for worker in workers]
+    try:
+        await asyncio.gather(*working)
+    except Exception as error:
+        said = str(error) if isinstance(error, AssertionError) else repr(error)
+        raise WorkloadError(f"{what or 'a worker'}: {said}") from error
+    finally:
+        for each in working:
+            each.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
     return Measured(len(latencies), clock() - began, latencies)

@@ -11,6 +11,8 @@ CALLBACK = "https://app.example/cb"
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636 appendix B
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
+_FORM = "application/x-www-form-urlencoded"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -25,13 +27,15 @@ class Place:
         parts = urlsplit(url)
         return Place(parts.hostname or "", parts.port or 80)
 
-    def request(self, method: str, path: str, body: str = "", *headers: str) -> bytes:
-        """The bytes of a request; a body is a form."""
+    def request(
+        self, method: str, path: str, body: str = "", *headers: str, kind: str = _FORM
+    ) -> bytes:
+        """The bytes of a request; `kind` is the content type of its body."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", *headers]
-        if method == "POST":
+        if method in {"POST", "PUT"}:
             lines.append(f"Content-Length: {len(body)}")
         if body:
-            lines.append("Content-Type: application/x-www-form-urlencoded")
+            lines.append(f"Content-Type: {kind}")
         return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
 
 
@@ -45,9 +49,7 @@ class Repeat(Worker):
 
     async def step(self) -> None:
         """Ask once."""
-        reply = await self.connection.ask(self.request)
-        assert reply.status == 200, reply.body
-        assert self.expected in reply.body, reply.body
+        (await self.connection.ask(self.request)).check(expected=self.expected)
 
 
 def location(reply: Reply) -> str:
@@ -56,4 +58,4 @@ def location(reply: Reply) -> str:
         name, _, value = line.partition(": ")
         if name.lower() == "location":
             return value
-    raise AssertionError(reply)
+    raise AssertionError(f"no redirect: status {reply.status}, body {reply.body[:200]!r}")

@@ -48,8 +48,7 @@ class Flow(Worker):
             "code_verifier": VERIFIER,
         }
         reply = await self.line.ask(self.place.request("POST", "/oauth/token", urlencode(form)))
-        assert reply.status == 200, reply.body
-        self.answers.append(json.loads(reply.body))
+        self.answers.append(json.loads(reply.check().body))
         assert "id_token" in self.answers[-1]
 
 
@@ -72,8 +71,7 @@ class Rotation(Worker):
             "refresh_token": self.tokens.popleft(),
         }
         reply = await self.line.ask(self.place.request("POST", "/oauth/token", urlencode(form)))
-        assert reply.status == 200, reply.body
-        self.tokens.append(json.loads(reply.body)["refresh_token"])
+        self.tokens.append(json.loads(reply.check().body)["refresh_token"])
 
 
 @dataclass
@@ -88,8 +86,7 @@ class Round(Worker):
         """Ask about the next."""
         reply = await self.line.ask(self.requests[0])
         self.requests.rotate(-1)
-        assert reply.status == 200, reply.body
-        assert self.expected in reply.body, reply.body
+        reply.check(expected=self.expected)
 
 
 def machine(place: Place, client_id: str) -> Repeat:
@@ -103,7 +100,7 @@ async def reference_tokens(place: Place, count: int) -> list[str]:
     """So many access tokens by reference."""
     asks = machine(place, "reference")
     return [
-        json.loads((await asks.connection.ask(asks.request)).body)["access_token"]
+        json.loads((await asks.connection.ask(asks.request)).check().body)["access_token"]
         for _ in range(count)
     ]
 
