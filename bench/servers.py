@@ -25,6 +25,11 @@ username = "ada"
 email = "ada@example.com"
 password = "{PASSWORD}"
 
+[[users]]
+username = "grace"
+email = "grace@example.com"
+password = "{PASSWORD}"
+
 [[clients]]
 client_id = "service"
 client_secret = "{SECRET}"
@@ -53,7 +58,18 @@ type = "public"
 redirect_uris = ["{CALLBACK}"]
 scopes = ["openid", "notes:read"]
 id_token_signed_response_alg = "ES256"
+""" + "".join(
+    f"""
+[[clients]]
+client_id = "{client_id}"
+name = "{client_id.title()}"
+type = "public"
+redirect_uris = ["{CALLBACK}"]
+scopes = ["openid", "notes:read"]
+id_token_signed_response_alg = "RS256"
 """
+    for client_id in ("phone-rs256", "tablet")
+)
 
 
 TOKENS_AND_KEYS = Paths(

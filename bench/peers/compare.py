@@ -11,9 +11,11 @@ from functools import partial
 from pathlib import Path
 from subprocess import SubprocessError
 
-from bench.load import Worker, measure
+from bench.load import Worker, WorkloadError, measure
 from bench.peers.bare import bare
 from bench.peers.ceiling import ceiling
+from bench.peers.hydra_peer import NAME as HYDRA
+from bench.peers.hydra_peer import hydra, hydra_is_missing
 from bench.peers.keycloak_peer import NAME as KEYCLOAK
 from bench.peers.keycloak_peer import fetch, keycloak
 from bench.peers.node_peer import oidc_provider, redis_is_there
@@ -21,7 +23,7 @@ from bench.peers.own_peer import ON_POSTGRESQL, ON_SQLITE, valetkey
 from bench.peers.peer import Peer
 from bench.peers.postgres import postgresql_is_there
 from bench.peers.python_peer import authlib, django_oauth_toolkit
-from bench.peers.work import JWT, REFERENCE, WORKLOADS, plan
+from bench.peers.work import JWT, REFERENCE, RS256_FLOW, WORKLOADS, plan
 
 RATE = 40
 """Requests per second while latency is measured: the slowest can do them beside the others."""
@@ -38,7 +40,8 @@ class Figures:
     """What a run found. `rates` are operations per CPU-second by workload and server, by round.
 
     `latencies` are median and 99th percentile in milliseconds; `memory` the megabytes of each
-    process before the load and after it; `started` the seconds to the first answer.
+    process before the load and after it, `databases` those of its database's processes together;
+    `started` the seconds to the first answer.
     """
 
     rates: dict[str, dict[str, list[float]]]
@@ -47,6 +50,7 @@ class Figures:
     started: dict[str, float]
     versions: list[str]
     missing: list[str] = field(default_factory=list[str])
+    databases: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def median(self, workload: str, server: str) -> float | None:
         """The figure of one server for one workload; None where it was not measured."""
@@ -95,11 +99,14 @@ def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[
                         f"{peer.__name__}, {'PostgreSQL' if on_postgresql else 'SQLite'}",
                         partial(peer, folder(), on_postgresql=on_postgresql),
                     )
-            reason = fetch() if has_postgresql else "there is no postgresql-15 here"
-            if reason:
-                missing.append(f"{KEYCLOAK}: {reason}")
-            else:
-                join(KEYCLOAK, lambda: keycloak(folder()))
+            for name, why_not, complete in (
+                (HYDRA, hydra_is_missing, hydra),
+                (KEYCLOAK, fetch, keycloak),
+            ):
+                if reason := why_not() if has_postgresql else "there is no postgresql-15 here":
+                    missing.append(f"{name}: {reason}")
+                else:
+                    join(name, partial(complete, folder()))
             up.extend(stack.enter_context(bare(folder())))
         up.append(stack.enter_context(ceiling()))
         yield up, missing
@@ -119,7 +126,7 @@ async def compare(
     A server is warm once its rate has stopped rising. `on_postgresql` are the workloads that
     Valetkey on PostgreSQL is measured at.
     """
-    before = {peer.name: peer.memory() for peer in peers}
+    before = {peer.name: (peer.memory(), peer.database_memory()) for peer in peers}
     missing: list[str] = []
     plans: dict[str, Mapping[str, Sequence[Worker]]] = {}
     for peer in peers:
@@ -143,9 +150,9 @@ async def compare(
                 workers = plans[peer.name][workload]
                 with _left_out(peer.name, workload, missing):
                     if turn < 0:
-                        await _warm(peer, workers, seconds / 2)
+                        await _warm(peer, workload, workers, seconds / 2)
                     else:
-                        found.append(await _rate(peer, workers, seconds))
+                        found.append(await _rate(peer, workload, workers, seconds))
                     rates[workload][peer.name] = found
     latencies: dict[str, tuple[float, float]] = {}
     for name, planned in plans.items() if paced else ():
@@ -156,10 +163,15 @@ async def compare(
     return Figures(
         rates,
         latencies,
-        {peer.name: (before[peer.name], peer.memory()) for peer in peers},
+        {peer.name: (before[peer.name][0], peer.memory()) for peer in peers},
         {peer.name: peer.started for peer in peers},
         list(dict.fromkeys(peer.versions for peer in peers if peer.versions)),
         missing,
+        {
+            peer.name: (before[peer.name][1], peer.database_memory())
+            for peer in peers
+            if peer.databases()
+        },
     )
 
 
@@ -169,33 +181,37 @@ def _left_out(name: str, what: str, missing: list[str]) -> Generator[None]:
     try:
         yield
     except (AssertionError, OSError, ValueError, LookupError, SubprocessError) as error:
+        said = str(error) if isinstance(error, AssertionError) else type(error).__name__
+        whole = said if isinstance(error, WorkloadError) else f"{name}, {what}: {said}"
         if name in (ON_SQLITE, ON_POSTGRESQL):
-            raise
-        missing.append(f"{name}: left out, it failed at {what} ({type(error).__name__})")
+            raise WorkloadError(whole) from error
+        missing.append(f"Left out: {whole}")
 
 
 async def _heat(peer: Peer, planned: Mapping[str, Sequence[Worker]], seconds: float) -> None:
     """Go through everything until the server used the seconds of CPU that it needs to be warm."""
     while True:
-        for workers in planned.values():
+        for workload, workers in planned.items():
             if peer.worked() >= peer.warm:
                 return
-            await _rate(peer, workers, seconds)
+            await _rate(peer, workload, workers, seconds)
 
 
-async def _rate(peer: Peer, workers: Sequence[Worker], seconds: float) -> float:
+async def _rate(peer: Peer, workload: str, workers: Sequence[Worker], seconds: float) -> float:
     """Return operations per CPU-second of one visit."""
+    if workload == RS256_FLOW:
+        peer = peer.by_rs256 or peer
     had = peer.worked()
     async with asyncio.timeout(_LONGEST_VISIT):
-        done = await measure(workers, seconds)
+        done = await measure(workers, seconds, f"{peer.name}, {workload}")
     return done.operations / (peer.worked() - had)
 
 
-async def _warm(peer: Peer, workers: Sequence[Worker], seconds: float) -> None:
+async def _warm(peer: Peer, workload: str, workers: Sequence[Worker], seconds: float) -> None:
     """Visit until the rate is less than 5 % above the one before: compilers at run time."""
-    before = await _rate(peer, workers, seconds)
+    before = await _rate(peer, workload, workers, seconds)
     for _ in range(_MOST_TO_WARM):
-        rate = await _rate(peer, workers, seconds)
+        rate = await _rate(peer, workload, workers, seconds)
         if rate < before * _STILL_RISING:
             return
         before = rate

@@ -17,6 +17,7 @@ from bench.peers.peer import SCOPE, Paths, Peer, first_answer
 from bench.peers.postgres import postgres
 from bench.servers import family, free_port
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, SECRET, Place
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 
 NAME = "Keycloak, PostgreSQL"
@@ -100,7 +101,7 @@ def keycloak(directory: Path) -> Generator[Peer]:
             )
         try:
             started = first_answer(place, _PATHS.discovery, began, _PATIENCE)
-            yield Peer(
+            peer = Peer(
                 NAME,
                 place,
                 _PATHS,
@@ -111,7 +112,10 @@ def keycloak(directory: Path) -> Generator[Peer]:
                 posts_secret=True,
                 started=started,
                 warm=WARM,
+                databases=lambda: family(parent),
             )
+            by_rs256 = replace(peer, public="phone-rs256", signs="RS256")
+            yield replace(peer, by_rs256=by_rs256)
         finally:
             process.terminate()
             process.wait(60)
@@ -165,13 +169,16 @@ def _realm() -> Mapping[str, object]:
             "config": {name: [value] for name, value in {"priority": "100", **config}.items()},
         }
 
-    phone = {
-        "clientId": "phone",
-        "publicClient": True,
-        "redirectUris": [CALLBACK],
-        "attributes": {"pkce.code.challenge.method": "S256"},
-        "optionalClientScopes": ["notes:read"],
-    }
+    def app(client_id: str, algorithm: str) -> Mapping[str, object]:
+        signed = {"id.token.signed.response.alg": algorithm}
+        return {
+            "clientId": client_id,
+            "publicClient": True,
+            "redirectUris": [CALLBACK],
+            "attributes": {"pkce.code.challenge.method": "S256", **signed},
+            "optionalClientScopes": ["notes:read"],
+        }
+
     ada = {
         "username": "ada",
         "email": "ada@example.com",
@@ -183,6 +190,7 @@ def _realm() -> Mapping[str, object]:
     }
     keys = [
         key("ecdsa-generated", ecdsaEllipticCurveKey="P-256"),
+        key("rsa-generated", keySize="2048"),
         key("hmac-generated", algorithm="HS512"),
         key("aes-generated"),
     ]
@@ -196,7 +204,12 @@ def _realm() -> Mapping[str, object]:
         "ssoSessionMaxLifespan": 86_400,
         "revokeRefreshToken": True,
         "refreshTokenMaxReuse": 0,
-        "clients": [machine("service"), machine("reference"), phone],
+        "clients": [
+            machine("service"),
+            machine("reference"),
+            app("phone", "ES256"),
+            app("phone-rs256", "RS256"),
+        ],
         "clientScopes": [{"name": "notes:read", "protocol": "openid-connect"}],
         "users": [ada],
         "components": {"org.keycloak.keys.KeyProvider": keys},

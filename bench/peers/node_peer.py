@@ -8,14 +8,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.client import HTTPMessage
 from http.cookiejar import CookieJar
+from itertools import product
 from pathlib import Path
 from typing import IO
 from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, build_opener
 
 from bench.peers.install import HERE, node, node_packages, node_version
-from bench.peers.peer import Paths, Peer, first_answer
+from bench.peers.peer import PUBLIC, Paths, Peer, first_answer
 from bench.servers import free_port
 from bench.workloads import Place
+from valetkey.kernel.replace import replace
 
 _API = "https://api.example"
 _PATHS = Paths(
@@ -84,14 +86,14 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
         started = first_answer(Place.of(url), _PATHS.discovery, began)
         jar = CookieJar()
         browser = build_opener(HTTPCookieProcessor(jar), _StayHere())
-        query = "client_id=phone&redirect_uri=https%3A%2F%2Fapp.example%2Fcb&response_type=code"
-        for scope in ("openid", "openid notes:read"):
+        query = "redirect_uri=https%3A%2F%2Fapp.example%2Fcb&response_type=code"
+        for app, scope in product((PUBLIC, "phone-rs256"), ("openid", "openid notes:read")):
             challenge = "code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-            asked = f"{query}&scope={scope.replace(' ', '%20')}&{challenge}"
+            asked = f"{query}&client_id={app}&scope={scope.replace(' ', '%20')}&{challenge}"
             asked += f"&code_challenge_method=S256&resource={_API}"
             with browser.open(f"{url}/auth?{asked}") as answer:
                 assert "code=" in answer.headers["location"]
-        yield Peer(
+        peer = Peer(
             f"oidc-provider, {f'Redis {redis}' if redis else 'memory'}",
             Place.of(url),
             _PATHS,
@@ -103,7 +105,9 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
             {"resource": _API},
             posts_secret=True,
             started=started,
+            databases=lambda: [program.pid for program in programs[:-1]],
         )  # fmt: skip
+        yield replace(peer, by_rs256=replace(peer, public="phone-rs256", signs="RS256"))
     finally:
         for program in reversed(programs):
             program.terminate()

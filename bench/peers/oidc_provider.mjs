@@ -15,6 +15,7 @@ const SECRET = 'a-secret-of-the-bench-with-more-than-32-letters';
 const CALLBACK = 'https://app.example/cb';
 
 const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' });
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
 
 // Its own memory adapter forgets all but a thousand entries; this one, as simple, keeps them.
 function memoryAdapter() {
@@ -111,24 +112,27 @@ const machine = (id) => ({
   token_endpoint_auth_method: 'client_secret_post',
 });
 
+const app = (id, algorithm) => ({
+  client_id: id,
+  token_endpoint_auth_method: 'none',
+  redirect_uris: [CALLBACK],
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+  id_token_signed_response_alg: algorithm,
+});
+
 const provider = new Provider(issuer, {
   adapter: redisUrl ? await redisAdapter(redisUrl) : memoryAdapter(),
   claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
   clients: [
     machine('service'),
     machine('reference'),
-    {
-      client_id: 'phone',
-      token_endpoint_auth_method: 'none',
-      redirect_uris: [CALLBACK],
-      grant_types: ['authorization_code', 'refresh_token'],
-      response_types: ['code'],
-      id_token_signed_response_alg: 'ES256',
-    },
+    app('phone', 'ES256'),
+    app('phone-rs256', 'RS256'),
   ],
   clientDefaults: { id_token_signed_response_alg: 'ES256' },
   cookies: { keys: ['only-for-the-bench'] },
-  enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
+  enabledJWA: { idTokenSigningAlgValues: ['ES256', 'RS256'] },
   features: {
     clientCredentials: { enabled: true },
     devInteractions: { enabled: false },
@@ -150,7 +154,12 @@ const provider = new Provider(issuer, {
   }),
   interactions: { url: (context, interaction) => `/interaction/${interaction.uid}` },
   issueRefreshToken: (context, client) => client.grantTypeAllowed('refresh_token'),
-  jwks: { keys: [{ ...ec, kid: 'bench', use: 'sig', alg: 'ES256' }] },
+  jwks: {
+    keys: [
+      { ...ec, kid: 'bench', use: 'sig', alg: 'ES256' },
+      { ...rsa, kid: 'bench-rsa', use: 'sig', alg: 'RS256' },
+    ],
+  },
   pkce: { required: () => true },
   rotateRefreshToken: true,
   scopes: ['openid', 'profile', 'email', 'notes:read'],

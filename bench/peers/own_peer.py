@@ -1,6 +1,6 @@
 """Valetkey itself, on SQLite with synchronous=FULL or on PostgreSQL, all of it switched on."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -8,10 +8,11 @@ from urllib.parse import quote, urlencode
 
 import apsw
 
-from bench.peers.peer import SCOPE, Paths, Peer
+from bench.peers.peer import PUBLIC, SCOPE, Paths, Peer
 from bench.peers.postgres import postgres
 from bench.servers import DISCOVERY, family, start
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, Place
+from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person
 
 ON_SQLITE = "Valetkey, SQLite FULL"
@@ -55,7 +56,9 @@ def valetkey(
         )
         parents.append(servers.parent)
         place = Place.of(servers.auth)
-        yield Peer(
+        ada = Person(servers.auth)
+        _allow(ada, servers.auth, "ada", scope, asked)
+        peer = Peer(
             ON_POSTGRESQL if on_postgresql else ON_SQLITE,
             place,
             _PATHS,
@@ -63,23 +66,44 @@ def valetkey(
             f"valetkey {version('valetkey')}, {engine}, uvicorn {version('uvicorn')}, "
             f"cryptography {version('cryptography')}",
             {"jwt": {"client_id": "service"} | asked, "reference": {"client_id": "reference"}},
-            _allowed(servers.auth, scope, asked),
+            dict(ada.cookies),
             asked=asked,
             scope=scope,
             api=Place.of(servers.api),
             started=servers.answered,
+            databases=lambda: [pid for parent in parents[:-1] for pid in family(parent)],
         )
+        if not register:
+            _allow(ada, servers.auth, "ada", scope, asked, "phone-rs256")
+            by_rs256 = replace(peer, public="phone-rs256", signs="RS256")
+            peer = replace(peer, by_rs256=by_rs256, ordinary=_ordinary(servers.auth))
+        yield peer
 
 
-def _allowed(url: str, scope: str, asked: dict[str, str]) -> dict[str, str]:
-    """The cookies of Ada, who is signed in and allows the app everything it will ask."""
-    query = urlencode({"scope": scope} | asked, quote_via=quote)
+def _ordinary(url: str) -> dict[str, str]:
+    """The cookies of Grace, who is signed in on three devices and opened an app on each."""
     person = Person(url)
+    for app in ("phone", "phone-rs256", "tablet"):
+        person = Person(url)
+        _allow(person, url, "grace", SCOPE, {}, app)
+    return dict(person.cookies)
+
+
+def _allow(
+    person: Person,
+    url: str,
+    username: str,
+    scope: str,
+    asked: Mapping[str, str],
+    app: str = PUBLIC,
+) -> None:
+    """Sign in unless `person` is, and allow the app everything that it will ask."""
+    query = urlencode({"client_id": app, "scope": scope, **asked}, quote_via=quote)
     page = person.open(
-        f"{url}/oauth/authorize?response_type=code&client_id=phone"
-        f"&redirect_uri={CALLBACK}&{query}"
+        f"{url}/oauth/authorize?response_type=code&redirect_uri={CALLBACK}&{query}"
         f"&code_challenge={CHALLENGE}&code_challenge_method=S256"
     )
-    page = person.allow(person.sign_in(page, "ada", PASSWORD))
+    if any(button.id == "sign-in" for button in page.buttons):
+        page = person.sign_in(page, username, PASSWORD)
+    page = person.allow(page)
     assert page.told["code"], page.text
-    return dict(person.cookies)

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from bench.load import Line
 from bench.workloads import Place
 
+PUBLIC = "phone"
 SCOPE = "openid notes:read"
 """What users allow the app."""
 
@@ -47,6 +48,12 @@ class Peer:
     server of its own answers; `started` the seconds from its start to its first answer; `warm` the
     seconds of CPU that it is given before anything is measured; `tokens` how many are asked about
     in turn; `only` the workloads of a server that has no others.
+
+    `databases` are those of `pids` that are its database's. `admin` is where it answers
+    introspection, if that is another place; `refresh_scope` is asked for beside the scope where a
+    refresh token needs it. `public` is the app that users open, whose ID tokens are signed by
+    `signs`; `by_rs256` is the same server with RS256, if it can do both. `ordinary` are the cookies
+    of a user with three connected apps and three sessions.
     """
 
     name: str
@@ -66,6 +73,13 @@ class Peer:
     warm: float = 0.0
     tokens: int = TOKENS
     only: Sequence[str] = ()
+    databases: Callable[[], Sequence[int]] = tuple
+    admin: Place | None = None
+    refresh_scope: str = ""
+    public: str = PUBLIC
+    signs: str = "ES256"
+    by_rs256: "Peer | None" = None
+    ordinary: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def issues(self) -> str:
@@ -77,8 +91,16 @@ class Peer:
         return sum(worked(pid) for pid in self.pids())
 
     def memory(self) -> list[int]:
-        """Megabytes of each process, largest first; what several share is divided among them."""
-        return sorted((_megabytes(pid) for pid in self.pids()), reverse=True)
+        """Megabytes of each process, largest first, those of its database not included.
+
+        They are proportional set sizes: what several processes share is divided among them.
+        """
+        apart = set(self.databases())
+        return sorted((_megabytes(pid) for pid in self.pids() if pid not in apart), reverse=True)
+
+    def database_memory(self) -> int:
+        """Megabytes of all processes of its database together."""
+        return sum(_megabytes(pid) for pid in self.databases())
 
     def post(self, path: str, form: Mapping[str, str], *headers: str) -> bytes:
         """The bytes of a form."""
@@ -92,9 +114,10 @@ class Peer:
         """How this server spells `json`."""
         return json.replace(b":", b": ") if self.spaced else json
 
-    def line(self) -> Line:
-        """A connection to it."""
-        return Line(self.place.host, self.place.port)
+    def line(self, place: Place | None = None) -> Line:
+        """A connection to it, or to another of its places."""
+        place = place or self.place
+        return Line(place.host, place.port)
 
 
 def worked(pid: int) -> float:

@@ -17,7 +17,9 @@ from bench.peers.peer import FEW_TOKENS, Paths, Peer, first_answer
 from bench.peers.postgres import postgres
 from bench.servers import family, free_port
 from bench.workloads import Place
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey
+from valetkey.kernel.replace import replace
 
 _TOOLKIT = Paths(
     token="/o/token/",
@@ -67,6 +69,8 @@ def django_oauth_toolkit(directory: Path, *, on_postgresql: bool = False) -> Gen
             spaced=True,
             started=started,
             tokens=FEW_TOKENS,
+            databases=kept.pids,
+            signs="RS256",
         )
 
 
@@ -80,6 +84,7 @@ def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
         "PEER_FOLDER": str(directory),
         "PEER_ISSUER": f"http://127.0.0.1:{port}",
         "PEER_EC_KEY": SigningKey.generate().private_jwk(),
+        "PEER_RSA_KEY": SigningKey.generate(Algorithm.RS256).private_jwk(),
         # It refuses to speak http without it.
         "AUTHLIB_INSECURE_TRANSPORT": "1",
     }
@@ -89,7 +94,7 @@ def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
     ):
         process, place, started = served
         versions = python_version(folder, *packages[:3], "sqlalchemy", "gunicorn")
-        yield Peer(
+        peer = Peer(
             f"Authlib, {kept.name}",
             place,
             _AUTHLIB,
@@ -101,7 +106,9 @@ def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
             spaced=True,
             started=started,
             tokens=FEW_TOKENS,
+            databases=kept.pids,
         )
+        yield replace(peer, by_rs256=replace(peer, public="phone-rs256", signs="RS256"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,22 @@ from functools import partial
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from bench.load import Line, Worker
+from bench.peers.browser import Browser
 from bench.peers.peer import Peer
 from bench.workloads import CALLBACK, CHALLENGE, SECRET, VERIFIER, Repeat, location
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.secret import from_base64url
 
-PUBLIC = "phone"
 CALLERS = 32
+FEW_CALLERS = 4
 WITHOUT_ID_TOKEN = "notes:read"
 JWT = "client credentials, JWT"
 REFERENCE = "client credentials, by reference"
 INTROSPECTION = "introspection, by reference"
 IN_TURN = "introspection, 3,200 in turn, a write in ten"
 FLOW = "code + PKCE, with ID token"
+RS256_FLOW = "code + PKCE, with ID token by RS256"
 BARE_FLOW = "code + PKCE, without ID token"
 REFRESH = "refresh with rotation"
 USERINFO = "userinfo"
@@ -31,6 +33,7 @@ RESOURCE = "resource call, JWT verified before"
 PAGE = "sign-in page"
 CONSENT = "consent page"
 ACCOUNT = "account page"
+FULL_ACCOUNT = "account page, thousands of grants"
 KEYS = "JWKS"
 DISCOVERY = "discovery"
 MIX = "80 introspections, 15 refreshes, 5 flows"
@@ -40,6 +43,7 @@ WORKLOADS = (
     INTROSPECTION,
     IN_TURN,
     FLOW,
+    RS256_FLOW,
     BARE_FLOW,
     REFRESH,
     USERINFO,
@@ -48,6 +52,7 @@ WORKLOADS = (
     PAGE,
     CONSENT,
     ACCOUNT,
+    FULL_ACCOUNT,
     KEYS,
     DISCOVERY,
     MIX,
@@ -64,32 +69,38 @@ class Flow(Worker):
     scope: str
     tokens: dict[str, str] = field(default_factory=dict[str, str])
 
+    def __post_init__(self) -> None:
+        """Connect elsewhere only where the server redirects to."""
+        self._lines = {self.peer.place: self.connection}
+
     async def step(self) -> None:
-        """The authorization request, the redirect, the exchange."""
-        cookie = "; ".join(f"{name}={value}" for name, value in self.peer.cookies.items())
-        path = authorize(self.peer, self.scope)
-        reply = await self.connection.ask(self.peer.get(path, f"Cookie: {cookie}"))
-        answer = parse_qs(urlsplit(location(reply)).query)
+        """The authorization request, the redirects, the exchange."""
+        browser = Browser(self.peer.place, dict(self.peer.cookies), self._lines)
+        _, reply = await browser.open(authorize(self.peer, self.scope))
+        target = "" if reply.status == 200 else location(reply)
+        answer = parse_qs(urlsplit(target).query)
+        assert "code" in answer, f"status {reply.status}, redirect to {target[:200]!r}"
         form = {
             "grant_type": "authorization_code",
-            "client_id": PUBLIC,
+            "client_id": self.peer.public,
             "code": answer["code"][0],
             "redirect_uri": CALLBACK,
             "code_verifier": VERIFIER,
         }
         reply = await self.connection.ask(self.peer.post(self.peer.paths.token, form))
-        assert reply.status == 200, reply.body
-        self.tokens = json.loads(reply.body)
-        assert ("openid" in self.scope.split()) == ("id_token" in self.tokens)
+        self.tokens = json.loads(reply.check().body)
+        wrong = f"ID token or none, unlike {self.scope!r}"
+        assert ("openid" in self.scope.split()) == ("id_token" in self.tokens), wrong
 
 
 def authorize(peer: Peer, scope: str) -> str:
     """The authorization request of the app on the phone."""
     asked = {
         "response_type": "code",
-        "client_id": PUBLIC,
+        "client_id": peer.public,
         "redirect_uri": CALLBACK,
-        "scope": scope,
+        "scope": f"{scope} {peer.refresh_scope}".strip(),
+        "state": "of-the-bench",
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
     }
@@ -107,33 +118,35 @@ class Rotation(Worker):
 
     async def step(self) -> None:
         """Rotate once."""
-        form = {"grant_type": "refresh_token", "client_id": PUBLIC, "refresh_token": self.token}
+        form = {
+            "grant_type": "refresh_token",
+            "client_id": self.peer.public,
+            "refresh_token": self.token,
+        }
         reply = await self.connection.ask(self.peer.post(self.peer.paths.token, form))
-        assert reply.status == 200, reply.body
-        successor = json.loads(reply.body)["refresh_token"]
-        assert successor != self.token
+        successor = json.loads(reply.check().body)["refresh_token"]
+        assert successor != self.token, "the refresh token did not rotate"
         self.token = successor
 
 
-def machine(peer: Peer, kind: str) -> Repeat:
+def machine(peer: Peer, kind: str, connection: Line | None = None) -> Repeat:
     """A client that fetches tokens for itself: `kind` is "jwt" or "reference"."""
     secret = {"grant_type": "client_credentials", "client_secret": SECRET}
     request = peer.post(peer.paths.machine_token, secret | dict(peer.machine[kind]))
     expected = b'"access_token":"eyJ' if kind == "jwt" else b'"access_token":"'
-    return Repeat(peer.line(), request, peer.said(expected))
+    return Repeat(connection or peer.line(), request, peer.said(expected))
 
 
 def introspection(peer: Peer, token: str, connection: Line | None = None) -> Repeat:
     """An API that asks what a token is worth."""
     credentials = b64encode(f"{peer.introspects_as}:{SECRET}".encode()).decode()
-    form = {"token": token}
+    form, headers = {"token": token}, [f"Authorization: Basic {credentials}"]
     if peer.posts_secret:
         form |= {"client_id": peer.introspects_as, "client_secret": SECRET}
-        request = peer.post(peer.paths.introspection, form)
-    else:
-        header = f"Authorization: Basic {credentials}"
-        request = peer.post(peer.paths.introspection, form, header)
-    return Repeat(connection or peer.line(), request, peer.said(b'"active":true'))
+        headers.clear()
+    place = peer.admin or peer.place
+    request = place.request("POST", peer.paths.introspection, urlencode(form), *headers)
+    return Repeat(connection or peer.line(peer.admin), request, peer.said(b'"active":true'))
 
 
 def userinfo(peer: Peer, token: str, connection: Line | None = None) -> Repeat:
@@ -142,9 +155,9 @@ def userinfo(peer: Peer, token: str, connection: Line | None = None) -> Repeat:
     return Repeat(connection or peer.line(), request, b'"sub"')
 
 
-def document(peer: Peer, path: str, expected: bytes) -> Repeat:
+def document(peer: Peer, path: str, expected: bytes, connection: Line) -> Repeat:
     """Somebody who reads what the server says about itself."""
-    return Repeat(peer.line(), peer.get(path), expected)
+    return Repeat(connection, peer.get(path), expected)
 
 
 def resource_call(peer: Peer, token: str) -> Repeat:
@@ -186,11 +199,11 @@ class InTurn(Worker):
     @staticmethod
     async def introspections(peer: Peer) -> "InTurn":
         """Return one caller with its share of the tokens of machines."""
-        issuing, connection = machine(peer, peer.issues), peer.line()
+        issuing, connection = machine(peer, peer.issues), peer.line(peer.admin)
         tokens: list[str] = []
         for _ in range(peer.tokens // CALLERS):
             reply = await issuing.connection.ask(issuing.request)
-            tokens.append(json.loads(reply.body)["access_token"])
+            tokens.append(json.loads(reply.check().body)["access_token"])
         return InTurn([introspection(peer, token, connection) for token in tokens], issuing)
 
     @staticmethod
@@ -212,58 +225,70 @@ class InTurn(Worker):
 
 
 async def plan(peer: Peer, only: Sequence[str] = WORKLOADS) -> Mapping[str, Sequence[Worker]]:
-    """What this server can be measured at of `only`, each with its callers."""
+    """What this server can be measured at of `only`, each with its callers.
 
-    def many(make: Callable[[], Worker]) -> Sequence[Worker]:
-        return [make() for _ in range(CALLERS)]
+    A caller has the same connection in all workloads: servers limit connections of an address.
+    """
+    lines = [peer.line() for _ in range(CALLERS)]
+
+    def many(make: Callable[[Line], Worker]) -> Sequence[Worker]:
+        return [make(line) for line in lines]
 
     planned: dict[str, Sequence[Worker]] = {
-        KEYS: many(lambda: document(peer, peer.paths.keys, b'"keys"'))
+        KEYS: many(lambda line: document(peer, peer.paths.keys, b'"keys"', line))
     }
     if "jwt" in peer.machine:
-        planned[JWT] = many(lambda: machine(peer, "jwt"))
+        planned[JWT] = many(lambda line: machine(peer, "jwt", line))
         once = machine(peer, "jwt")
         given = await once.connection.ask(once.request)
-        await _check(peer, json.loads(given.body)["access_token"])
+        await _check(peer, json.loads(given.check().body)["access_token"])
     if not peer.paths.introspection:
         # A ceiling: one of its two stands beside every workload, measured in the same minutes.
         beside = {each: planned[KEYS if each in (KEYS, DISCOVERY) else JWT] for each in WORKLOADS}
         return {each: beside[each] for each in peer.only or WORKLOADS}
-    flows = [Flow(peer, peer.line(), peer.scope) for _ in range(CALLERS)]
+    flows = [Flow(peer, line, peer.scope) for line in lines]
     for flow in flows:
         await flow.step()
     # Of a flow that nobody goes on with: some servers end a token when its refresh token is used.
     apart = Flow(peer, peer.line(), peer.scope)
     await apart.step()
     token = apart.tokens["access_token"]
-    await _check(peer, apart.tokens["id_token"])
+    await _check(peer, apart.tokens["id_token"], peer.signs)
     asks = machine(peer, peer.issues)
-    issued = json.loads((await asks.connection.ask(asks.request)).body)["access_token"]
+    issued = json.loads((await asks.connection.ask(asks.request)).check().body)["access_token"]
     refreshing = [Rotation(peer, flow.connection, flow.tokens["refresh_token"]) for flow in flows]
     for flow in flows:
         await flow.step()
     if "reference" in peer.machine:
-        planned[REFERENCE] = many(lambda: machine(peer, "reference"))
-    planned[INTROSPECTION] = many(lambda: introspection(peer, issued))
-    planned[FLOW] = flows
-    planned[BARE_FLOW] = many(lambda: Flow(peer, peer.line(), WITHOUT_ID_TOKEN))
+        planned[REFERENCE] = many(lambda line: machine(peer, "reference", line))
+    asked = lines if peer.admin is None else [peer.line(peer.admin) for _ in lines]
+    planned[INTROSPECTION] = [introspection(peer, issued, line) for line in asked]
+    planned[RS256_FLOW if peer.signs == "RS256" else FLOW] = flows
+    if (other := peer.by_rs256) is not None:
+        ways = lines if other.place == peer.place else [other.line() for _ in lines]
+        planned[RS256_FLOW] = by_rs256 = [Flow(other, line, other.scope) for line in ways]
+        await by_rs256[0].step()
+        await _check(other, by_rs256[0].tokens["id_token"], other.signs)
+    planned[BARE_FLOW] = many(lambda line: Flow(peer, line, WITHOUT_ID_TOKEN))
     planned[REFRESH] = refreshing
-    planned[USERINFO] = many(lambda: userinfo(peer, token))
-    planned[DISCOVERY] = many(lambda: document(peer, peer.paths.discovery, b'"issuer"'))
+    planned[USERINFO] = many(lambda line: userinfo(peer, token, line))
+    planned[DISCOVERY] = many(lambda line: document(peer, peer.paths.discovery, b'"issuer"', line))
     planned[MIX] = [
         Mixed(
-            introspection(peer, issued),
+            introspection(peer, issued, way),
             Rotation(peer, flow.connection, flow.tokens["refresh_token"]),
-            Flow(peer, peer.line(), peer.scope),
+            Flow(peer, flow.connection, peer.scope),
         )
-        for flow in flows
+        for flow, way in zip(flows, asked, strict=True)
     ]
     for name, start in ((IN_TURN, InTurn.introspections), (USERINFO_IN_TURN, InTurn.userinfos)):
         # Issuing the tokens takes a while.
         planned |= {name: await _started(start, peer)} if name in only else {}
     if peer.api is not None:
-        planned[RESOURCE] = many(lambda: resource_call(peer, token))
+        planned[RESOURCE] = many(lambda _: resource_call(peer, token))
         planned |= {name: many(make) for name, make in (await _pages(peer)).items()}
+        # Its lists are read as reports: 32 of them may wait, the next is answered 503.
+        planned[FULL_ACCOUNT] = planned[FULL_ACCOUNT][:FEW_CALLERS]
     return planned
 
 
@@ -271,47 +296,34 @@ async def _started(start: Callable[[Peer], Awaitable[InTurn]], peer: Peer) -> Se
     return await asyncio.gather(*(start(peer) for _ in range(CALLERS)))
 
 
-async def _pages(peer: Peer) -> Mapping[str, Callable[[], Worker]]:
-    """The pages of Valetkey: sign-in without a session; consent and account with Ada's."""
-    shown: dict[str, Callable[[], Worker]] = {}
+async def _pages(peer: Peer) -> Mapping[str, Callable[[Line], Worker]]:
+    """The pages of Valetkey: sign-in without a session; consent with Ada's; an ordinary account.
+
+    Each of Ada's flows is a grant, so her account has thousands of them.
+    """
+    shown: dict[str, Callable[[Line], Worker]] = {}
     asked = authorize(peer, peer.scope)
     for name, path, cookies, expected in (
         (PAGE, asked, {}, b'type="password"'),
         (CONSENT, f"{asked}&prompt=consent", peer.cookies, b'id="allow"'),
-        (ACCOUNT, "/account", peer.cookies, b"ada@example.com"),
+        (ACCOUNT, "/account", peer.ordinary, b"grace@example.com"),
+        (FULL_ACCOUNT, "/account", peer.cookies, b"ada@example.com"),
     ):
-        request = await _followed(peer, path, cookies)
-        shown[name] = partial(_page, peer, request, expected)
+        if name != ACCOUNT or cookies:
+            request, _ = await Browser(peer.place, dict(cookies)).open(path)
+            shown[name] = partial(Repeat, request=request, expected=expected)
     return shown
 
 
-def _page(peer: Peer, request: bytes, expected: bytes) -> Worker:
-    return Repeat(peer.line(), request, expected)
-
-
-async def _followed(peer: Peer, path: str, cookies: Mapping[str, str]) -> bytes:
-    """The request that is answered with a page, after redirects and with the cookies they set."""
-    kept = dict(cookies)
-    while True:
-        sent = "; ".join(f"{name}={value}" for name, value in kept.items())
-        request = peer.get(path, f"Cookie: {sent}")
-        reply = await peer.line().ask(request)
-        for line in reply.head.decode().split("\r\n"):
-            name, _, value = line.partition(": ")
-            if name.lower() == "set-cookie":
-                cookie, _, content = value.partition(";")[0].partition("=")
-                kept[cookie] = content
-        if reply.status == 200:
-            return request
-        path = location(reply)
-
-
-async def _check(peer: Peer, token: str) -> None:
-    """A JWT of this server is signed by a key that it publishes."""
+async def _check(peer: Peer, token: str, algorithm: str = "") -> None:
+    """A JWT of this server is signed by a key that it publishes, by `algorithm` if that is told."""
     published = await peer.line().ask(peer.get(peer.paths.keys))
     header, claims, signature = token.split(".")
     said = json.loads(from_base64url(header) or b"")
-    key = KeySet.parse(published.body, ignore_unknown=True).find(said.get("kid"))
+    assert said["alg"] == (algorithm or said["alg"]), (peer.name, said)
+    keys = KeySet.parse(published.body, ignore_unknown=True)
+    named = (each for each in keys if each.algorithm == said["alg"])
+    key = keys.find(said["kid"]) if "kid" in said else next(named, None)
     assert key is not None, (peer.name, said)
     proof = from_base64url(signature) or b""
     assert key.verifies(Algorithm(said["alg"]), proof, f"{header}.{claims}".encode()), peer.name

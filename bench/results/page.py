@@ -62,8 +62,13 @@ def table(results: Results) -> str:
         lines.append(f"{workload:44}" + "".join(f"{cell:>26}" for cell in cells))
     rows = {
         "start to first answer, s": [f"{figures.started[name]:.1f}" for name in names],
-        "memory idle, MB": [f"{sum(figures.memory[name][0])}" for name in names],
-        "memory after the load, MB": [f"{sum(figures.memory[name][1])}" for name in names],
+        "memory idle, largest process, MB": [f"{figures.memory[name][0][0]}" for name in names],
+        "memory idle, all, MB": [f"{sum(figures.memory[name][0])}" for name in names],
+        "memory after the load, largest process, MB": [
+            f"{figures.memory[name][1][0]}" for name in names
+        ],
+        "memory after the load, all, MB": [f"{sum(figures.memory[name][1])}" for name in names],
+        "its database, idle / after the load, MB": [_database(figures, name) for name in names],
         f"latency at {RATE}/s, median / p99 ms": [_latency(figures, name) for name in names],
     }
     for head, texts in rows.items():
@@ -73,6 +78,11 @@ def table(results: Results) -> str:
 
 def _names(figures: Figures) -> list[str]:
     return list(figures.started)
+
+
+def _database(figures: Figures, name: str) -> str:
+    sizes = figures.databases.get(name)
+    return f"{sizes[0]} / {sizes[1]}" if sizes else "-"
 
 
 def _latency(figures: Figures, name: str) -> str:
@@ -117,15 +127,26 @@ def _page(results: Results) -> Iterator[str]:
     yield from _targets(figures)
     yield "## Start, memory, latency"
     yield _markdown(
-        ["", "first answer, s", "idle, MB", "after the load, MB", "largest process", "median, ms",
-         "p99, ms"],
+        [
+            "",
+            "first answer, s",
+            "largest process idle, MB",
+            "all idle, MB",
+            "largest process after the load, MB",
+            "all after the load, MB",
+            "its database, idle / after the load, MB",
+            "median, ms",
+            "p99, ms",
+        ],
         [_life(figures, name) for name in names],
-    )  # fmt: skip
+    )
+    apart = "in a column of their own" if figures.databases else "among all processes"
     yield (
         f"Latency: a token by client credentials at a fixed rate of {RATE} a second, counted from\n"
-        "the scheduled time of the request. Memory: all processes together, shared memory counted\n"
-        "once. Valetkey has three processes (a supervisor and two servers), and its PostgreSQL is\n"
-        "included."
+        "the scheduled time of the request. Memory: the proportional set size (PSS), in which\n"
+        "memory that processes share is divided among them. The targets are per process. Valetkey\n"
+        'has a supervisor and two servers; "all" includes each process that it had at the moment.\n'
+        f"The processes of PostgreSQL and Redis are counted {apart}."
     )
     yield (
         "Seconds and milliseconds are wall-clock time, so other load on the machine affects them."
@@ -197,8 +218,9 @@ def _in_short(results: Results) -> str:
 def _life(figures: Figures, name: str) -> list[str]:
     idle, loaded = figures.memory[name]
     median, slow = figures.latencies.get(name, (0.0, 0.0))
-    sizes = [f"{sum(idle)}", f"{sum(loaded)}", f"{loaded[0]}"]
-    return [name, f"{figures.started[name]:.1f}", *sizes, f"{median:.1f}", f"{slow:.1f}"]
+    sizes = [f"{idle[0]}", f"{sum(idle)}", f"{loaded[0]}", f"{sum(loaded)}"]
+    times = [f"{median:.1f}", f"{slow:.1f}"]
+    return [name, f"{figures.started[name]:.1f}", *sizes, _database(figures, name), *times]
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -244,16 +266,25 @@ _METHOD = """\
 - A code flow has three steps and counts as one operation: the authorization request of a user who
   is signed in and has consented before, the redirect, and the exchange by a public client with
   PKCE.
+- ID tokens are signed with ES256. One row has the code flow with RS256 (2,048 bits) instead, for
+  the servers that can sign with it. Before the rounds the algorithm of each server is checked.
 - Valetkey responds once the row is on disk: SQLite with `synchronous=FULL`, PostgreSQL with `fsync`
   and `synchronous_commit` on. Policy, events, metrics and log are enabled.
 - django-oauth-toolkit and Authlib run behind gunicorn with one process of four threads, on SQLite
   in WAL mode with `synchronous=FULL`, and on PostgreSQL, whose processes are included. npm
   oidc-provider runs in one process on its own HTTP server.
 - Introspection and userinfo in turn use 3,200 tokens; one request in ten issues another token. The
-  Python servers are asked about 320 tokens: they cache none, and issuing more takes minutes.
+  Python servers and Hydra are asked about 320: they cache none, and issuing more takes minutes.
+- The account page is that of a user with three connected apps and three sessions. Another row has
+  the page of the user of all flows, each of which is a grant, for four callers.
 - Keycloak gets 100 CPU-seconds to warm up its compiler. It runs in production mode with its own
   defaults, signs with ES256 and rotates refresh tokens. It has no tokens by reference, so it
   introspects JWTs.
+- Hydra runs in production mode, issues JWTs to one client and tokens by reference to the others,
+  and rotates refresh tokens. It answers introspection at its admin API. It asks a login and consent
+  app in each flow, also of a user who is remembered at both. That app is a part of the benchmark,
+  whose CPU time is not counted; what Hydra needs for its five redirects and three requests to the
+  admin API is. Its algorithm is that of its key, so a second process signs with RS256.
 - The bare ceiling is uvloop and httptools without Valetkey's classes: it parses a form, checks a
   secret, signs an ES256 JWT, writes a durable row (one commit for all that wait) and returns JSON.
   It is measured without the row too.
@@ -269,12 +300,16 @@ _UNFAIR = """\
   Experts may be able to tune them further.
 - Against Valetkey: its figures include the cost of events, decision records and metrics.
 - In favour of django-oauth-toolkit: it hashes client secrets like passwords, which allows two token
-  requests a second. This is disabled here. Against it: its ID tokens are signed with RS256, which
-  costs more. It cannot issue JWTs for client credentials.
+  requests a second. This is disabled here. It signs ID tokens only with RS256, so of the flows with
+  an ID token it has the row for RS256 only. It cannot issue JWTs for client credentials.
 - Against Valetkey: in the code flow and in refresh its access token is a signed JWT.
   django-oauth-toolkit and Authlib issue tokens by reference, and so does oidc-provider if the scope
   has `openid`: in the flow with ID token it signs once, Valetkey twice. For userinfo they look up
   the token; Valetkey verifies the signature and looks up the grant.
+- In favour of Hydra: it hashes client secrets with 25,000 rounds of PBKDF2 by default; here it is
+  one round. Its request log is off. The login app accepts without reading the login request. In the
+  code flow and in refresh its access token is one by reference, so it signs once. Against it: it
+  connects to PostgreSQL over TCP, as Keycloak does.
 - In favour of Keycloak: tokens by client credentials and their introspection write nothing to its
   database.
 - Against the other servers: gunicorn and Node with more processes do more per wall-clock second.

@@ -14,7 +14,7 @@ _BAR = 11
 _GAP = 16
 _TOP = 78
 _TITLE = "Operations per CPU-second, database included (logarithmic scale)"
-# A pair for each program, on its two databases.
+# In the order of the servers: as many as there are, ceilings apart.
 _COLOURS = (
     "#2563eb",
     "#60a5fa",
@@ -25,6 +25,7 @@ _COLOURS = (
     "#9333ea",
     "#c084fc",
     "#0f766e",
+    "#be123c",
 )
 _STYLE = """<style>
 text { font: 12px system-ui, sans-serif; fill: #1f2937; }

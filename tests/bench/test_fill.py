@@ -24,7 +24,7 @@ def test_a_filled_file_is_whole_and_what_expires_in_it_is_counted(tmp_path: Path
     assert counted == {
         "grants": 201,
         "consents": 201,
-        "users": 101,
+        "users": 102,
         "access_tokens": 21,
     }
     raw.close()

@@ -33,7 +33,7 @@ from authlib.oidc.core import UserInfo
 from authlib.oidc.core.grants import OpenIDCode as BareOpenIDCode
 from flask import Flask, jsonify, request, session
 from flask_sqlalchemy import SQLAlchemy
-from joserfc.jwk import ECKey
+from joserfc.jwk import ECKey, RSAKey
 from sqlalchemy import Column, ForeignKey, Integer, String, event
 from sqlalchemy.engine import Engine
 
@@ -42,6 +42,7 @@ ISSUER = os.environ["PEER_ISSUER"]
 SECRET = "a-secret-of-the-bench-with-more-than-32-letters"
 CALLBACK = "https://app.example/cb"
 KEY = ECKey.import_key(json.loads(os.environ["PEER_EC_KEY"]))
+RSA_KEY = RSAKey.import_key(json.loads(os.environ["PEER_RSA_KEY"]))
 
 ON_POSTGRESQL = "PEER_DATABASE_NAME" in os.environ
 if ON_POSTGRESQL:
@@ -171,19 +172,19 @@ class ClientCredentialsGrant(grants.ClientCredentialsGrant):
 
 
 class OpenIDCode(BareOpenIDCode):
-    """ID tokens by ES256."""
+    """ID tokens by ES256, and by RS256 for one of both apps."""
 
     def exists_nonce(self, nonce, request):
         """None is sent."""
         return False
 
     def resolve_client_private_key(self, client):
-        """One key for all."""
-        return KEY
+        """The key of its algorithm."""
+        return RSA_KEY if client.client_id == "phone-rs256" else KEY
 
     def get_client_algorithm(self, client):
-        """The same for all."""
-        return "ES256"
+        """By its name."""
+        return "RS256" if client.client_id == "phone-rs256" else "ES256"
 
     def get_client_claims(self, client):
         """Who issues."""
@@ -288,8 +289,8 @@ def userinfo():
 
 @application.get("/jwks")
 def jwks():
-    """The key that signs."""
-    return jsonify(keys=[KEY.as_dict(private=False)])
+    """The keys that sign."""
+    return jsonify(keys=[key.as_dict(private=False) for key in (KEY, RSA_KEY)])
 
 
 @application.get("/.well-known/openid-configuration")
@@ -306,7 +307,7 @@ def discovery():
         response_types_supported=["code"],
         grant_types_supported=["authorization_code", "refresh_token", "client_credentials"],
         subject_types_supported=["public"],
-        id_token_signing_alg_values_supported=["ES256"],
+        id_token_signing_alg_values_supported=["ES256", "RS256"],
         token_endpoint_auth_methods_supported=["none", "client_secret_post"],
         code_challenge_methods_supported=["S256"],
     )
@@ -325,15 +326,16 @@ def prepare():
                 token_endpoint_auth_method="client_secret_post",
                 scope="notes:read",
             )
-        _client(
-            "phone",
-            "",
-            grant_types=["authorization_code", "refresh_token"],
-            token_endpoint_auth_method="none",
-            redirect_uris=[CALLBACK],
-            response_types=["code"],
-            scope="openid notes:read",
-        )
+        for name in ("phone", "phone-rs256"):
+            _client(
+                name,
+                "",
+                grant_types=["authorization_code", "refresh_token"],
+                token_endpoint_auth_method="none",
+                redirect_uris=[CALLBACK],
+                response_types=["code"],
+                scope="openid notes:read",
+            )
         db.session.commit()
 
 
