@@ -1,15 +1,14 @@
-"""The world that each group of attacks shares."""
+"""The servers that each group of attacks shares."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.attacks.world import World
-from tests.attacks.world import world as begin
+from tests.support.live import LiveServers, live_servers
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Both servers with the clients and people of the catalogue, once for each group."""
-    with begin(tmp_path_factory.mktemp("world")) as found:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
+    """Start both servers with the clients and users of the catalogue, once for each group."""
+    with live_servers(tmp_path_factory.mktemp("world")) as found:
         yield found

@@ -7,8 +7,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from tests.attacks.world import Answer, World, basic, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import Answer, LiveServers, basic, live_servers, secret_of
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.client import Client
@@ -22,7 +21,9 @@ from valetkey.resource.scopes import SCOPES
 _TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
-def _assertion(world: World, said: Mapping[str, object] = {}, key: SigningKey | None = None) -> str:
+def _assertion(
+    world: LiveServers, said: Mapping[str, object] = {}, key: SigningKey | None = None
+) -> str:
     now = world.servers.clock.now()
     claims: dict[str, object] = {
         "iss": "pk1",
@@ -37,7 +38,7 @@ def _assertion(world: World, said: Mapping[str, object] = {}, key: SigningKey | 
     return jwt.sign(kept, key or world.key, typ="JWT")
 
 
-def _by_assertion(world: World, assertion: str, path: str = "/token", **said: str) -> Answer:
+def _by_assertion(world: LiveServers, assertion: str, path: str = "/token", **said: str) -> Answer:
     return world.token(
         "pk1",
         path=path,
@@ -48,7 +49,7 @@ def _by_assertion(world: World, assertion: str, path: str = "/token", **said: st
     )
 
 
-def test_ca_01_two_proofs_at_once_are_refused(world: World) -> None:
+def test_ca_01_two_proofs_at_once_are_refused(world: LiveServers) -> None:
     header = basic("web1", secret_of("web1"))
     body = {"grant_type": "client_credentials", "client_id": "web1"}
     secret = {"client_secret": secret_of("web1")}
@@ -65,7 +66,7 @@ def test_ca_01_two_proofs_at_once_are_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "null", "undefined", "0", " ", "%00", "\u00e9"])
-def test_ca_03_no_empty_secret_passes(world: World, secret: str) -> None:
+def test_ca_03_no_empty_secret_passes(world: LiveServers, secret: str) -> None:
     form = f"grant_type=client_credentials&client_id=svc1&client_secret={quote_plus(secret)}"
     headers = {"content-type": "application/x-www-form-urlencoded"}
     with world.nothing_changes():
@@ -76,14 +77,16 @@ def test_ca_03_no_empty_secret_passes(world: World, secret: str) -> None:
         answer.refused(401, "invalid_client")
 
 
-def test_ca_03_no_secret_at_all_does_not_pass(world: World) -> None:
+def test_ca_03_no_secret_at_all_does_not_pass(world: LiveServers) -> None:
     world.token("svc1", path="/token", client_secret="", grant_type="client_credentials").refused(
         401, "invalid_client"
     )
     world.post("/token", {"grant_type": "client_credentials"}).refused(401, "invalid_client")
 
 
-def test_ca_05_basic_credentials_are_form_encoded_and_raw_ones_tolerated(world: World) -> None:
+def test_ca_05_basic_credentials_are_form_encoded_and_raw_ones_tolerated(
+    world: LiveServers,
+) -> None:
     odd = "a secret with+plus%25 and : colon, 32 at least"
     registrar = _registrar(world)
 
@@ -106,7 +109,7 @@ def _svc1(tx: Transaction) -> Client:
     return client
 
 
-def _registrar(world: World) -> Registrar:
+def _registrar(world: LiveServers) -> Registrar:
     servers = world.servers
     foundation = build_foundation(servers.settings, servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
@@ -132,14 +135,14 @@ def _registrar(world: World) -> Registrar:
         "Digest username=svc1",
     ],
 )
-def test_ca_07_loose_headers_are_refused(world: World, value: str) -> None:
+def test_ca_07_loose_headers_are_refused(world: LiveServers, value: str) -> None:
     answer = world.post(
         "/token", {"grant_type": "client_credentials"}, headers={"Authorization": value}
     )
     answer.refused(401, "invalid_client")
 
 
-def test_ca_10_an_assertion_proves_a_client(world: World) -> None:
+def test_ca_10_an_assertion_proves_a_client(world: LiveServers) -> None:
     answer = _by_assertion(world, _assertion(world))
     answer.ok()
     both = [world.auth, f"{world.auth}/oauth/token"]
@@ -147,7 +150,9 @@ def test_ca_10_an_assertion_proves_a_client(world: World) -> None:
         _by_assertion(world, _assertion(world, {"aud": audience})).ok()
 
 
-def test_ca_10_assertion_names_issuer_or_token_endpoint_and_nothing_else(world: World) -> None:
+def test_ca_10_assertion_names_issuer_or_token_endpoint_and_nothing_else(
+    world: LiveServers,
+) -> None:
     for audience in (
         [world.auth, "https://other.example"],
         ["https://other.example", f"{world.auth}/oauth/token"],
@@ -165,7 +170,7 @@ def test_ca_10_assertion_names_issuer_or_token_endpoint_and_nothing_else(world: 
         assert _by_assertion(world, _assertion(world), path, token="x").status == 200
 
 
-def test_ca_10_an_assertion_names_its_client_by_itself(world: World) -> None:
+def test_ca_10_an_assertion_names_its_client_by_itself(world: LiveServers) -> None:
     body = {
         "grant_type": "client_credentials",
         "client_assertion": _assertion(world),
@@ -174,12 +179,12 @@ def test_ca_10_an_assertion_names_its_client_by_itself(world: World) -> None:
     world.post("/token", body).ok()
 
 
-def test_ca_11_the_audience_never_comes_from_the_host_header(world: World) -> None:
+def test_ca_11_the_audience_never_comes_from_the_host_header(world: LiveServers) -> None:
     assertion = _assertion(world, {"aud": "https://evil.test"})
     _by_assertion(world, assertion).refused(401, "invalid_client")
 
 
-def test_ca_13_an_assertion_counts_once_at_any_endpoint(world: World) -> None:
+def test_ca_13_an_assertion_counts_once_at_any_endpoint(world: LiveServers) -> None:
     assertion = _assertion(world)
     _by_assertion(world, assertion).ok()
     _by_assertion(world, assertion).refused(401, "invalid_client")
@@ -210,31 +215,31 @@ def test_ca_13_an_assertion_counts_once_at_any_endpoint(world: World) -> None:
     ],
     ids=json.dumps,
 )
-def test_ca_15_every_claim_must_be_right(world: World, said: dict[str, object]) -> None:
+def test_ca_15_every_claim_must_be_right(world: LiveServers, said: dict[str, object]) -> None:
     with world.nothing_changes():
         answer = _by_assertion(world, _assertion(world, said))
         answer.refused(401, "invalid_client")
 
 
-def test_ca_15_an_assertion_that_lives_too_long_is_refused(world: World) -> None:
+def test_ca_15_an_assertion_that_lives_too_long_is_refused(world: LiveServers) -> None:
     late = world.servers.clock.now() + 3_700
     answer = _by_assertion(world, _assertion(world, {"exp": late}))
     answer.refused(401, "invalid_client")
 
 
-def test_ca_16_another_key_proves_nothing(world: World) -> None:
+def test_ca_16_another_key_proves_nothing(world: LiveServers) -> None:
     other = SigningKey.generate(Algorithm.ES256)
     answer = _by_assertion(world, _assertion(world, key=other))
     answer.refused(401, "invalid_client")
 
 
 @pytest.fixture
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with begin(tmp_path_factory.mktemp("fresh"), resource=False) as found:
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
+    with live_servers(tmp_path_factory.mktemp("fresh"), resource=False) as found:
         yield found
 
 
-def test_ca_17_guessing_is_slowed_down(fresh: World) -> None:
+def test_ca_17_guessing_is_slowed_down(fresh: LiveServers) -> None:
     statuses = [
         fresh.post(
             "/token", {"grant_type": "client_credentials"}, headers=basic("svc1", f"{n:040}")
@@ -252,7 +257,7 @@ def test_ca_17_guessing_is_slowed_down(fresh: World) -> None:
     fresh.post("/token", form, headers=basic("web1", "x" * 40)).refused(401, "invalid_client")
 
 
-def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: World) -> None:
+def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: LiveServers) -> None:
     registrar, now = _registrar(fresh), fresh.servers.clock.now()
     token = fresh.token("svc1", path="/token", grant_type="client_credentials").json
     assert fresh.servers.write(lambda tx: registrar.disable(tx, _svc1(tx), now))
@@ -273,7 +278,9 @@ def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: World) -> None
     ("kind", "statuses"),
     [("", {400, 401}), ("urn:wrong", {401}), ("twice", {400})],
 )
-def test_ca_21_the_assertion_type_is_exact(world: World, kind: str, statuses: set[int]) -> None:
+def test_ca_21_the_assertion_type_is_exact(
+    world: LiveServers, kind: str, statuses: set[int]
+) -> None:
     form = f"grant_type=client_credentials&client_id=pk1&client_assertion={_assertion(world)}"
     types = {"": "", "twice": f"&client_assertion_type={_TYPE}" * 2}
     form += types.get(kind, f"&client_assertion_type={kind}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import CREDENTIAL, SCOPES, Service, run
+from tests.support.harness import CREDENTIAL, SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.app import parts
 from valetkey.authorization.app.foundation import prepare
@@ -40,7 +40,7 @@ def test_of_many_that_prepare_at_once_all_agree(tmp_path: Path, database_url: st
 
 
 def test_a_keyring_of_another_database_is_said_at_the_start(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         keyring_path(it.settings).write_text(Keyring.fresh(SYSTEM.random).text())
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         for _ in range(2):
@@ -56,7 +56,7 @@ def test_a_keyring_of_another_database_is_said_at_the_start(tmp_path: Path) -> N
 
 
 def test_keyring_and_credential_may_come_from_the_environment(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         text = keyring_path(it.settings).read_text()
         keyring_path(it.settings).unlink()
         settings = replace(
@@ -89,7 +89,7 @@ def test_implicit_tokens_live_no_longer_than_the_others() -> None:
 
 
 def test_a_fault_says_nothing_about_the_inside(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
         await it.write(lambda tx: tx.db.run("ALTER TABLE vouchers RENAME TO elsewhere"))
@@ -101,7 +101,7 @@ def test_a_fault_says_nothing_about_the_inside(tmp_path: Path) -> None:
 
 
 def test_a_database_without_its_keyring_gets_no_other(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         path = keyring_path(it.settings)
         path.unlink()
         with pytest.raises(Mistake, match="and no keyring at"):

@@ -1,4 +1,4 @@
-"""The world that the libraries of one file share, and the programs some of them are run by."""
+"""Servers that the libraries of one file share, and the programs that run some of them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,22 +8,21 @@ from playwright.sync_api import Browser, Page
 
 from tests.clients import programs
 from tests.clients.presets.site import provider
-from tests.clients.world import World
-from tests.clients.world import world as begin
+from tests.clients.site import LocalSite, local_site
 from valetkey.testing.server import Servers
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Both servers, with the clients and people of these tests."""
-    with begin(tmp_path_factory.mktemp("world")) as found:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSite]:
+    """Start both servers with the clients and users of these tests."""
+    with local_site(tmp_path_factory.mktemp("world")) as found:
         yield found
 
 
 @pytest.fixture
-def own_world(tmp_path: Path) -> Iterator[World]:
-    """The same for one test alone, which may turn the clock."""
-    with begin(tmp_path) as found:
+def own_world(tmp_path: Path) -> Iterator[LocalSite]:
+    """Start both servers for one test, which may move the clock."""
+    with local_site(tmp_path) as found:
         yield found
 
 

@@ -24,17 +24,8 @@ from authlib.oauth2.rfc7523 import PrivateKeyJWT
 from authlib.oauth2.rfc9068 import JWTBearerTokenValidator
 from joserfc.jwk import ECKey, KeySet
 
-from tests.clients.world import (
-    CALLBACK,
-    KEY,
-    PASSWORD,
-    REFERENCE,
-    SPA,
-    UID,
-    WEB,
-    World,
-    secret_of,
-)
+from tests.clients.site import KEY, REFERENCE, SPA, UID, WEB, LocalSite, secret_of
+from tests.support.live import CALLBACK, PASSWORD
 from tests.support.wait import CEILING
 from valetkey.kernel.moment import hours
 
@@ -42,7 +33,7 @@ SECRET = secret_of(WEB)
 READ = "account:read notes:read"
 
 
-def web(world: World, **said: object) -> OAuth2Session:
+def web(world: LocalSite, **said: object) -> OAuth2Session:
     """The web app's session."""
     said = {"client_secret": SECRET, "scope": READ, **said}
     return OAuth2Session(
@@ -60,7 +51,7 @@ def held(token: Mapping[str, object], scope: str = READ) -> None:
     assert (token["scope"], token["uid"]) == (scope, UID)
 
 
-def reads(session: OAuth2Session, world: World) -> None:
+def reads(session: OAuth2Session, world: LocalSite) -> None:
     """The session's token opens what it was granted, and shows whose it is."""
     account = session.get(f"{world.api}/account")
     assert account.status_code == 200, account.text
@@ -68,13 +59,13 @@ def reads(session: OAuth2Session, world: World) -> None:
     assert session.get(f"{world.api}/notes").status_code == 200
 
 
-def signed_in(session: OAuth2Session, world: World) -> dict[str, object]:
+def signed_in(session: OAuth2Session, world: LocalSite) -> dict[str, object]:
     """Ada allows what the session asks; the token response."""
     arrived = world.arrive(session.create_authorization_url(world.authorize)[0])
     return dict(session.fetch_token(authorization_response=arrived))
 
 
-def test_the_metadata_is_valid(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metadata_is_valid(world: LocalSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     url = rfc8414.get_well_known_url(world.issuer, external=True)
     document = requests.get(url, timeout=60).json()
@@ -85,7 +76,7 @@ def test_the_metadata_is_valid(world: World, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_a_code_without_pkce(world: World, method: str) -> None:
+def test_a_code_without_pkce(world: LocalSite, method: str) -> None:
     with web(world, token_endpoint_auth_method=method) as session:
         url, state = session.create_authorization_url(world.authorize)
         arrived = world.arrive(url)
@@ -99,7 +90,7 @@ def test_a_code_without_pkce(world: World, method: str) -> None:
         reads(session, world)
 
 
-def test_a_code_with_pkce(world: World) -> None:
+def test_a_code_with_pkce(world: LocalSite) -> None:
     verifier = generate_token(48)
     with web(world, code_challenge_method="S256") as session:
         url, _ = session.create_authorization_url(world.authorize, code_verifier=verifier)
@@ -109,7 +100,7 @@ def test_a_code_with_pkce(world: World) -> None:
         reads(session, world)
 
 
-def test_another_verifier_is_the_librarys_error(world: World) -> None:
+def test_another_verifier_is_the_librarys_error(world: LocalSite) -> None:
     with web(world, code_challenge_method="S256") as session:
         url, _ = session.create_authorization_url(world.authorize, code_verifier=generate_token(48))
         arrived = world.arrive(url)
@@ -119,7 +110,7 @@ def test_another_verifier_is_the_librarys_error(world: World) -> None:
         assert refused.value.description
 
 
-def test_a_public_client_with_pkce_whose_refresh_tokens_rotate(world: World) -> None:
+def test_a_public_client_with_pkce_whose_refresh_tokens_rotate(world: LocalSite) -> None:
     verifier = generate_token(48)
     with OAuth2Session(
         SPA,
@@ -143,7 +134,7 @@ def test_a_public_client_with_pkce_whose_refresh_tokens_rotate(world: World) -> 
         assert refused.value.error == "invalid_grant"
 
 
-def test_the_address_bar_is_not_what_the_library_wants(world: World) -> None:
+def test_the_address_bar_is_not_what_the_library_wants(world: LocalSite) -> None:
     # The guard's empty fragment reaches no web server; pasted by hand it makes this library
     # believe in the implicit grant, and it says so without spending the code.
     with web(world) as session:
@@ -153,7 +144,7 @@ def test_the_address_bar_is_not_what_the_library_wants(world: World) -> None:
         held(session.fetch_token(authorization_response=arrived))
 
 
-def test_a_code_counts_once(world: World) -> None:
+def test_a_code_counts_once(world: LocalSite) -> None:
     with web(world) as session:
         arrived = world.arrive(session.create_authorization_url(world.authorize)[0])
         held(session.fetch_token(authorization_response=arrived))
@@ -162,21 +153,21 @@ def test_a_code_counts_once(world: World) -> None:
         assert refused.value.error == "invalid_grant"
 
 
-def test_a_wrong_secret_is_the_librarys_error(world: World) -> None:
+def test_a_wrong_secret_is_the_librarys_error(world: LocalSite) -> None:
     with web(world, client_secret="x" * 40) as session:
         with pytest.raises(OAuthError) as refused:
             session.fetch_token(username="ada", password=PASSWORD)
         assert refused.value.error == "invalid_client"
 
 
-def test_the_state_of_another_session_is_noticed(world: World) -> None:
+def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
     with web(world) as session:
         arrived = world.arrive(session.create_authorization_url(world.authorize)[0])
         with pytest.raises(MismatchingStateException):
             session.fetch_token(authorization_response=arrived, state="mine")
 
 
-def test_no_comes_back_without_a_code(world: World) -> None:
+def test_no_comes_back_without_a_code(world: LocalSite) -> None:
     with web(world) as session:
         url, state = session.create_authorization_url(world.authorize)
         told = parse_qs(urlsplit(world.refuse(url)).query)
@@ -186,7 +177,7 @@ def test_no_comes_back_without_a_code(world: World) -> None:
             session.fetch_token(grant_type="authorization_code", **told)
 
 
-def test_the_password_grant(world: World) -> None:
+def test_the_password_grant(world: LocalSite) -> None:
     with web(world) as session:
         held(session.fetch_token(username="ada", password=PASSWORD))
         reads(session, world)
@@ -196,7 +187,7 @@ def test_the_password_grant(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/token"])
-def test_client_credentials_at_both_paths(world: World, path: str) -> None:
+def test_client_credentials_at_both_paths(world: LocalSite, path: str) -> None:
     with web(world, scope=None) as session:
         token = session.fetch_token(world.issuer + path, grant_type="client_credentials")
         assert (token["token_type"], token["expires_in"]) == ("bearer", 3600)
@@ -205,7 +196,7 @@ def test_client_credentials_at_both_paths(world: World, path: str) -> None:
         assert session.get(f"{world.api}/client").json()["client_id"] == WEB
 
 
-def test_an_expired_token_is_refreshed_without_being_asked(own_world: World) -> None:
+def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite) -> None:
     world = own_world
     with web(world) as session:
         kept = signed_in(session, world)
@@ -224,7 +215,7 @@ def test_an_expired_token_is_refreshed_without_being_asked(own_world: World) -> 
 
 
 @pytest.mark.parametrize("client_id", [WEB, REFERENCE])
-def test_what_a_token_is_and_that_it_can_be_ended(world: World, client_id: str) -> None:
+def test_what_a_token_is_and_that_it_can_be_ended(world: LocalSite, client_id: str) -> None:
     with OAuth2Session(
         client_id,
         secret_of(client_id),
@@ -244,7 +235,7 @@ def test_what_a_token_is_and_that_it_can_be_ended(world: World, client_id: str) 
         assert session.introspect_token(world.introspect, token=access).json() == {"active": False}
 
 
-def by_key(world: World, **said: object) -> OAuth2Session:
+def by_key(world: LocalSite, **said: object) -> OAuth2Session:
     """A session that signs its assertions."""
     key = ECKey.import_key(json.loads(world.key.private_jwk()))
     session = OAuth2Session(
@@ -265,7 +256,7 @@ def brief(audience: str) -> PrivateKeyJWT:
     return PrivateKeyJWT(audience, claims={"exp": int(time.time()) + 60}, alg="ES256")
 
 
-def test_a_key_instead_of_a_secret(world: World) -> None:
+def test_a_key_instead_of_a_secret(world: LocalSite) -> None:
     with by_key(world, scope=READ) as session:
         held(signed_in(session, world))
         reads(session, world)
@@ -279,7 +270,7 @@ def test_a_key_instead_of_a_secret(world: World) -> None:
         assert session.get(f"{world.api}/notes", withhold_token=True).status_code == 401
 
 
-def test_an_assertion_counts_once(world: World) -> None:
+def test_an_assertion_counts_once(world: LocalSite) -> None:
     with by_key(world) as session:
         # This library keeps the jti with the claims it was given, so it sends the same one again.
         assert session.fetch_token(grant_type="client_credentials")["token_type"] == "bearer"
@@ -288,7 +279,7 @@ def test_an_assertion_counts_once(world: World) -> None:
         assert refused.value.error == "invalid_client"
 
 
-def test_an_assertion_for_an_hour_as_the_library_makes_it_is_taken(world: World) -> None:
+def test_an_assertion_for_an_hour_as_the_library_makes_it_is_taken(world: LocalSite) -> None:
     with by_key(world) as session:
         session.register_client_auth_method(PrivateKeyJWT(world.token, alg="ES256"))
         assert session.fetch_token(grant_type="client_credentials")["token_type"] == "bearer"
@@ -297,7 +288,7 @@ def test_an_assertion_for_an_hour_as_the_library_makes_it_is_taken(world: World)
 class Validator(JWTBearerTokenValidator):  # type: ignore[misc]
     """Authlib's resource server, with our published keys."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LocalSite) -> None:
         super().__init__(issuer=world.issuer, resource_server=world.api_url)
         self._url = f"{world.issuer}/oauth/jwks"
 
@@ -305,7 +296,7 @@ class Validator(JWTBearerTokenValidator):  # type: ignore[misc]
         return KeySet.import_key_set(requests.get(self._url, timeout=60).json())
 
 
-def test_access_tokens_are_what_another_resource_server_expects(world: World) -> None:
+def test_access_tokens_are_what_another_resource_server_expects(world: LocalSite) -> None:
     with web(world) as session:
         text = signed_in(session, world)["access_token"]
     validator = Validator(world)

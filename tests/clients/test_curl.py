@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from tests.clients.world import CALLBACK, REFERENCE, SPA, UID, WEB, World, secret_of
+from tests.clients.site import REFERENCE, SPA, UID, WEB, LocalSite, secret_of
+from tests.support.live import CALLBACK
 from tests.support.wait import CEILING
 from valetkey.kernel.moment import hours
 
@@ -41,7 +42,7 @@ def ask(curl: str, *arguments: str) -> Answer:
     return Answer(int(first.split(" ")[1]), headers, json.loads(body))
 
 
-def code_for(world: World, client_id: str = WEB) -> str:
+def code_for(world: LocalSite, client_id: str = WEB) -> str:
     arrived = world.arrive(
         f"{world.authorize}?response_type=code&client_id={client_id}"
         f"&redirect_uri={CALLBACK}&scope=account:read%20notes:read"
@@ -49,7 +50,7 @@ def code_for(world: World, client_id: str = WEB) -> str:
     return parse_qs(urlsplit(arrived).query)["code"][0]
 
 
-def exchange(world: World, code: str, client_id: str = WEB, secret: str = SECRET) -> str:
+def exchange(world: LocalSite, code: str, client_id: str = WEB, secret: str = SECRET) -> str:
     """S11, letter by letter: the redirect URI stands there as it was registered."""
     return (
         f"{world.token}?grant_type=authorization_code&client_id={client_id}"
@@ -57,7 +58,7 @@ def exchange(world: World, code: str, client_id: str = WEB, secret: str = SECRET
     )
 
 
-def refresh(world: World, token: str) -> str:
+def refresh(world: LocalSite, token: str) -> str:
     """S13."""
     return (
         f"{world.token}?grant_type=refresh_token&client_id={WEB}&client_secret={SECRET}"
@@ -65,7 +66,7 @@ def refresh(world: World, token: str) -> str:
     )
 
 
-def client_credentials(world: World) -> str:
+def client_credentials(world: LocalSite) -> str:
     """S12: this path has no `oauth` segment."""
     return (
         f"{world.issuer}/token?grant_type=client_credentials&client_id={WEB}&client_secret={SECRET}"
@@ -83,7 +84,7 @@ def is_a_token_response(answer: Answer) -> None:
 # Without a body curl sends neither length nor type; with an empty one it sends both.
 @pytest.mark.parametrize("empty_body", [(), ("--data", "")], ids=["no body", "empty body"])
 def test_the_story_of_the_query_string(
-    own_world: World, curl: str, empty_body: tuple[str, ...]
+    own_world: LocalSite, curl: str, empty_body: tuple[str, ...]
 ) -> None:
     world = own_world
     post = ("--request", "POST", *empty_body)
@@ -108,7 +109,7 @@ def test_the_story_of_the_query_string(
     assert ask(curl, *post, "--header", bearer, f"{world.api}/notes").status == 200
 
 
-def test_client_credentials_open_the_clients_own_record(world: World, curl: str) -> None:
+def test_client_credentials_open_the_clients_own_record(world: LocalSite, curl: str) -> None:
     answer = ask(curl, "--request", "POST", client_credentials(world))
     is_a_token_response(answer)
     assert answer.body["scope"] == "client:read client:write"
@@ -124,7 +125,7 @@ def test_client_credentials_open_the_clients_own_record(world: World, curl: str)
     assert (changed.status, changed.body["description"]) == (200, "Prints your notes")
 
 
-def test_a_token_by_reference_reads_by_post_too(world: World, curl: str) -> None:
+def test_a_token_by_reference_reads_by_post_too(world: LocalSite, curl: str) -> None:
     secret = quote(secret_of(REFERENCE), safe=":")
     url = exchange(world, code_for(world, REFERENCE), REFERENCE, secret)
     answer = ask(curl, "--request", "POST", url)
@@ -135,7 +136,7 @@ def test_a_token_by_reference_reads_by_post_too(world: World, curl: str) -> None
 
 
 @pytest.mark.parametrize("where", ["body", "basic"])
-def test_the_same_in_the_body_and_with_basic(world: World, curl: str, where: str) -> None:
+def test_the_same_in_the_body_and_with_basic(world: LocalSite, curl: str, where: str) -> None:
     code = ("--data-urlencode", f"code={code_for(world)}")
     rest = (
         "--data",
@@ -152,7 +153,7 @@ def test_the_same_in_the_body_and_with_basic(world: World, curl: str, where: str
     is_a_token_response(answer)
 
 
-def test_basic_with_the_rest_in_the_query_string(world: World, curl: str) -> None:
+def test_basic_with_the_rest_in_the_query_string(world: LocalSite, curl: str) -> None:
     answer = ask(
         curl, "--request", "POST", "--user", f"{WEB}:{secret_of(WEB)}",
         f"{world.token}?grant_type=authorization_code&code={code_for(world)}"
@@ -161,7 +162,7 @@ def test_basic_with_the_rest_in_the_query_string(world: World, curl: str) -> Non
     is_a_token_response(answer)
 
 
-def test_a_public_client_with_its_verifier_in_the_query_string(world: World, curl: str) -> None:
+def test_a_public_client_with_its_verifier_in_the_query_string(world: LocalSite, curl: str) -> None:
     arrived = world.arrive(
         f"{world.authorize}?response_type=code&client_id={SPA}&redirect_uri={CALLBACK}"
         "&scope=notes:read&code_challenge_method=S256"
@@ -176,12 +177,12 @@ def test_a_public_client_with_its_verifier_in_the_query_string(world: World, cur
     is_a_token_response(answer)
 
 
-def test_a_get_is_told_what_works(world: World, curl: str) -> None:
+def test_a_get_is_told_what_works(world: LocalSite, curl: str) -> None:
     answer = ask(curl, client_credentials(world))
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
 
-def test_a_code_that_was_used_is_an_invalid_grant(world: World, curl: str) -> None:
+def test_a_code_that_was_used_is_an_invalid_grant(world: LocalSite, curl: str) -> None:
     url = exchange(world, code_for(world))
     is_a_token_response(ask(curl, "--request", "POST", url))
     again = ask(curl, "--request", "POST", url)
@@ -190,6 +191,6 @@ def test_a_code_that_was_used_is_an_invalid_grant(world: World, curl: str) -> No
     assert again.body["error_uri"] == explained
 
 
-def test_query_and_body_together_are_an_invalid_request(world: World, curl: str) -> None:
+def test_query_and_body_together_are_an_invalid_request(world: LocalSite, curl: str) -> None:
     answer = ask(curl, "--data", "scope=client:read", client_credentials(world))
     assert (answer.status, answer.body["error"]) == (400, "invalid_request")

@@ -26,9 +26,10 @@ from mcp.shared.auth import (
 )
 
 from tests.clients.node.library import Script
-from tests.clients.world import PASSWORD, UID
+from tests.clients.site import UID
 from tests.documents.pages import blocks
 from tests.fetch.canary import LOOPBACK, certificate
+from tests.support.live import PASSWORD
 from tests.support.pages import Page, pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.apis import ApiMetadata

@@ -11,7 +11,8 @@ from requests.auth import HTTPBasicAuth
 from requests_oauthlib import OAuth2Session
 from requests_oauthlib.oauth2_session import TokenUpdated
 
-from tests.clients.world import CALLBACK, PASSWORD, SPA, UID, WEB, World, secret_of
+from tests.clients.site import SPA, UID, WEB, LocalSite, secret_of
+from tests.support.live import CALLBACK, PASSWORD
 from valetkey.kernel.moment import hours
 
 SECRET = secret_of(WEB)
@@ -35,7 +36,7 @@ def held(token: Mapping[str, object], scope: list[str]) -> None:
     assert token["uid"] == UID
 
 
-def reads(session: OAuth2Session, world: World) -> None:
+def reads(session: OAuth2Session, world: LocalSite) -> None:
     """The session's token opens what it was granted, and shows whose it is."""
     account = session.get(f"{world.api}/account")
     assert account.status_code == 200, account.text
@@ -72,7 +73,7 @@ def in_query(session: OAuth2Session, url: str, arrived: str) -> None:
 
 
 @pytest.mark.parametrize("way", [by_basic, by_auth, in_body, in_query])
-def test_a_code_without_pkce_with_the_secret_in_each_place(world: World, way: Way) -> None:
+def test_a_code_without_pkce_with_the_secret_in_each_place(world: LocalSite, way: Way) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         url, state = session.authorization_url(world.authorize)
         arrived = world.arrive(url)
@@ -88,7 +89,7 @@ def test_a_code_without_pkce_with_the_secret_in_each_place(world: World, way: Wa
         reads(session, world)
 
 
-def test_a_code_with_pkce(world: World) -> None:
+def test_a_code_with_pkce(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ, pkce="S256") as session:
         url, _ = session.authorization_url(world.authorize)
         assert "code_challenge_method=S256" in url
@@ -100,7 +101,7 @@ def test_a_code_with_pkce(world: World) -> None:
         reads(session, world)
 
 
-def test_a_public_client_with_pkce(world: World) -> None:
+def test_a_public_client_with_pkce(world: LocalSite) -> None:
     with OAuth2Session(SPA, redirect_uri=CALLBACK, scope=READ, pkce="S256") as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         token = session.fetch_token(
@@ -112,7 +113,7 @@ def test_a_public_client_with_pkce(world: World) -> None:
         assert refreshed["refresh_token"] != token["refresh_token"]
 
 
-def test_another_verifier_is_the_librarys_invalid_grant(world: World) -> None:
+def test_another_verifier_is_the_librarys_invalid_grant(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ, pkce="S256") as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         session.authorization_url(world.authorize)  # makes the session forget the first verifier
@@ -123,7 +124,7 @@ def test_another_verifier_is_the_librarys_invalid_grant(world: World) -> None:
         assert refused.value.description
 
 
-def test_the_address_as_a_browser_shows_it_is_understood_too(world: World) -> None:
+def test_the_address_as_a_browser_shows_it_is_understood_too(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         token = session.fetch_token(
@@ -132,7 +133,7 @@ def test_the_address_as_a_browser_shows_it_is_understood_too(world: World) -> No
         held(token, READ)
 
 
-def test_a_code_counts_once(world: World) -> None:
+def test_a_code_counts_once(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
@@ -140,14 +141,14 @@ def test_a_code_counts_once(world: World) -> None:
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
 
 
-def test_a_wrong_secret_is_the_librarys_invalid_client(world: World) -> None:
+def test_a_wrong_secret_is_the_librarys_invalid_client(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.InvalidClientError):
             session.fetch_token(world.token, authorization_response=arrived, client_secret="x" * 40)
 
 
-def test_no_is_the_librarys_access_denied(world: World) -> None:
+def test_no_is_the_librarys_access_denied(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.refuse(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.AccessDeniedError) as refused:
@@ -156,14 +157,14 @@ def test_no_is_the_librarys_access_denied(world: World) -> None:
         assert refused.value.description
 
 
-def test_an_unknown_scope_is_the_librarys_invalid_scope(world: World) -> None:
+def test_an_unknown_scope_is_the_librarys_invalid_scope(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=["moon:read"]) as session:
         arrived = world.arrive_unasked(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.InvalidScopeError):
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
 
 
-def test_the_state_of_another_session_is_noticed(world: World) -> None:
+def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize, state="theirs")[0])
         session.authorization_url(world.authorize)
@@ -171,7 +172,7 @@ def test_the_state_of_another_session_is_noticed(world: World) -> None:
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
 
 
-def test_a_scope_that_the_user_took_away_is_told(world: World) -> None:
+def test_a_scope_that_the_user_took_away_is_told(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         url, _ = session.authorization_url(world.authorize)
         arrived = world.arrive(url, "grace", only=["notes:read"])
@@ -180,7 +181,7 @@ def test_a_scope_that_the_user_took_away_is_told(world: World) -> None:
         assert changed.value.new_scope == ["notes:read"]  # type: ignore[attr-defined]
 
 
-def test_the_password_grant(world: World) -> None:
+def test_the_password_grant(world: LocalSite) -> None:
     client = LegacyApplicationClient(WEB, scope=" ".join(READ))
     with OAuth2Session(client=client) as session:
         token = session.fetch_token(
@@ -190,7 +191,7 @@ def test_the_password_grant(world: World) -> None:
         reads(session, world)
 
 
-def test_a_wrong_password_is_the_librarys_invalid_grant(world: World) -> None:
+def test_a_wrong_password_is_the_librarys_invalid_grant(world: LocalSite) -> None:
     client = LegacyApplicationClient(WEB, scope=" ".join(READ))
     with OAuth2Session(client=client) as session, pytest.raises(errors.InvalidGrantError):
         session.fetch_token(world.token, username="ada", password="wrong", client_secret=SECRET)
@@ -198,7 +199,7 @@ def test_a_wrong_password_is_the_librarys_invalid_grant(world: World) -> None:
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/token"])
 @pytest.mark.parametrize("in_body", [False, True])
-def test_client_credentials_at_both_paths(world: World, path: str, in_body: bool) -> None:
+def test_client_credentials_at_both_paths(world: LocalSite, path: str, in_body: bool) -> None:
     with OAuth2Session(client=BackendApplicationClient(WEB)) as session:
         token = session.fetch_token(
             world.issuer + path, client_secret=SECRET, include_client_id=in_body
@@ -211,7 +212,7 @@ def test_client_credentials_at_both_paths(world: World, path: str, in_body: bool
         assert record.json()["client_id"] == WEB
 
 
-def granted(world: World) -> dict[str, object]:
+def granted(world: LocalSite) -> dict[str, object]:
     """A token response for Ada, kept by an app over night."""
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
@@ -221,7 +222,7 @@ def granted(world: World) -> dict[str, object]:
         return dict(token)
 
 
-def test_an_expired_token_is_refreshed_without_being_asked(own_world: World) -> None:
+def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite) -> None:
     world = own_world
     kept = granted(world)
     world.servers.clock.forward(hours(2))
@@ -241,7 +242,7 @@ def test_an_expired_token_is_refreshed_without_being_asked(own_world: World) -> 
     assert new[0]["refresh_token"]
 
 
-def test_a_refresh_with_basic_tells_of_itself(world: World) -> None:
+def test_a_refresh_with_basic_tells_of_itself(world: LocalSite) -> None:
     kept = granted(world)
     kept["expires_at"] = time.time() - 1
     with OAuth2Session(WEB, token=kept, auto_refresh_url=world.token) as session:
@@ -250,7 +251,7 @@ def test_a_refresh_with_basic_tells_of_itself(world: World) -> None:
         held(updated.value.token, READ)
 
 
-def test_a_refresh_token_of_nobody_is_the_librarys_invalid_grant(world: World) -> None:
+def test_a_refresh_token_of_nobody_is_the_librarys_invalid_grant(world: LocalSite) -> None:
     auth = HTTPBasicAuth(WEB, SECRET)
     with OAuth2Session(WEB) as session, pytest.raises(errors.InvalidGrantError):
         session.refresh_token(world.token, refresh_token="vk_rt_nobody", auth=auth)

@@ -21,7 +21,8 @@ from requests_oauthlib import OAuth2Session
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.clients.node.library import SCOPE, Library, Script
-from tests.clients.world import CALLBACK, PASSWORD, UID, WEB, Site, secret_of
+from tests.clients.site import UID, WEB, Site, secret_of
+from tests.support.live import CALLBACK, PASSWORD
 
 # The stubs that pyright brings along do not know that Authlib's session is one of requests.
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false

@@ -9,7 +9,8 @@ from posixpath import dirname, join, normpath
 import pytest
 
 from docs import site
-from tests.authorization.endpoints.visitor.world import World, run
+from tests.support.harness import Harness
+from tests.support.visitors import run
 from valetkey.authorization.layout.addresses import DOCUMENTATION
 from valetkey.authorization.site import documentation
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
@@ -68,9 +69,9 @@ def test_dead_link_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_server_shows_its_copy_and_nothing_else(
-    archive: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         start = await browser.get("/docs/")
         assert '<h1 id="valetkey">' in start.body
@@ -85,4 +86,4 @@ def test_server_shows_its_copy_and_nothing_else(
             assert (await browser.get(f"/docs/{name}")).status == 404, name
 
     monkeypatch.setattr(documentation, "ARCHIVE", archive)
-    run(sqlite_url, story)
+    run(tmp_path, story)

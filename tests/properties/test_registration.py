@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.authorization.endpoints.registration.registering import JSON, PLAIN, Registry
-from tests.authorization.endpoints.world import CALLBACK, Answer, service
+from tests.support.asgi import Answer
+from tests.support.harness import CALLBACK, harness
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import (
@@ -97,7 +98,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     algorithms = (Algorithm.ES256, Algorithm.EDDSA)
-    made = service(tmp_path_factory.mktemp("any"), "", algorithms, registration=_EVERYTHING)
+    made = harness(tmp_path_factory.mktemp("any"), "", algorithms, registration=_EVERYTHING)
     with asyncio.Runner() as runner:
         it = runner.run(made.__aenter__())
         yield World(runner, Registry(it))

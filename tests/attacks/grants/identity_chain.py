@@ -9,9 +9,8 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from tests.attacks.grants.several_apis import Apis
-from tests.attacks.world import CODE_GRANT, Answer, World
-from tests.attacks.world import world as begin
 from tests.support import postgres
+from tests.support.live import CODE_GRANT, Answer, LiveServers, live_servers
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.actions.account.identities import connect
 from valetkey.authorization.authentication.federation.provider import Claimed
@@ -44,8 +43,8 @@ ON = Settings(tokens=TokenSettings(identity_assertions=True, audience_parameter=
 class Chain:
     """`idp` signs users in, `api` trusts it, and so it does `rogue`, which signs anything."""
 
-    idp: World
-    api: World
+    idp: LiveServers
+    api: LiveServers
     apis: Apis
     rogue: Pages
     key: SigningKey = field(default_factory=partial(SigningKey.generate, Algorithm.ES256))
@@ -60,7 +59,7 @@ class Chain:
         self.rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(metadata).encode())
         self.rogue.at["/jwks"] = Page(KeySet.of(self.key.public).document())
 
-    def alice(self, world: World) -> Uid:
+    def alice(self, world: LiveServers) -> Uid:
         def find(tx: Transaction) -> Uid:
             user = tx.users.find_by_name("alice")
             assert user is not None
@@ -126,7 +125,7 @@ def chained(folder: Path, engine: str) -> Generator[Chain]:
         url = stack.enter_context(postgres.database()) if engine == "postgres" else ""
         two = tuple(Algorithm)[:2]
         idp = stack.enter_context(
-            begin(folder / "idp", resource=False, settings=ON, algorithms=two)
+            live_servers(folder / "idp", resource=False, settings=ON, algorithms=two)
         )
         rogue = stack.enter_context(pages())
         providers = tuple(
@@ -142,7 +141,9 @@ def chained(folder: Path, engine: str) -> Generator[Chain]:
             federation=FederationSettings(providers, Secret("idp=x,rogue=x,login=x")),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
         )
-        api = stack.enter_context(begin(folder / "api", url, settings=settings, algorithms=two))
+        api = stack.enter_context(
+            live_servers(folder / "api", url, settings=settings, algorithms=two)
+        )
         found = Chain(idp, api, Apis(api), rogue)
         here = f"{api.auth} agent-here notes:read notes:write calendar:read"
         grants = (*CODE_GRANT, EXCHANGE)

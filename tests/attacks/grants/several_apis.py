@@ -5,7 +5,7 @@ import json
 from base64 import urlsafe_b64decode
 from urllib.parse import urlencode
 
-from tests.attacks.world import CALLBACK, PASSWORD, World, secret_of
+from tests.support.live import CALLBACK, PASSWORD, LiveServers, secret_of
 from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
 from valetkey.authorization.actions.clients import metadata_of as client_metadata_of
 from valetkey.authorization.app.foundation import build_foundation
@@ -56,7 +56,7 @@ def claims(token: str) -> dict[str, object]:
 class Apis:
     """The world with more APIs, each with a credential."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LiveServers) -> None:
         self.world = world
         self.ids = {
             each.identifier: self.declare(each) for each in (CALENDAR, FILES, SIGNS_RSA, TOOL)

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.attacks.world import CALLBACK, CHALLENGE, VERIFIER, Answer, World
+from tests.support.live import CALLBACK, CHALLENGE, VERIFIER, Answer, LiveServers
 from valetkey.kernel.moment import seconds
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
@@ -24,7 +24,7 @@ _CHANGES: tuple[Callable[[str], str], ...] = (
 )
 
 
-def test_cd_01_a_code_is_exchanged_once(world: World) -> None:
+def test_cd_01_a_code_is_exchanged_once(world: LiveServers) -> None:
     code = world.code()
     first = world.exchange(code)
     first.ok()
@@ -32,7 +32,7 @@ def test_cd_01_a_code_is_exchanged_once(world: World) -> None:
     world.exchange(code).refused(400, "invalid_grant")
 
 
-def test_cd_02_a_replay_ends_what_the_code_gave(world: World) -> None:
+def test_cd_02_a_replay_ends_what_the_code_gave(world: LiveServers) -> None:
     code = world.code("ref1")
     answer = world.exchange(code, "ref1")
     answer.ok()
@@ -44,7 +44,7 @@ def test_cd_02_a_replay_ends_what_the_code_gave(world: World) -> None:
 
 
 @pytest.mark.parametrize("thief", ["web2", "spa1"])
-def test_cd_03_another_client_neither_uses_nor_burns_a_code(world: World, thief: str) -> None:
+def test_cd_03_another_client_neither_uses_nor_burns_a_code(world: LiveServers, thief: str) -> None:
     code = world.code()
     with world.nothing_changes():
         world.exchange(code, thief).refused(400, "invalid_grant")
@@ -55,21 +55,21 @@ def test_cd_03_another_client_neither_uses_nor_burns_a_code(world: World, thief:
     "uri",
     ["", "https://app.example/other", f"{CALLBACK}/", f"{CALLBACK}?", CALLBACK.upper()],
 )
-def test_cd_05_a_wrong_redirect_uri_spoils_the_code(world: World, uri: str) -> None:
+def test_cd_05_a_wrong_redirect_uri_spoils_the_code(world: LiveServers, uri: str) -> None:
     code = world.code()
     world.exchange(code, redirect_uri=uri).refused(400, "invalid_grant")
     world.exchange(code).refused(400, "invalid_grant")
 
 
 @pytest.mark.parametrize("change", _CHANGES)
-def test_cd_06_a_changed_code_is_unknown(world: World, change: Callable[[str], str]) -> None:
+def test_cd_06_a_changed_code_is_unknown(world: LiveServers, change: Callable[[str], str]) -> None:
     code = world.code()
     with world.nothing_changes():
         world.exchange(change(code)).refused(400, "invalid_grant")
     world.exchange(code).ok()
 
 
-def test_cd_07_a_code_expires_after_a_minute(world: World) -> None:
+def test_cd_07_a_code_expires_after_a_minute(world: LiveServers) -> None:
     code, in_time = world.code(), world.code()
     world.servers.clock.forward(seconds(58))
     world.exchange(in_time).ok()
@@ -77,7 +77,7 @@ def test_cd_07_a_code_expires_after_a_minute(world: World) -> None:
     world.exchange(code).refused(400, "invalid_grant")
 
 
-def test_cd_09_in_a_race_of_two_clients_only_the_right_one_can_win(world: World) -> None:
+def test_cd_09_in_a_race_of_two_clients_only_the_right_one_can_win(world: LiveServers) -> None:
     code = world.code()
     answers: dict[str, list[Answer]] = {"web1": [], "web2": []}
     start = threading.Barrier(16)
@@ -95,7 +95,7 @@ def test_cd_09_in_a_race_of_two_clients_only_the_right_one_can_win(world: World)
     assert sorted(answer.status for answer in answers["web1"]) == [200] + [400] * 7
 
 
-def test_cd_11_a_verifier_without_a_challenge_means_it_was_taken_away(world: World) -> None:
+def test_cd_11_a_verifier_without_a_challenge_means_it_was_taken_away(world: LiveServers) -> None:
     code = world.code()
     world.exchange(code, code_verifier=VERIFIER).refused(400, "invalid_grant")
 
@@ -103,19 +103,19 @@ def test_cd_11_a_verifier_without_a_challenge_means_it_was_taken_away(world: Wor
 @pytest.mark.parametrize(
     "verifier", ["", "a" * 43, CHALLENGE, VERIFIER[:-1], VERIFIER + "\n", "a" * 129]
 )
-def test_cd_12_a_wrong_verifier_spoils_the_code(world: World, verifier: str) -> None:
+def test_cd_12_a_wrong_verifier_spoils_the_code(world: LiveServers, verifier: str) -> None:
     code = world.code(code_challenge=CHALLENGE, code_challenge_method="S256")
     world.exchange(code, code_verifier=verifier).refused(400, "invalid_grant")
     world.exchange(code, code_verifier=VERIFIER).refused(400, "invalid_grant")
 
 
-def test_cd_13_a_public_client_without_challenge_is_sent_back(world: World) -> None:
+def test_cd_13_a_public_client_without_challenge_is_sent_back(world: LiveServers) -> None:
     page = world.ask(Person(world.auth), "spa1")
     assert page.told["error"] == "invalid_request"
 
 
 @pytest.mark.parametrize("method", ["S256%0a", "plain%0agarbage", "plain", "s256", "S512"])
-def test_cd_13_a_challenge_method_is_s256_or_nothing(world: World, method: str) -> None:
+def test_cd_13_a_challenge_method_is_s256_or_nothing(world: LiveServers, method: str) -> None:
     page = world.ask(
         Person(world.auth),
         "spa1",
@@ -140,13 +140,15 @@ def test_cd_15_secrets_never_repeat_and_show_no_pattern() -> None:
         assert chi < 116, (place, chi)
 
 
-def test_cd_17_scope_at_the_exchange_is_ignored_and_the_granted_one_is_told(world: World) -> None:
+def test_cd_17_scope_at_the_exchange_is_ignored_and_the_granted_one_is_told(
+    world: LiveServers,
+) -> None:
     answer = world.exchange(world.code(), scope="write admin")
     answer.ok()
     assert answer.json["scope"] == "notes:read"
 
 
-def test_cd_19_an_injected_code_does_not_fit_the_victims_verifier(world: World) -> None:
+def test_cd_19_an_injected_code_does_not_fit_the_victims_verifier(world: LiveServers) -> None:
     attackers = world.code("spa1", user="mallory")
     victims = "a-verifier-of-the-victim-that-is-long-enough-0"
     world.exchange(attackers, "spa1", code_verifier=victims).refused(400, "invalid_grant")

@@ -7,10 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.attacks.world import CODE_GRANT, PASSWORD, Answer, World
-from tests.attacks.world import world as begin
 from tests.conftest import ENGINES
 from tests.support import postgres
+from tests.support.live import CODE_GRANT, PASSWORD, Answer, LiveServers, live_servers
 from tests.support.operations import run_operation
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.voucher import ALPHABET
@@ -27,12 +26,12 @@ CROWD = 64
 @pytest.fixture(scope="module", params=ENGINES)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+) -> Iterator[LiveServers]:
     """One authorization server on each engine, with the televisions tv1 and tv2."""
     with ExitStack() as stack:
         url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
         folder = tmp_path_factory.mktemp("dv")
-        found = stack.enter_context(begin(folder, url, resource=False))
+        found = stack.enter_context(live_servers(folder, url, resource=False))
         for name, groups in (("tv1", ()), ("tv2", ()), ("staff-tv", ("staff",))):
             found.servers.register_client(
                 ClientMetadata(
@@ -48,25 +47,25 @@ def server(
 
 
 @pytest.fixture
-def dv(server: World) -> World:
+def dv(server: LiveServers) -> LiveServers:
     """That server, after all limits and codes of the tests before have expired."""
     server.servers.clock.forward(minutes(10))
     return server
 
 
-def _begin(world: World, client_id: str = "tv1", **said: str) -> dict[str, str]:
+def _begin(world: LiveServers, client_id: str = "tv1", **said: str) -> dict[str, str]:
     answer = world.post("/oauth/device-authorization", {"client_id": client_id, **said})
     answer.ok()
     return answer.json
 
 
-def _poll(world: World, begun: dict[str, str], client_id: str = "tv1", **said: str) -> Answer:
+def _poll(world: LiveServers, begun: dict[str, str], client_id: str = "tv1", **said: str) -> Answer:
     form = {"grant_type": DEVICE_CODE, "client_id": client_id, **said}
     form.setdefault("device_code", begun["device_code"])
     return world.post("/oauth/token", form)
 
 
-def _enter(world: World, person: Person, code: str, user: str = "alice") -> Page:
+def _enter(world: LiveServers, person: Person, code: str, user: str = "alice") -> Page:
     page = person.open(f"{world.auth}/device")
     if "username" in page.body:
         page = person.sign_in(page, user, PASSWORD)
@@ -78,14 +77,14 @@ def _allow(person: Person, page: Page, *scopes: str) -> Page:
     return person.submit(page, "allow", boxes=boxes)
 
 
-def _connect(world: World, begun: dict[str, str]) -> Page:
+def _connect(world: LiveServers, begun: dict[str, str]) -> Page:
     person = Person(world.auth)
     page = _allow(person, _enter(world, person, begun["user_code"]))
     assert "Device connected" in page.text
     return page
 
 
-def test_dv_the_whole_way(dv: World) -> None:
+def test_dv_the_whole_way(dv: LiveServers) -> None:
     begun = _begin(dv, scope="openid notes:read")
     assert re.fullmatch(f"[{ALPHABET}]{{4}}-[{ALPHABET}]{{4}}", begun["user_code"])
     assert begun["verification_uri"] == f"{dv.auth}/device"
@@ -121,7 +120,7 @@ def test_dv_the_whole_way(dv: World) -> None:
     assert "tv1" in alice.open(f"{dv.auth}/account/apps").text
 
 
-def test_dv_one_of_64_polls_gets_the_tokens(dv: World) -> None:
+def test_dv_one_of_64_polls_gets_the_tokens(dv: LiveServers) -> None:
     begun = _begin(dv)
     _connect(dv, begun)
     with ThreadPoolExecutor(CROWD) as crowd:
@@ -136,7 +135,7 @@ def test_dv_one_of_64_polls_gets_the_tokens(dv: World) -> None:
     dv.post("/oauth/token", {"grant_type": "refresh_token", **form}).ok()
 
 
-def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: World) -> None:
+def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: LiveServers) -> None:
     begun = _begin(dv)
     people = [Person(dv.auth) for _ in range(4)]
     pages = [_enter(dv, each, begun["user_code"]) for each in people]
@@ -161,7 +160,7 @@ def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: World) -> None:
     assert told.count("tokens") + (last == "tokens") == (1 if allowed else 0)
 
 
-def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: World) -> None:
+def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: LiveServers) -> None:
     begun = _begin(dv)
     _poll(dv, begun).refused(400, "authorization_pending")
     _poll(dv, begun).refused(400, "slow_down")
@@ -173,7 +172,7 @@ def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: World) -> No
     _poll(dv, begun).refused(400, "slow_down")
 
 
-def test_dv_denied_and_expired(dv: World) -> None:
+def test_dv_denied_and_expired(dv: LiveServers) -> None:
     denied, late, never = _begin(dv), _begin(dv), _begin(dv)
     mallory = Person(dv.auth)
     page = _enter(dv, mallory, denied["user_code"], "mallory")
@@ -205,14 +204,14 @@ def test_dv_denied_and_expired(dv: World) -> None:
     ],
 )
 def test_dv_mixed_up_polls_change_nothing(
-    dv: World, client_id: str, said: dict[str, str], status: int, code: str
+    dv: LiveServers, client_id: str, said: dict[str, str], status: int, code: str
 ) -> None:
     begun = _begin(dv)
     with dv.nothing_changes():
         _poll(dv, begun, client_id, **said).refused(status, code)
 
 
-def test_dv_codes_at_the_wrong_endpoint(dv: World) -> None:
+def test_dv_codes_at_the_wrong_endpoint(dv: LiveServers) -> None:
     begun, code = _begin(dv), dv.code("nat1", redirect_uri="http://127.0.0.1/cb")
     with dv.nothing_changes():
         _poll(dv, begun, device_code=code).refused(400, "invalid_grant")
@@ -233,7 +232,7 @@ def test_dv_codes_at_the_wrong_endpoint(dv: World) -> None:
     ],
 )
 def test_dv_refused_at_the_start(
-    dv: World, client_id: str, said: dict[str, str], status: int, code: str
+    dv: LiveServers, client_id: str, said: dict[str, str], status: int, code: str
 ) -> None:
     with dv.nothing_changes():
         form = {"client_id": client_id, **said}
@@ -241,9 +240,9 @@ def test_dv_refused_at_the_start(
 
 
 @pytest.mark.parametrize("ends", ["client", "user", "session"])
-def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: World, ends: str) -> None:
+def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: LiveServers, ends: str) -> None:
     settings, name, tv = dv.servers.settings, f"eve-{ends}", f"tv-{ends}"
-    dv.client(tv, secret=False, type="public", grant_types=(*CODE_GRANT, DEVICE_CODE))
+    dv.client(tv, secret=None, type="public", grant_types=(*CODE_GRANT, DEVICE_CODE))
     uid = dv.servers.register_user(name, PASSWORD).uid
     waiting, begun = _begin(dv, tv), _begin(dv, tv)
     eve = Person(dv.auth)
@@ -264,7 +263,7 @@ def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: World, ends: st
     _poll(dv, begun, tv).refused(400, "invalid_grant")
 
 
-def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: World) -> None:
+def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: LiveServers) -> None:
     begun, alice = _begin(dv), Person(dv.auth)
     for typed in ("BCDF-GHJ", "BCDF-GHJA", "1234-5678", "ſſſſſſſſ", "\uff22" * 8, "", "../admin"):
         assert "invalid" in _enter(dv, alice, typed).text
@@ -280,7 +279,7 @@ def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: World) -> None:
     assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
 
 
-def test_dv_codes_are_limited_per_address(dv: World) -> None:
+def test_dv_codes_are_limited_per_address(dv: LiveServers) -> None:
     with ThreadPoolExecutor(CROWD) as crowd:
         form = {"client_id": "tv1"}
         asked = [crowd.submit(dv.post, "/oauth/device-authorization", form) for _ in range(CROWD)]
@@ -288,7 +287,7 @@ def test_dv_codes_are_limited_per_address(dv: World) -> None:
     assert sorted(each.status for each in answers) == [200] * 30 + [429] * (CROWD - 30)
 
 
-def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: World) -> None:
+def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: LiveServers) -> None:
     begun, alice, mallory = _begin(dv), Person(dv.auth), Person(dv.auth)
     page = _enter(dv, alice, begun["user_code"])
     _enter(dv, mallory, begun["user_code"], "mallory")
@@ -300,7 +299,7 @@ def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: World) -> None
     assert "Device connected" in _allow(alice, page).text
 
 
-def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: World) -> None:
+def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: LiveServers) -> None:
     begun, alice = _begin(dv, "staff-tv"), Person(dv.auth)
     page = _allow(alice, _enter(dv, alice, begun["user_code"]))
     assert page.status == 403
@@ -308,7 +307,7 @@ def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: World) -> No
     _poll(dv, begun, "staff-tv").refused(400, "authorization_pending")
 
 
-def test_dv_07_a_link_asks_like_a_typed_code(dv: World) -> None:
+def test_dv_07_a_link_asks_like_a_typed_code(dv: LiveServers) -> None:
     begun, alice = _begin(dv), Person(dv.auth)
     page = alice.sign_in(alice.open(begun["verification_uri_complete"]), "alice", PASSWORD)
     assert "If someone sent you this link" in page.text

@@ -7,8 +7,15 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from tests.attacks.world import CALLBACK, PASSWORD, SCOPES, Answer, World, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import (
+    CALLBACK,
+    PASSWORD,
+    SCOPES,
+    Answer,
+    LiveServers,
+    live_servers,
+    secret_of,
+)
 from valetkey.authorization.actions.clients import Registrar, metadata_of
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.client import Client
@@ -20,12 +27,12 @@ from valetkey.testing.person import Page, Person
 
 
 @pytest.fixture
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with begin(tmp_path_factory.mktemp("fresh")) as found:
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
+    with live_servers(tmp_path_factory.mktemp("fresh")) as found:
         yield found
 
 
-def _implicit(world: World, client_id: str = "old1", **said: str) -> Page:
+def _implicit(world: LiveServers, client_id: str = "old1", **said: str) -> Page:
     return world.allow(client_id, response_type="token", **said)
 
 
@@ -41,19 +48,19 @@ def _refused_in_fragment(page: Page, code: str) -> None:
     assert not {"access_token", "code"} & set(page.told)
 
 
-def _password(world: World, client_id: str = "old1", **said: str) -> Answer:
+def _password(world: LiveServers, client_id: str = "old1", **said: str) -> Answer:
     asked = {"username": "alice", "password": PASSWORD, **said}
     return world.token(client_id, grant_type="password", **asked)
 
 
-def _registrar(world: World) -> Registrar:
+def _registrar(world: LiveServers) -> Registrar:
     servers = world.servers
     foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
     return foundation.registrar("test")
 
 
-def _change(world: World, client_id: str, grant_types: Sequence[str]) -> None:
+def _change(world: LiveServers, client_id: str, grant_types: Sequence[str]) -> None:
     registrar, now = _registrar(world), world.servers.clock.now()
 
     def work(tx: Transaction) -> Client | object:
@@ -66,7 +73,7 @@ def _change(world: World, client_id: str, grant_types: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["web1", "spa1", "strict1"])
-def test_gr_01_implicit_is_off_by_default(world: World, client_id: str) -> None:
+def test_gr_01_implicit_is_off_by_default(world: LiveServers, client_id: str) -> None:
     with world.nothing_changes():
         page = world.ask(Person(world.auth), client_id, response_type="token")
         _refused_in_fragment(page, "unauthorized_client")
@@ -84,7 +91,9 @@ def test_gr_01_implicit_is_off_by_default(world: World, client_id: str) -> None:
         "tok%00en",
     ],
 )
-def test_gr_02_nothing_like_it_is_taken_for_implicit(world: World, response_type: str) -> None:
+def test_gr_02_nothing_like_it_is_taken_for_implicit(
+    world: LiveServers, response_type: str
+) -> None:
     with world.nothing_changes():
         page = world.ask(Person(world.auth), "old1", response_type=response_type)
         assert page.status == 303
@@ -92,7 +101,7 @@ def test_gr_02_nothing_like_it_is_taken_for_implicit(world: World, response_type
         assert "access_token" not in page.location
 
 
-def test_gr_03_implicit_answers_in_the_fragment_alone(world: World) -> None:
+def test_gr_03_implicit_answers_in_the_fragment_alone(world: LiveServers) -> None:
     page = _implicit(world)
     parts = urlsplit(page.location)
     assert page.location.startswith(f"{CALLBACK}#")
@@ -111,7 +120,7 @@ def test_gr_03_implicit_answers_in_the_fragment_alone(world: World) -> None:
     assert told["access_token"] not in page.body
 
 
-def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: World) -> None:
+def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: LiveServers) -> None:
     token = _implicit(fresh).told["access_token"]
     fresh.call(token).ok()
     fresh.servers.clock.forward(minutes(10))
@@ -120,14 +129,14 @@ def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: World) -> None:
 
 
 @pytest.mark.parametrize("mode", ["query", "form_post", "web_message", "fragment.jwt"])
-def test_gr_04_a_token_goes_nowhere_but_into_the_fragment(world: World, mode: str) -> None:
+def test_gr_04_a_token_goes_nowhere_but_into_the_fragment(world: LiveServers, mode: str) -> None:
     with world.nothing_changes():
         page = world.ask(Person(world.auth), "old1", response_type="token", response_mode=mode)
         _refused_in_fragment(page, "invalid_request")
     assert _implicit(world, response_mode="fragment").told["access_token"]
 
 
-def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: World) -> None:
+def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: LiveServers) -> None:
     person = Person(world.auth)
     page = person.sign_in(
         world.ask(person, "old1", response_type="token", prompt="consent"), "alice", PASSWORD
@@ -142,14 +151,14 @@ def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: World) ->
             _refused_in_fragment(page, code)
 
 
-def test_gr_04_its_token_is_not_a_code_and_not_refreshable(world: World) -> None:
+def test_gr_04_its_token_is_not_a_code_and_not_refreshable(world: LiveServers) -> None:
     token = _implicit(world).told["access_token"]
     world.exchange(token, "old1").refused(400, "invalid_grant")
     world.refresh(token, "old1").refused(400, "invalid_grant")
 
 
 @pytest.mark.parametrize("client_id", ["web1", "svc1", "strict1", "ref1"])
-def test_gr_05_the_password_grant_is_off_by_default(world: World, client_id: str) -> None:
+def test_gr_05_the_password_grant_is_off_by_default(world: LiveServers, client_id: str) -> None:
     with world.nothing_changes():
         _password(world, client_id).refused(400, "unauthorized_client")
         # Whether the password is right is not told either.
@@ -157,7 +166,7 @@ def test_gr_05_the_password_grant_is_off_by_default(world: World, client_id: str
 
 
 @pytest.mark.parametrize("client_id", ["spa1", "nat1"])
-def test_gr_05_public_clients_never_have_it(world: World, client_id: str) -> None:
+def test_gr_05_public_clients_never_have_it(world: LiveServers, client_id: str) -> None:
     _password(world, client_id).refused(400, "unauthorized_client")
 
 
@@ -170,7 +179,9 @@ def test_gr_05_public_clients_never_have_it(world: World, client_id: str) -> Non
         {"profile": "modern", "grant_types": ("authorization_code", "implicit")},
     ],
 )
-def test_gr_05_what_may_not_be_cannot_be_registered(world: World, said: dict[str, object]) -> None:
+def test_gr_05_what_may_not_be_cannot_be_registered(
+    world: LiveServers, said: dict[str, object]
+) -> None:
     metadata = ClientMetadata(name="Greedy", redirect_uris=(CALLBACK,), scopes=SCOPES)
     changed = replace(metadata, **said)  # type: ignore[arg-type]
     secret = None if said.get("type") == "public" else secret_of("greedy")
@@ -178,7 +189,7 @@ def test_gr_05_what_may_not_be_cannot_be_registered(world: World, said: dict[str
         world.servers.register_client(changed, "greedy", secret)
 
 
-def test_gr_06_with_it_a_password_is_worth_a_token(world: World) -> None:
+def test_gr_06_with_it_a_password_is_worth_a_token(world: LiveServers) -> None:
     answer = _password(world, scope="notes:read")
     answer.ok()
     assert answer.json["scope"] == "notes:read"
@@ -189,7 +200,7 @@ def test_gr_06_with_it_a_password_is_worth_a_token(world: World) -> None:
     _password(world, scope="client:write").refused(400, "invalid_scope")
 
 
-def test_gr_06_nothing_else_is(fresh: World) -> None:
+def test_gr_06_nothing_else_is(fresh: LiveServers) -> None:
     wrong = _password(fresh, password="wrong")
     wrong.refused(400, "invalid_grant")
     for said in (
@@ -209,11 +220,11 @@ def test_gr_06_nothing_else_is(fresh: World) -> None:
 
 
 @pytest.mark.parametrize("missing", ["username", "password"])
-def test_gr_06_both_must_be_there(world: World, missing: str) -> None:
+def test_gr_06_both_must_be_there(world: LiveServers, missing: str) -> None:
     _password(world, **{missing: ""}).refused(400, "invalid_request")
 
 
-def test_gr_06_a_second_factor_or_a_disabled_account_ends_it(fresh: World) -> None:
+def test_gr_06_a_second_factor_or_a_disabled_account_ends_it(fresh: LiveServers) -> None:
     _password(fresh).ok()
     now = fresh.servers.clock.now()
 
@@ -240,7 +251,7 @@ def test_gr_06_a_second_factor_or_a_disabled_account_ends_it(fresh: World) -> No
     _password(fresh).refused(400, "invalid_grant")
 
 
-def test_gr_07_page_and_grant_share_one_counter(fresh: World) -> None:
+def test_gr_07_page_and_grant_share_one_counter(fresh: LiveServers) -> None:
     person = Person(fresh.auth)
     page = fresh.ask(person, "web1")
     statuses: list[int] = []
@@ -265,7 +276,7 @@ def test_gr_07_page_and_grant_share_one_counter(fresh: World) -> None:
     _password(fresh).ok()
 
 
-def test_gr_08_client_credentials_give_a_client_its_own_token(world: World) -> None:
+def test_gr_08_client_credentials_give_a_client_its_own_token(world: LiveServers) -> None:
     answer = world.token("svc1", path="/token", grant_type="client_credentials")
     answer.ok()
     assert set(answer.json) == {"access_token", "token_type", "expires_in", "scope"}
@@ -288,7 +299,7 @@ def test_gr_08_client_credentials_give_a_client_its_own_token(world: World) -> N
         "client:read admin",
     ],
 )
-def test_gr_09_no_scope_of_a_person_s_and_none_unknown(world: World, scope: str) -> None:
+def test_gr_09_no_scope_of_a_person_s_and_none_unknown(world: LiveServers, scope: str) -> None:
     with world.nothing_changes():
         for client_id in ("svc1", "both1"):
             answer = world.token(client_id, grant_type="client_credentials", scope=scope)
@@ -296,12 +307,12 @@ def test_gr_09_no_scope_of_a_person_s_and_none_unknown(world: World, scope: str)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _both(world: World) -> None:
+def _both(world: LiveServers) -> None:
     world.client("both1", grant_types=("authorization_code", "client_credentials"))
 
 
 @pytest.mark.parametrize("path", ["/v2/notes", "/v2/account", "/v2/authorizations"])
-def test_gr_09_a_client_s_token_opens_no_person_s_data(world: World, path: str) -> None:
+def test_gr_09_a_client_s_token_opens_no_person_s_data(world: LiveServers, path: str) -> None:
     for client_id in ("svc1", "both1"):
         token = world.token(client_id, grant_type="client_credentials").json["access_token"]
         with world.nothing_changes():
@@ -309,7 +320,7 @@ def test_gr_09_a_client_s_token_opens_no_person_s_data(world: World, path: str) 
                 assert world.call(token, path, method).status in {403, 405}
 
 
-def test_gr_09_a_client_s_token_has_nobody_behind_it(world: World) -> None:
+def test_gr_09_a_client_s_token_has_nobody_behind_it(world: LiveServers) -> None:
     more = {"username": "alice", "uid": "1001", "sub": "1001", "code": world.code("both1")}
     answer = world.token("both1", grant_type="client_credentials", **more)
     answer.ok()
@@ -318,14 +329,16 @@ def test_gr_09_a_client_s_token_has_nobody_behind_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["web1", "spa1", "old1"])
-def test_gr_09_not_every_client_may(world: World, client_id: str) -> None:
+def test_gr_09_not_every_client_may(world: LiveServers, client_id: str) -> None:
     for path in ("/token", "/oauth/token"):
         answer = world.token(client_id, path=path, grant_type="client_credentials")
         answer.refused(400, "unauthorized_client")
 
 
 @pytest.mark.parametrize("name", ["authorization_code", "refresh_token", "password"])
-def test_gr_10_the_short_path_serves_client_credentials_alone(world: World, name: str) -> None:
+def test_gr_10_the_short_path_serves_client_credentials_alone(
+    world: LiveServers, name: str
+) -> None:
     code = world.code("old1")
     with world.nothing_changes():
         answer = world.token(
@@ -336,7 +349,7 @@ def test_gr_10_the_short_path_serves_client_credentials_alone(world: World, name
     world.exchange(code, "old1").ok()
 
 
-def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: World) -> None:
+def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: LiveServers) -> None:
     told = _password(fresh).json
     held = [told["access_token"], _implicit(fresh).told["access_token"]]
     assert fresh.refresh(told["refresh_token"], "old1").status == 200
@@ -358,7 +371,7 @@ def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: Wor
         assert fresh.introspect(token, "old1") == {"active": False}
 
 
-def test_gr_12_metadata_names_them_only_while_somebody_has_them(fresh: World) -> None:
+def test_gr_12_metadata_names_them_only_while_somebody_has_them(fresh: LiveServers) -> None:
     def told(name: str) -> list[str]:
         address = f"{fresh.auth}/.well-known/oauth-authorization-server"
         said: list[str] = requests.get(address, timeout=60).json()[name]

@@ -19,8 +19,8 @@ from tests.attacks.grants.identity_chain import (
     idp_openid,
 )
 from tests.attacks.grants.several_apis import TOOL, claims
-from tests.attacks.world import CODE_GRANT, World, raw_jwt
 from tests.conftest import ENGINES
+from tests.support.live import CODE_GRANT, LiveServers, raw_jwt
 from tests.support.operations import run_operation
 from tests.support.wait import CEILING
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
@@ -326,7 +326,7 @@ def test_unknown_keys_do_not_flood_their_issuer(chain: Chain) -> None:
     assert len(chain.rogue.asked) - asked <= 8
 
 
-def test_feature_is_off_by_default(world: World) -> None:
+def test_feature_is_off_by_default(world: LiveServers) -> None:
     metadata = requests.get(world.auth + METADATA, timeout=CEILING).json()
     assert not [name for name in metadata if "chaining" in name or "profiles" in name]
     kinds = (*CODE_GRANT, EXCHANGE, JWT_BEARER)
@@ -354,12 +354,12 @@ def test_feature_is_off_by_default(world: World) -> None:
         " https://a.example both",
     ],
 )
-def test_malformed_audience_is_not_registered(world: World, audience: str) -> None:
+def test_malformed_audience_is_not_registered(world: LiveServers, audience: str) -> None:
     with pytest.raises(ValueError, match="assertion_audiences"):
         world.client("malformed", openid=idp_openid(audience))
 
 
-def test_client_with_pairwise_subjects_gets_no_assertions(world: World) -> None:
+def test_client_with_pairwise_subjects_gets_no_assertions(world: LiveServers) -> None:
     openid = replace(idp_openid("https://a.example both"), subject_type="pairwise")
     with pytest.raises(ValueError, match="public subjects"):
         world.client("pairwise-both", openid=openid)

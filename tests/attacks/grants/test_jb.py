@@ -6,10 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.attacks.world import Answer, World, basic, secret_of
-from tests.attacks.world import world as begin
 from tests.conftest import ENGINES
 from tests.support import postgres
+from tests.support.live import Answer, LiveServers, basic, live_servers, secret_of
 from tests.support.operations import run_operation
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.kernel.jose import jwt
@@ -21,25 +20,29 @@ CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def jb(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def jb(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveServers]:
     """One authorization server on each engine, with the service account robot."""
     with ExitStack() as stack:
         url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
         folder = tmp_path_factory.mktemp("jb")
-        world = stack.enter_context(begin(folder, url, resource=False))
+        world = stack.enter_context(live_servers(folder, url, resource=False))
         world.client(
             "robot",
             grant_types=(JWT_BEARER,),
             redirect_uris=(),
             scopes=(),
             key_set=KeySet.of(world.key.public).document().decode(),
-            secret=False,
+            secret=None,
         )
         world.client("secretive", grant_types=(JWT_BEARER,), redirect_uris=(), scopes=())
         yield world
 
 
-def _assertion(world: World, said: Mapping[str, object] = {}, key: SigningKey | None = None) -> str:
+def _assertion(
+    world: LiveServers, said: Mapping[str, object] = {}, key: SigningKey | None = None
+) -> str:
     now = world.servers.clock.now()
     claims: dict[str, object] = {
         "iss": "robot",
@@ -53,11 +56,11 @@ def _assertion(world: World, said: Mapping[str, object] = {}, key: SigningKey | 
     return jwt.sign(kept, key or world.key, typ="JWT")
 
 
-def _present(world: World, assertion: str, **said: str) -> Answer:
+def _present(world: LiveServers, assertion: str, **said: str) -> Answer:
     return world.post("/oauth/token", {"grant_type": JWT_BEARER, "assertion": assertion, **said})
 
 
-def test_jb_an_assertion_gives_a_token_once_in_64(jb: World) -> None:
+def test_jb_an_assertion_gives_a_token_once_in_64(jb: LiveServers) -> None:
     assertion = _assertion(jb)
     with ThreadPoolExecutor(64) as crowd:
         asked = [crowd.submit(_present, jb, assertion) for _ in range(64)]
@@ -87,12 +90,12 @@ def test_jb_an_assertion_gives_a_token_once_in_64(jb: World) -> None:
         {"nbf": 4_000_000_000},
     ],
 )
-def test_jb_what_an_assertion_says_wrong(jb: World, said: dict[str, object]) -> None:
+def test_jb_what_an_assertion_says_wrong(jb: LiveServers, said: dict[str, object]) -> None:
     with jb.nothing_changes():
         _present(jb, _assertion(jb, said)).refused(400, "invalid_grant")
 
 
-def test_jb_who_presents_what(jb: World) -> None:
+def test_jb_who_presents_what(jb: LiveServers) -> None:
     with jb.nothing_changes():
         stranger = SigningKey.generate(Algorithm.ES256)
         _present(jb, _assertion(jb, key=stranger)).refused(400, "invalid_grant")
@@ -110,12 +113,12 @@ def test_jb_who_presents_what(jb: World) -> None:
     _present(jb, other).refused(400, "unauthorized_client")
 
 
-def test_jb_a_scope_of_a_user_is_not_given(jb: World) -> None:
+def test_jb_a_scope_of_a_user_is_not_given(jb: LiveServers) -> None:
     for scope in ("notes:read", "client:read#", "#", "api_1#notes:read"):
         _present(jb, _assertion(jb), scope=scope).refused(400, "invalid_scope")
 
 
-def test_jb_disabled_account_gets_nothing(jb: World) -> None:
+def test_jb_disabled_account_gets_nothing(jb: LiveServers) -> None:
     run_operation(jb.servers.settings, DISABLE, client_id="robot")
     try:
         # Before and after the server's cache of clients has heard of it.

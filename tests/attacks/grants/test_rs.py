@@ -7,8 +7,7 @@ import pytest
 import requests
 
 from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, SIGNS_RSA, Apis, claims
-from tests.attacks.world import CALLBACK, PASSWORD, Answer, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import CALLBACK, PASSWORD, Answer, live_servers, secret_of
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -19,7 +18,7 @@ from valetkey.testing.person import Person
 
 @pytest.fixture(scope="module")
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
-    with begin(tmp_path_factory.mktemp("apis"), algorithms=tuple(Algorithm)[:2]) as world:
+    with live_servers(tmp_path_factory.mktemp("apis"), algorithms=tuple(Algorithm)[:2]) as world:
         yield Apis(world)
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, TOOL, Apis, claims
-from tests.attacks.world import CALLBACK, CODE_GRANT, Answer
-from tests.attacks.world import world as begin
+from tests.support.live import CALLBACK, CODE_GRANT, Answer, live_servers
 from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign
@@ -18,7 +17,7 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 @pytest.fixture(scope="module")
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
     directory, algorithms = tmp_path_factory.mktemp("audience"), tuple(Algorithm)[:2]
-    with begin(
+    with live_servers(
         directory,
         algorithms=algorithms,
         settings=Settings(tokens=TokenSettings(audience_parameter=True)),

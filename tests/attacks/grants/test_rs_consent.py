@@ -16,8 +16,7 @@ from tests.attacks.grants.several_apis import (
     Apis,
     claims,
 )
-from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, Answer, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, Answer, live_servers, secret_of
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.storage import schema
@@ -31,7 +30,7 @@ ASKS = "use this API on your behalf"
 
 @pytest.fixture(scope="module")
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
-    with begin(tmp_path_factory.mktemp("consent"), algorithms=tuple(Algorithm)[:2]) as world:
+    with live_servers(tmp_path_factory.mktemp("consent"), algorithms=tuple(Algorithm)[:2]) as world:
         yield Apis(world)
 
 

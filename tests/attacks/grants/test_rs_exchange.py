@@ -6,8 +6,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.attacks.grants.several_apis import CALENDAR, FILES, SIGNS_RSA, TOOL, Apis, claims
-from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, Answer
-from tests.attacks.world import world as begin
+from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, Answer, live_servers
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.person import Person
@@ -19,7 +18,7 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 @pytest.fixture(scope="module")
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
     """app1 calls Calendar; its service calendar1 calls others, and tool1 is Tool's."""
-    with begin(tmp_path_factory.mktemp("switch"), algorithms=tuple(Algorithm)[:2]) as world:
+    with live_servers(tmp_path_factory.mktemp("switch"), algorithms=tuple(Algorithm)[:2]) as world:
         found = Apis(world)
         own = (EXCHANGE, "client_credentials")
         world.client("app1", scopes=("openid", "email", "notes:read"), grant_types=CODE_GRANT)

@@ -8,8 +8,7 @@ import pytest
 import requests
 
 from tests.attacks.grants.several_apis import CALENDAR, FILES, TOOL, Apis
-from tests.attacks.world import PASSWORD, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import PASSWORD, live_servers, secret_of
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.developer.usage import LAG, roll_up, usage_of
@@ -21,7 +20,7 @@ from valetkey.testing.person import Person
 
 @pytest.fixture(scope="module")
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
-    with begin(tmp_path_factory.mktemp("reports"), algorithms=tuple(Algorithm)[:2]) as world:
+    with live_servers(tmp_path_factory.mktemp("reports"), algorithms=tuple(Algorithm)[:2]) as world:
         yield Apis(world)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.attacks.world import PASSWORD, Answer, World
+from tests.support.live import PASSWORD, Answer, LiveServers
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.grant_types.family import fingerprint_of
 from valetkey.authorization.model.account.user import User
@@ -28,7 +28,7 @@ _CHANGES: tuple[Callable[[str], str], ...] = (
 )
 
 
-def test_rt_01_a_public_clients_token_rotates(world: World) -> None:
+def test_rt_01_a_public_clients_token_rotates(world: LiveServers) -> None:
     first = world.tokens("spa1")
     answer = world.refresh(first["refresh_token"], "spa1")
     answer.ok()
@@ -37,14 +37,14 @@ def test_rt_01_a_public_clients_token_rotates(world: World) -> None:
     world.refresh(answer.json["refresh_token"], "spa1").ok()
 
 
-def test_rt_01_a_confidential_client_keeps_its_token(world: World) -> None:
+def test_rt_01_a_confidential_client_keeps_its_token(world: LiveServers) -> None:
     first = world.tokens()
     answer = world.refresh(first["refresh_token"])
     answer.ok()
     assert answer.json["refresh_token"] == first["refresh_token"]
 
 
-def test_rt_03_a_repeated_request_gets_the_same_successor(world: World) -> None:
+def test_rt_03_a_repeated_request_gets_the_same_successor(world: LiveServers) -> None:
     token = world.tokens("spa1")["refresh_token"]
     one, two = world.refresh(token, "spa1"), world.refresh(token, "spa1")
     one.ok()
@@ -53,7 +53,7 @@ def test_rt_03_a_repeated_request_gets_the_same_successor(world: World) -> None:
     world.refresh(one.json["refresh_token"], "spa1").ok()
 
 
-def test_rt_03_of_sixty_four_at_once_all_get_one_successor(world: World) -> None:
+def test_rt_03_of_sixty_four_at_once_all_get_one_successor(world: LiveServers) -> None:
     token = world.tokens("spa1")["refresh_token"]
     answers: list[Answer] = []
     start = threading.Barrier(64)
@@ -71,7 +71,7 @@ def test_rt_03_of_sixty_four_at_once_all_get_one_successor(world: World) -> None
     assert len({answer.json["refresh_token"] for answer in answers}) == 1
 
 
-def test_rt_04_a_repeat_after_the_window_is_theft(world: World) -> None:
+def test_rt_04_a_repeat_after_the_window_is_theft(world: LiveServers) -> None:
     token = world.tokens("spa1")["refresh_token"]
     answer = world.refresh(token, "spa1")
     world.servers.clock.forward(seconds(31))
@@ -81,7 +81,7 @@ def test_rt_04_a_repeat_after_the_window_is_theft(world: World) -> None:
     world.refresh(answer.json["refresh_token"], "spa1").refused(400, "invalid_grant")
 
 
-def test_rt_05_two_generations_back_is_theft_at_once(world: World) -> None:
+def test_rt_05_two_generations_back_is_theft_at_once(world: LiveServers) -> None:
     first = world.tokens("spa1")["refresh_token"]
     second = world.refresh(first, "spa1").json["refresh_token"]
     third = world.refresh(second, "spa1").json["refresh_token"]
@@ -91,7 +91,7 @@ def test_rt_05_two_generations_back_is_theft_at_once(world: World) -> None:
 
 @pytest.mark.parametrize("client_id", ["spa1", "web1"])
 def test_rt_05_invented_token_with_known_grant_id_ends_nothing(
-    world: World, client_id: str
+    world: LiveServers, client_id: str
 ) -> None:
     current = world.tokens(client_id)["refresh_token"]
     grant_id = current.partition(".")[2]
@@ -110,7 +110,7 @@ def test_rt_05_invented_token_with_known_grant_id_ends_nothing(
 
 
 def test_rt_05_token_of_an_earlier_version_works_and_unproven_reuse_ends_nothing(
-    world: World,
+    world: LiveServers,
 ) -> None:
     grant_id = world.tokens("spa1")["refresh_token"].partition(".")[2]
     before = fresh_secret(Prefix.REFRESH_TOKEN, world.servers.runtime.random).reveal()
@@ -133,7 +133,7 @@ def test_rt_05_token_of_an_earlier_version_works_and_unproven_reuse_ends_nothing
     world.refresh(fourth.json["refresh_token"], "spa1").refused(400, "invalid_grant")
 
 
-def test_rt_06_a_repeat_with_another_scope_is_refused_and_ends_nothing(world: World) -> None:
+def test_rt_06_a_repeat_with_another_scope_is_refused_and_ends_nothing(world: LiveServers) -> None:
     token = world.tokens("spa1", scope="notes:read account:read")["refresh_token"]
     answer = world.refresh(token, "spa1", scope="notes:read")
     answer.ok()
@@ -141,7 +141,7 @@ def test_rt_06_a_repeat_with_another_scope_is_refused_and_ends_nothing(world: Wo
     world.refresh(answer.json["refresh_token"], "spa1").ok()
 
 
-def test_rt_07_a_confidential_client_must_prove_itself(world: World) -> None:
+def test_rt_07_a_confidential_client_must_prove_itself(world: LiveServers) -> None:
     token = world.tokens()["refresh_token"]
     with world.nothing_changes():
         world.refresh(token, client_secret="").refused(401, "invalid_client")
@@ -150,7 +150,7 @@ def test_rt_07_a_confidential_client_must_prove_itself(world: World) -> None:
     world.refresh(token).ok()
 
 
-def test_rt_10_scope_only_narrows_and_the_token_keeps_its_own(world: World) -> None:
+def test_rt_10_scope_only_narrows_and_the_token_keeps_its_own(world: LiveServers) -> None:
     token = world.tokens(scope="notes:read account:read")["refresh_token"]
     narrow = world.refresh(token, scope="notes:read")
     narrow.ok()
@@ -165,13 +165,13 @@ def _alice(tx: Transaction) -> User:
     return user
 
 
-def _disable_and_enable(world: World) -> None:
+def _disable_and_enable(world: LiveServers) -> None:
     accounts, now = Accounts(world.servers.runtime.random), world.servers.clock.now()
     assert world.servers.write(lambda tx: accounts.disable(tx, _alice(tx), now))
     assert world.servers.write(lambda tx: accounts.enable(tx, _alice(tx), now))
 
 
-def _change_password(world: World) -> None:
+def _change_password(world: LiveServers) -> None:
     accounts, now = Accounts(world.servers.runtime.random), world.servers.clock.now()
     same = world.servers.write(lambda tx: tx.users.password_hash(_alice(tx).uid))
     assert same is not None
@@ -179,14 +179,16 @@ def _change_password(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [_disable_and_enable, _change_password])
-def test_rt_11_nothing_outlives_its_account(world: World, end: Callable[[World], None]) -> None:
+def test_rt_11_nothing_outlives_its_account(
+    world: LiveServers, end: Callable[[LiveServers], None]
+) -> None:
     tokens = world.tokens("ref1")
     end(world)
     world.refresh(tokens["refresh_token"], "ref1").refused(400, "invalid_grant")
     assert world.introspect(tokens["access_token"], "ref1") == {"active": False}
 
 
-def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: World) -> None:
+def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: LiveServers) -> None:
     world.client("bound1", name="Bound One", ends_with_session=True)
     person = Person(world.auth)
     page = person.sign_in(world.ask(person, "bound1"), "alice", PASSWORD)
@@ -198,7 +200,7 @@ def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: World
     world.refresh(tokens["refresh_token"], "bound1").refused(400, "invalid_grant")
 
 
-def test_rt_12_idle_and_absolute_life(world: World) -> None:
+def test_rt_12_idle_and_absolute_life(world: LiveServers) -> None:
     idle = world.tokens()["refresh_token"]
     world.servers.clock.forward(days(31))
     world.refresh(idle).refused(400, "invalid_grant")
@@ -210,7 +212,7 @@ def test_rt_12_idle_and_absolute_life(world: World) -> None:
     world.refresh(busy).refused(400, "invalid_grant")
 
 
-def test_rt_13_a_refresh_reaches_no_other_resource(world: World) -> None:
+def test_rt_13_a_refresh_reaches_no_other_resource(world: LiveServers) -> None:
     token = world.tokens()["refresh_token"]
     world.refresh(token, resource="https://other.example").refused(400, "invalid_target")
     world.refresh(token, resource=world.api).ok()
@@ -218,7 +220,7 @@ def test_rt_13_a_refresh_reaches_no_other_resource(world: World) -> None:
 
 @pytest.mark.parametrize("change", _CHANGES)
 def test_rt_17_a_changed_token_is_unknown_and_ends_nothing(
-    world: World, change: Callable[[str], str]
+    world: LiveServers, change: Callable[[str], str]
 ) -> None:
     token = world.tokens()["refresh_token"]
     with world.nothing_changes():
@@ -226,7 +228,7 @@ def test_rt_17_a_changed_token_is_unknown_and_ends_nothing(
     world.refresh(token).ok()
 
 
-def test_rt_18_a_revoked_token_stays_dead(world: World) -> None:
+def test_rt_18_a_revoked_token_stays_dead(world: LiveServers) -> None:
     tokens = world.tokens()
     answer = world.token(path="/oauth/revoke", token=tokens["refresh_token"])
     assert answer.status == 200

@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode
 
 import pytest
 
-from tests.attacks.world import SCOPES, Answer, World, raw_jwt
+from tests.support.live import SCOPES, Answer, LiveServers, raw_jwt
 from tests.support.operations import run_operation
 from tests.support.wait import wait_until
 from valetkey.authorization.operations.client_state import DISABLE
@@ -16,7 +16,7 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def gateways(world: World) -> None:
+def gateways(world: LiveServers) -> None:
     """gate1 exchanges tokens of web1, gate2 those of gate1 too, by reference; gate3 its own."""
     kinds = (EXCHANGE, "client_credentials")
     read = ("notes:read", "account:read")
@@ -35,12 +35,12 @@ def gateways(world: World) -> None:
         )
 
 
-def _exchange(world: World, token: str, client_id: str = "gate1", **said: str) -> Answer:
+def _exchange(world: LiveServers, token: str, client_id: str = "gate1", **said: str) -> Answer:
     asked = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **said}
     return world.token(client_id, grant_type=EXCHANGE, **asked)
 
 
-def _acts(world: World, token: str, client_id: str, actor: str = "") -> Answer:
+def _acts(world: LiveServers, token: str, client_id: str, actor: str = "") -> Answer:
     own = world.token(actor or client_id, grant_type="client_credentials").json["access_token"]
     return _exchange(world, token, client_id, actor_token=own, actor_token_type=ACCESS_TOKEN)
 
@@ -51,7 +51,7 @@ def _claims(token: str) -> dict[str, object]:
     return claims
 
 
-def test_tx_an_exchanged_token_says_who_and_works(world: World) -> None:
+def test_tx_an_exchanged_token_says_who_and_works(world: LiveServers) -> None:
     first = world.tokens(scope="notes:read notes:write")
     answer = _exchange(world, first["access_token"])
     answer.ok()
@@ -71,7 +71,7 @@ def test_tx_an_exchanged_token_says_who_and_works(world: World) -> None:
     assert world.introspect(said["access_token"], "web1")["active"] is False
 
 
-def test_tx_delegation_names_the_actors_up_to_five(world: World) -> None:
+def test_tx_delegation_names_the_actors_up_to_five(world: LiveServers) -> None:
     token = world.tokens()["access_token"]
     answer = _acts(world, token, "gate1")
     answer.ok()
@@ -115,13 +115,15 @@ def test_tx_delegation_names_the_actors_up_to_five(world: World) -> None:
         ({"scope": "openid"}, "invalid_scope"),
     ],
 )
-def test_tx_03_bad_requests_change_nothing(world: World, said: dict[str, str], code: str) -> None:
+def test_tx_03_bad_requests_change_nothing(
+    world: LiveServers, said: dict[str, str], code: str
+) -> None:
     token = world.tokens()["access_token"]
     with world.nothing_changes():
         _exchange(world, token, **said).refused(400, code)
 
 
-def test_tx_01_tokens_that_are_no_subject(world: World) -> None:
+def test_tx_01_tokens_that_are_no_subject(world: LiveServers) -> None:
     first = world.tokens()
     token = first["access_token"]
     header, claims = {"alg": "none", "typ": "at+jwt"}, _claims(token)
@@ -142,7 +144,7 @@ def test_tx_01_tokens_that_are_no_subject(world: World) -> None:
         _exchange(world, token, client_secret="x").refused(401, "invalid_client")
 
 
-def test_tx_what_ends_the_subject_ends_what_came_of_it(world: World) -> None:
+def test_tx_what_ends_the_subject_ends_what_came_of_it(world: LiveServers) -> None:
     for client_id in ("gate1", "gate2"):
         first = world.tokens()
         token = _exchange(world, first["access_token"], client_id).json["access_token"]
@@ -156,7 +158,9 @@ def test_tx_what_ends_the_subject_ends_what_came_of_it(world: World) -> None:
 
 @pytest.mark.parametrize("how", ["jwt", "reference"])
 @pytest.mark.parametrize("ended", ["front", "back"])
-def test_tx_disabling_either_client_ends_the_token(world: World, how: str, ended: str) -> None:
+def test_tx_disabling_either_client_ends_the_token(
+    world: LiveServers, how: str, ended: str
+) -> None:
     front, back = f"front-{how}-{ended}", f"back-{how}-{ended}"
     world.client(front)
     world.client(
@@ -181,7 +185,7 @@ def test_tx_disabling_either_client_ends_the_token(world: World, how: str, ended
 
 
 @pytest.mark.parametrize("client_id", ["gate1", "gate2"])
-def test_tx_disabled_user_ends_subject_and_actor(world: World, client_id: str) -> None:
+def test_tx_disabled_user_ends_subject_and_actor(world: LiveServers, client_id: str) -> None:
     uid = int(str(world.tokens()["uid"]))
     first = world.tokens()["access_token"]
     token = _exchange(world, first, client_id).json["access_token"]

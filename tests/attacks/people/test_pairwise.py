@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 from tests.attacks.people.told import owed
-from tests.attacks.world import PASSWORD, World
+from tests.support.live import PASSWORD, LiveServers
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
@@ -17,7 +17,9 @@ _SAME_FOR_ALL = {"iss", "acr", "amr", "typ", "token_type", "scope", "expires_in"
 _OF_THE_HOUR = {"auth_time", "iat", "exp"}
 
 
-def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(world: World) -> None:
+def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
+    world: LiveServers,
+) -> None:
     person, heard = Person(world.auth), dict[str, dict[str, object]]()
     for app in _APPS:
         place = f"https://{app}.example/cb"

@@ -12,7 +12,7 @@ from tests.authorization.endpoints.scim.directory import (
     directory,
     tell,
 )
-from tests.authorization.endpoints.world import ADA, service
+from tests.support.harness import ADA, harness
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.operations.scim import END_SCIM_CREDENTIAL
@@ -286,7 +286,7 @@ def test_only_the_token_of_a_scim_credential_opens_scim_and_nothing_else(tmp_pat
 def test_a_directory_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
     async def story() -> None:
         few = ScimSettings(enabled=True, requests_per_minute=3)
-        async with service(tmp_path, scim=few) as it:
+        async with harness(tmp_path, scim=few) as it:
             one = await directory(it)
             gone = {"method": "DELETE", "path": "/Users/1"}
             answer = await one.bulk(*([gone] * 3))
@@ -300,7 +300,7 @@ def test_a_directory_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None
 
 def test_scim_is_off_unless_it_is_enabled(tmp_path: Path) -> None:
     async def story() -> None:
-        async with service(tmp_path) as it:
+        async with harness(tmp_path) as it:
             one = await directory(it)
             for path in ("/Users", "/ServiceProviderConfig"):
                 bearer = f"Bearer {one.token}"

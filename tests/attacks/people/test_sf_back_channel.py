@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, World, secret_of
+from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, LiveServers, secret_of
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -63,7 +63,7 @@ def inside() -> Iterator[Inside]:
 
 def _told(servers: Servers, address: str) -> None:
     """Alice signs in to an app with this back channel, and out again."""
-    world = World(servers)
+    world = LiveServers(servers)
     servers.register_user("alice", PASSWORD)
     metadata = ClientMetadata(
         "Inside", redirect_uris=(CALLBACK,), grant_types=CODE_GRANT, scopes=("openid",)

@@ -6,7 +6,7 @@ from http.client import HTTPConnection
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.attacks.raw import HARDENED
-from tests.attacks.world import CALLBACK, PASSWORD, World
+from tests.support.live import CALLBACK, PASSWORD, LiveServers
 from tests.support.wait import CEILING
 from valetkey.testing.person import Page, Person
 
@@ -50,7 +50,7 @@ def shown(page: Page, status: int, code: str) -> None:
 
 
 def back(
-    world: World, page: Page, code: str, *, to: str = CALLBACK, state: str | None = "xyz"
+    world: LiveServers, page: Page, code: str, *, to: str = CALLBACK, state: str | None = "xyz"
 ) -> None:
     """BACK of the catalogue: told to the client, with its state, at an address of its own."""
     said = answered(page, to=to)
@@ -67,7 +67,7 @@ def back(
     assert "access_token" not in said
 
 
-def yes(world: World, page: Page, *, to: str = CALLBACK, state: str | None = "xyz") -> str:
+def yes(world: LiveServers, page: Page, *, to: str = CALLBACK, state: str | None = "xyz") -> str:
     """The code that the client got, after a look at everything around it."""
     said = answered(page, to=to)
     assert said.get("state") == state
@@ -117,7 +117,7 @@ def fetch(
     return owed(Page(answer.status, url, text, answer.headers, location=location))
 
 
-def signed_in(world: World, name: str = "alice") -> Person:
+def signed_in(world: LiveServers, name: str = "alice") -> Person:
     """A browser in which this person is signed in."""
     person = Person(world.auth)
     page = person.sign_in(person.open(f"{world.auth}/oauth/sign-in"), name, PASSWORD)
@@ -125,7 +125,7 @@ def signed_in(world: World, name: str = "alice") -> Person:
     return person
 
 
-def consent_page(world: World, person: Person, client_id: str = "web1", **said: str) -> Page:
+def consent_page(world: LiveServers, person: Person, client_id: str = "web1", **said: str) -> Page:
     """The consent page of the baseline request, changed by `said`."""
     page = world.ask(person, client_id, **{"prompt": "consent", **said})
     assert page.status == 200, page.text

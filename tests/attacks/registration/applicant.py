@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from tests.attacks.world import Answer
+from tests.support.live import Answer
 from tests.support.wait import CEILING
 from valetkey.testing.server import Servers
 

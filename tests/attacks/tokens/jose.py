@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tests.attacks.world import Answer, World
+from tests.support.live import Answer, LiveServers
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.secret import to_base64url
@@ -21,7 +21,7 @@ Signer = Callable[[bytes], bytes]
 class Target(Protocol):
     """A place that takes a JWT: what a right one says, whose key signs it, how it is judged."""
 
-    world: World
+    world: LiveServers
     key: SigningKey
     typ: str
 
@@ -38,7 +38,7 @@ class Target(Protocol):
 class AccessTokens:
     """The API, and introspection, which must agree."""
 
-    world: World
+    world: LiveServers
     key: SigningKey
     typ: str = "at+jwt"
     _said: Claims = field(default_factory=dict[str, object])
@@ -71,7 +71,7 @@ class AccessTokens:
 class Assertions:
     """The token endpoint, where `pk1` proves itself."""
 
-    world: World
+    world: LiveServers
     key: SigningKey
     typ: str = "JWT"
 
@@ -97,13 +97,13 @@ class Assertions:
         return answer.status == 200
 
 
-def prove(world: World, assertion: str, **said: str) -> Answer:
+def prove(world: LiveServers, assertion: str, **said: str) -> Answer:
     """Ask for a token with this as the proof."""
     proof = {"client_assertion": assertion, "client_assertion_type": ASSERTION}
     return world.token("pk1", path="/token", grant_type="client_credentials", **proof, **said)
 
 
-def key_of(world: World) -> SigningKey:
+def key_of(world: LiveServers) -> SigningKey:
     """The key that signs access tokens: with it, only what a token says can be wrong."""
 
     async def current() -> SigningKey:

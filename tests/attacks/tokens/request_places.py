@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 
 from tests.attacks.tokens.jose import Claims
-from tests.attacks.world import CALLBACK, World
+from tests.support.live import CALLBACK, LiveServers
 from valetkey.kernel.jose.key import SigningKey
 
 _TAKEN = "login_required"
@@ -16,7 +16,7 @@ _TAKEN = "login_required"
 class RequestObjects:
     """The `request` of `pk1`, signed with its key."""
 
-    world: World
+    world: LiveServers
     key: SigningKey
     typ: str = "oauth-authz-req+jwt"
 
@@ -46,7 +46,7 @@ class RequestObjects:
 class Hints:
     """The `id_token_hint` of `web1`: an ID token of this server."""
 
-    world: World
+    world: LiveServers
     key: SigningKey
     typ: str = "JWT"
 
@@ -62,7 +62,7 @@ class Hints:
         return error == _TAKEN
 
 
-def _asked(world: World, **said: str) -> str:
+def _asked(world: LiveServers, **said: str) -> str:
     """The error that the app is told when nobody is signed in."""
     form = {"response_type": "code", "redirect_uri": CALLBACK, "scope": "notes:read", **said}
     answer = requests.post(f"{world.auth}/oauth/authorize", form, allow_redirects=False, timeout=60)

@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 import pytest
 import requests
 
-from tests.attacks.world import World, raw_jwt, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import LiveServers, live_servers, raw_jwt, secret_of
 from valetkey.config.paths import database_file
 from valetkey.kernel.moment import hours
 
@@ -28,7 +27,7 @@ INACTIVE = b'{"active":false}'
 
 
 @pytest.fixture(scope="module")
-def known(world: World) -> World:
+def known(world: LiveServers) -> LiveServers:
     """The world with a client that people sign in to."""
     world.client(WHO, name="Who One", scopes=("openid", "email", "offline_access", "notes:read"))
     return world
@@ -48,7 +47,7 @@ def _locked(file: Path) -> Generator[None]:
 
 
 def _userinfo(
-    world: World,
+    world: LiveServers,
     method: str = "GET",
     *,
     query: str = "",
@@ -76,7 +75,7 @@ def _refused(response: requests.Response, status: int, error: str) -> None:
         assert name in response.headers
 
 
-def test_in_01_nobody_revokes_without_proving_who_they_are(world: World) -> None:
+def test_in_01_nobody_revokes_without_proving_who_they_are(world: LiveServers) -> None:
     held = world.tokens()
     for token in (held["access_token"], held["refresh_token"]):
         for proof in ({}, {"client_secret": "x" * 40}, {"client_secret": secret_of("web2")}):
@@ -87,7 +86,7 @@ def test_in_01_nobody_revokes_without_proving_who_they_are(world: World) -> None
     assert world.refresh(held["refresh_token"]).status == 200
 
 
-def test_in_03_another_clients_token_is_left_alone_and_nobody_is_told(world: World) -> None:
+def test_in_03_another_clients_token_is_left_alone_and_nobody_is_told(world: LiveServers) -> None:
     held = world.tokens()
     for token in (held["access_token"], held["refresh_token"], "x", raw_jwt({}, {})):
         with world.nothing_changes():
@@ -96,7 +95,7 @@ def test_in_03_another_clients_token_is_left_alone_and_nobody_is_told(world: Wor
 
 
 def test_in_05_what_could_not_be_written_is_not_called_revoked(tmp_path: Path) -> None:
-    with begin(tmp_path, resource=False) as fresh:
+    with live_servers(tmp_path, resource=False) as fresh:
         held = fresh.tokens()
         settings = fresh.servers.settings
         file = database_file(settings, settings.authorization)
@@ -116,7 +115,7 @@ def test_in_05_what_could_not_be_written_is_not_called_revoked(tmp_path: Path) -
         assert fresh.refresh(held["refresh_token"]).status == 200
 
 
-def test_in_07_whatever_is_no_live_token_is_inactive_and_no_more(known: World) -> None:
+def test_in_07_whatever_is_no_live_token_is_inactive_and_no_more(known: LiveServers) -> None:
     held = known.tokens(WHO, scope=SCOPE)
     others = known.tokens("web2")
     revoked = known.tokens(WHO, scope=SCOPE)["access_token"]
@@ -143,7 +142,7 @@ def test_in_07_whatever_is_no_live_token_is_inactive_and_no_more(known: World) -
     assert answer.response.content == INACTIVE
 
 
-def test_in_09_userinfo_takes_a_token_in_the_header_or_a_posted_form(known: World) -> None:
+def test_in_09_userinfo_takes_a_token_in_the_header_or_a_posted_form(known: LiveServers) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     form = urlencode({"access_token": token})
     said = [
@@ -158,7 +157,7 @@ def test_in_09_userinfo_takes_a_token_in_the_header_or_a_posted_form(known: Worl
         assert response.json()["email"] == "alice@example.com"
 
 
-def test_in_09_userinfo_never_takes_a_token_from_the_address(known: World) -> None:
+def test_in_09_userinfo_never_takes_a_token_from_the_address(known: LiveServers) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     for query in (f"access_token={token}", f"access%5Ftoken={token}", f"x=1&access_token={token}"):
         for headers in ({}, _bearer(token)):
@@ -173,7 +172,7 @@ def test_in_09_userinfo_never_takes_a_token_from_the_address(known: World) -> No
     assert _userinfo(known, "POST", body=form, headers=wrong).status_code == 400
 
 
-def test_in_09_userinfo_takes_one_token_in_one_place(known: World) -> None:
+def test_in_09_userinfo_takes_one_token_in_one_place(known: LiveServers) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     form = urlencode({"access_token": token})
     _refused(_userinfo(known, "POST", body=form, headers=_bearer(token)), 400, "invalid_request")
@@ -186,14 +185,14 @@ def test_in_09_userinfo_takes_one_token_in_one_place(known: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "PATCH", "DELETE"])
-def test_in_09_userinfo_knows_no_other_method(known: World, method: str) -> None:
+def test_in_09_userinfo_knows_no_other_method(known: LiveServers, method: str) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     answer = _userinfo(known, method, headers=_bearer(token))
     assert answer.status_code == 405
     assert "alice" not in answer.text
 
 
-def test_in_09_userinfo_is_for_tokens_with_openid_and_a_person(known: World) -> None:
+def test_in_09_userinfo_is_for_tokens_with_openid_and_a_person(known: LiveServers) -> None:
     without = known.tokens(WHO, scope="email notes:read")["access_token"]
     own = known.token("svc1", grant_type="client_credentials").json["access_token"]
     for token in (without, own):
@@ -208,7 +207,7 @@ def test_in_09_userinfo_is_for_tokens_with_openid_and_a_person(known: World) -> 
         _refused(_userinfo(known, headers=_bearer(wrong)), 401, "invalid_token")
 
 
-def test_in_09_userinfo_tells_nothing_once_the_code_was_used_twice(known: World) -> None:
+def test_in_09_userinfo_tells_nothing_once_the_code_was_used_twice(known: LiveServers) -> None:
     code = known.code(WHO, scope=SCOPE)
     token = known.exchange(code, WHO).json["access_token"]
     assert _userinfo(known, headers=_bearer(token)).status_code == 200
@@ -216,7 +215,7 @@ def test_in_09_userinfo_tells_nothing_once_the_code_was_used_twice(known: World)
     _refused(_userinfo(known, headers=_bearer(token)), 401, "invalid_token")
 
 
-def test_in_09_no_cookie_opens_userinfo_to_a_page_of_another_origin(known: World) -> None:
+def test_in_09_no_cookie_opens_userinfo_to_a_page_of_another_origin(known: LiveServers) -> None:
     headers = {"origin": "https://evil.test", "cookie": "valetkey-session=1"}
     answer = _userinfo(known, headers=headers)
     _refused(answer, 401, "")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.attacks.world import World
+from tests.support.live import LiveServers
 from valetkey.authorization.tokens.id_token import EVENT
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -17,7 +17,7 @@ from valetkey.sdk import Issuer, LoggedOut, LogoutTokens
 _TYPE = "logout+jwt"
 
 
-def _good(world: World) -> dict[str, object]:
+def _good(world: LiveServers) -> dict[str, object]:
     now = world.servers.clock.now()
     return {
         "iss": world.auth,
@@ -31,7 +31,7 @@ def _good(world: World) -> dict[str, object]:
     }
 
 
-def _read(world: World, *tokens: str, now: Instant | None = None) -> list[LoggedOut]:
+def _read(world: LiveServers, *tokens: str, now: Instant | None = None) -> list[LoggedOut]:
     """What an app makes of these, one after the other; the first no ends it."""
 
     async def read() -> list[LoggedOut]:
@@ -45,7 +45,7 @@ def _read(world: World, *tokens: str, now: Instant | None = None) -> list[Logged
     return asyncio.run(read())
 
 
-def _refused(world: World, token: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+def _refused(world: LiveServers, token: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
     with pytest.raises(Refused) as caught:
         _read(world, token)
     assert caught.value.refusal.code is code
@@ -55,7 +55,9 @@ def _signed(key: SigningKey, claims: Mapping[str, object], typ: str = _TYPE) -> 
     return jwt.sign(claims, key, typ=typ)
 
 
-def test_in_11_the_right_one_says_whose_session_ended(world: World, issuer_key: SigningKey) -> None:
+def test_in_11_the_right_one_says_whose_session_ended(
+    world: LiveServers, issuer_key: SigningKey
+) -> None:
     token = _signed(issuer_key, _good(world))
     assert _read(world, token) == [LoggedOut("1001", "se_1")]
     only = {name: value for name, value in _good(world).items() if name != "sub"}
@@ -63,7 +65,7 @@ def test_in_11_the_right_one_says_whose_session_ended(world: World, issuer_key: 
 
 
 def test_in_11_a_replay_is_known_and_signs_out_nobody_a_second_time(
-    world: World, issuer_key: SigningKey
+    world: LiveServers, issuer_key: SigningKey
 ) -> None:
     good = _good(world)
     later = {**good, "iat": int(str(good["iat"])) + 1}
@@ -102,7 +104,7 @@ def test_in_11_a_replay_is_known_and_signs_out_nobody_a_second_time(
     ],
 )
 def test_in_11_one_that_says_anything_else_is_refused(
-    world: World, issuer_key: SigningKey, wrong: Mapping[str, object]
+    world: LiveServers, issuer_key: SigningKey, wrong: Mapping[str, object]
 ) -> None:
     claims = {**_good(world), **wrong}
     for name in ("events", "jti", "sub", "sid", "exp"):
@@ -113,12 +115,14 @@ def test_in_11_one_that_says_anything_else_is_refused(
 
 @pytest.mark.parametrize("typ", ["JWT", "at+jwt", "", "logout", "application/json"])
 def test_in_11_a_token_of_another_type_is_refused(
-    world: World, issuer_key: SigningKey, typ: str
+    world: LiveServers, issuer_key: SigningKey, typ: str
 ) -> None:
     _refused(world, _signed(issuer_key, _good(world), typ))
 
 
-def test_in_11_one_that_another_signed_is_refused(world: World, issuer_key: SigningKey) -> None:
+def test_in_11_one_that_another_signed_is_refused(
+    world: LiveServers, issuer_key: SigningKey
+) -> None:
     _refused(world, _signed(SigningKey.generate(Algorithm.ES256), _good(world)))
     good = _signed(issuer_key, _good(world))
     for bad in ("", "a.b.c", good[:-1], f"{good}A", f"{good}.", good.replace(".", "..")):
@@ -126,7 +130,7 @@ def test_in_11_one_that_another_signed_is_refused(world: World, issuer_key: Sign
 
 
 def test_in_11_where_the_keys_are_away_nobody_is_signed_out(
-    world: World, issuer_key: SigningKey
+    world: LiveServers, issuer_key: SigningKey
 ) -> None:
     async def read() -> None:
         library = LogoutTokens(Issuer.valetkey("http://127.0.0.1:9"), client_id="web1")
@@ -141,7 +145,7 @@ def test_in_11_where_the_keys_are_away_nobody_is_signed_out(
 
 
 def test_in_11_a_logout_token_is_good_for_nothing_else(
-    world: World, issuer_key: SigningKey
+    world: LiveServers, issuer_key: SigningKey
 ) -> None:
     claims = {**_good(world), "client_id": "web1", "scope": "notes:read", "auth_time": 1}
     for aud in ("web1", world.api, world.auth):

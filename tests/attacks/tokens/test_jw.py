@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, SHA384
 
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Signer, Target, forge
 from tests.attacks.tokens.request_places import Hints, RequestObjects
-from tests.attacks.world import World
+from tests.support.live import LiveServers
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ECDH_ES, ENCRYPTIONS, EncryptionKeys, encrypt
@@ -28,7 +28,7 @@ _N = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # order
 
 
 @pytest.fixture(scope="module", params=["access tokens", "assertions", "request objects", "hints"])
-def places(request: pytest.FixtureRequest, world: World, issuer_key: SigningKey) -> Target:
+def places(request: pytest.FixtureRequest, world: LiveServers, issuer_key: SigningKey) -> Target:
     """Every place that takes a JWT; a header and a signature mean the same at each."""
     made: dict[str, Target] = {
         "access tokens": AccessTokens(world, issuer_key),
@@ -106,7 +106,7 @@ def test_jw_03_a_high_s_is_a_signature_like_any_other(target: Target) -> None:
     assert target.takes(forge(target, sign=mirrored))
 
 
-def test_jw_04_a_mirrored_signature_is_no_second_assertion(world: World) -> None:
+def test_jw_04_a_mirrored_signature_is_no_second_assertion(world: LiveServers) -> None:
     target = Assertions(world, world.key)
     token = forge(target)
     assert target.takes(token)
@@ -183,7 +183,7 @@ def test_jw_08_the_type_is_exact(target: Target, typ: object) -> None:
     assert not target.takes(forge(target, {"typ": typ}))
 
 
-def test_jw_08_an_access_token_has_its_type(world: World, issuer_key: SigningKey) -> None:
+def test_jw_08_an_access_token_has_its_type(world: LiveServers, issuer_key: SigningKey) -> None:
     target = AccessTokens(world, issuer_key)
     for typ in (None, "JWT", "jwt"):
         assert not target.takes(forge(target, {"typ": typ}))
@@ -204,7 +204,9 @@ def test_jw_09_a_kid_is_only_looked_up(target: Target, kid: object) -> None:
     assert not target.takes(forge(target, {"kid": kid}, sign=lambda _: b""))
 
 
-def test_jw_09_a_kid_of_another_issuer_is_unknown(world: World, issuer_key: SigningKey) -> None:
+def test_jw_09_a_kid_of_another_issuer_is_unknown(
+    world: LiveServers, issuer_key: SigningKey
+) -> None:
     ours, theirs = AccessTokens(world, issuer_key), Assertions(world, world.key)
     assert not ours.takes(forge(ours, {"kid": world.key.kid}, sign=world.key.sign))
     assert not theirs.takes(forge(theirs, {"kid": issuer_key.kid}, sign=issuer_key.sign))

@@ -11,8 +11,7 @@ import pytest
 import requests
 
 from tests.attacks.tokens.jose import AccessTokens, Assertions, Claims, Target, forge, key_of, prove
-from tests.attacks.world import PASSWORD, World, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import PASSWORD, LiveServers, live_servers, secret_of
 from tests.support.wait import wait_until
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.event.event import SYSTEM
@@ -52,7 +51,7 @@ def test_jw_10_parties_are_named_exactly(target: Target, value: object) -> None:
         assert not target.takes(forge(target, claims={"iss": variant}))
 
 
-def test_jw_10_an_audience_is_ours_or_it_is_not(world: World, issuer_key: SigningKey) -> None:
+def test_jw_10_an_audience_is_ours_or_it_is_not(world: LiveServers, issuer_key: SigningKey) -> None:
     target = AccessTokens(world, issuer_key)
     # The API goes by RFC 9068. This server issues no token for several, and introspects none.
     several = forge(target, claims={"aud": ["https://other.example", world.api]})
@@ -67,7 +66,7 @@ def test_jw_10_an_audience_is_ours_or_it_is_not(world: World, issuer_key: Signin
 
 
 @pytest.fixture(scope="module")
-def issued(world: World) -> dict[str, str]:
+def issued(world: LiveServers) -> dict[str, str]:
     """One of each kind of secret that is about, none of them used."""
     person = Person(world.auth)
     page = person.sign_in(world.ask(person, "web2"), "alice", PASSWORD)
@@ -87,13 +86,13 @@ def issued(world: World) -> dict[str, str]:
     }
 
 
-def _introspected(world: World, value: str) -> bool:
+def _introspected(world: LiveServers, value: str) -> bool:
     askers = ("web1", "ref1", "svc1")
     answers = [world.token(a, path="/oauth/introspect", token=value) for a in askers]
     return any(answer.response.text != '{"active":false}' for answer in answers)
 
 
-def _signed_in(world: World, value: str) -> bool:
+def _signed_in(world: LiveServers, value: str) -> bool:
     query = "response_type=code&client_id=web2&prompt=none&scope=notes:read"
     answer = requests.get(
         f"{world.auth}/oauth/authorize?{query}",
@@ -104,12 +103,12 @@ def _signed_in(world: World, value: str) -> bool:
     return "error=" not in answer.headers.get("location", "error=")
 
 
-def _as_secret(world: World, value: str) -> bool:
+def _as_secret(world: LiveServers, value: str) -> bool:
     asked = {"grant_type": "refresh_token", "refresh_token": "x"}
     return world.token(client_secret=value, **asked).json["error"] == "invalid_grant"
 
 
-_USES: dict[str, tuple[Callable[[World, str], bool], set[str]]] = {
+_USES: dict[str, tuple[Callable[[LiveServers, str], bool], set[str]]] = {
     "at the API": (
         lambda w, v: 200 in {w.call(v, path).status for path in ("/v2/notes", "/v2/client")},
         {"access token", "reference", "own token"},
@@ -128,7 +127,7 @@ _USES: dict[str, tuple[Callable[[World, str], bool], set[str]]] = {
 
 @pytest.mark.parametrize("use", _USES)
 def test_jw_11_nothing_passes_for_anything_else(
-    world: World, issued: dict[str, str], use: str
+    world: LiveServers, issued: dict[str, str], use: str
 ) -> None:
     accepts, right = _USES[use]
     wrong = [kind for kind in issued if kind not in right and accepts(world, issued[kind])]
@@ -224,7 +223,9 @@ def test_jw_14_base64url_has_one_spelling(target: Target) -> None:
     ["." * 1_000_000, "." * 30_000, "a.b.c.d", "..", "...", ".", "", "a" * 60_000, "a." * 8_000],
     ids=range(9),
 )
-def test_jw_15_what_is_no_token_costs_nothing(world: World, target: Target, hostile: str) -> None:
+def test_jw_15_what_is_no_token_costs_nothing(
+    world: LiveServers, target: Target, hostile: str
+) -> None:
     whole = requests.post(
         f"{world.auth}/token",
         data={
@@ -257,7 +258,7 @@ def test_jw_16_a_token_has_at_most_16_kib(target: Target) -> None:
 
 
 def test_jw_20_what_was_verified_once_does_not_outlive_itself(
-    world: World, issuer_key: SigningKey
+    world: LiveServers, issuer_key: SigningKey
 ) -> None:
     target = AccessTokens(world, issuer_key)
     token = forge(target)
@@ -297,7 +298,7 @@ _P256 = json.loads(SigningKey.generate(Algorithm.ES256).public.text())
     ],
     ids=range(28),
 )  # fmt: skip
-def test_jw_21_a_malformed_key_is_a_fault_of_the_form(world: World, keys: object) -> None:
+def test_jw_21_a_malformed_key_is_a_fault_of_the_form(world: LiveServers, keys: object) -> None:
     metadata = ClientMetadata(
         name="Keys", grant_types=("client_credentials",), key_set=json.dumps(keys)
     )
@@ -306,12 +307,12 @@ def test_jw_21_a_malformed_key_is_a_fault_of_the_form(world: World, keys: object
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[World]:
-    with begin(tmp_path) as found:
+def fresh(tmp_path: Path) -> Iterator[LiveServers]:
+    with live_servers(tmp_path) as found:
         yield found
 
 
-def _rotate(world: World) -> None:
+def _rotate(world: LiveServers) -> None:
     async def rotate() -> None:
         servers = world.servers
         foundation = build_foundation(servers.settings, servers.runtime, SCOPES)
@@ -321,12 +322,12 @@ def _rotate(world: World) -> None:
     asyncio.run(rotate())
 
 
-def _published(world: World) -> set[str]:
+def _published(world: LiveServers) -> set[str]:
     keys = requests.get(f"{world.auth}/oauth/jwks", timeout=60).json()["keys"]
     return {key["kid"] for key in keys}
 
 
-def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: World) -> None:
+def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: LiveServers) -> None:
     before, old = fresh.tokens()["access_token"], key_of(fresh).kid
     _rotate(fresh)
     wait_until(lambda: key_of(fresh).kid in _published(fresh))
@@ -337,7 +338,7 @@ def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: World) -
         assert fresh.introspect(token)["active"] is True
 
 
-def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: World) -> None:
+def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: LiveServers) -> None:
     token, old = fresh.tokens()["access_token"], key_of(fresh).kid
     fresh.call(token).ok()
     _rotate(fresh)
@@ -358,7 +359,7 @@ def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: World) -> None:
     fresh.call(fresh.tokens()["access_token"]).ok()
 
 
-def test_jw_25_what_a_client_says_of_itself_is_not_what_it_gets(world: World) -> None:
+def test_jw_25_what_a_client_says_of_itself_is_not_what_it_gets(world: LiveServers) -> None:
     target = Assertions(world, world.key)
     plain = prove(world, forge(target))
     claims: Claims = {

@@ -15,9 +15,9 @@ import pytest
 import requests
 
 from tests.attacks.raw import HARDENED, Reply, only, request, say
-from tests.attacks.world import Answer, World, basic, secret_of
 from tests.cli.running import PROGRAM, clean_environment
 from tests.sdk.certificate import self_signed
+from tests.support.live import Answer, LiveServers, basic, secret_of
 from tests.support.wait import CEILING
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, LimitSettings, Settings
@@ -31,7 +31,7 @@ def _get(url: str, target: str = _METADATA, *headers: str, host: str | None = No
     return only(say(url, request(url, "GET", target, headers=headers, host=host)))
 
 
-def _unmoved(world: World) -> None:
+def _unmoved(world: LiveServers) -> None:
     """What the server says about itself is what its operator said."""
     said = _get(world.auth).json
     assert said["issuer"] == world.auth
@@ -39,7 +39,7 @@ def _unmoved(world: World) -> None:
     assert all(url.startswith(f"{world.auth}/") for url in urls)
 
 
-def test_hx_00_the_same_request_made_correctly_is_answered(world: World) -> None:
+def test_hx_00_the_same_request_made_correctly_is_answered(world: LiveServers) -> None:
     assert _get(world.auth).status == 200
     _unmoved(world)
     assert _get(world.auth, host=urlsplit(world.auth).netloc.upper()).status == 200
@@ -54,7 +54,7 @@ def test_hx_00_the_same_request_made_correctly_is_answered(world: World) -> None
         "127.0.0.1:0{port}", "127.0.0.1.:{port}", "%31%32%37.0.0.1:{port}", " ", "*",
     ],
 )  # fmt: skip
-def test_hx_01_only_its_own_name_is_answered(world: World, host: str) -> None:
+def test_hx_01_only_its_own_name_is_answered(world: LiveServers, host: str) -> None:
     for url in (world.auth, world.api):
         own = urlsplit(url).netloc
         sent = host.format(host=own, port=own.partition(":")[2])
@@ -70,7 +70,7 @@ def test_hx_01_only_its_own_name_is_answered(world: World, host: str) -> None:
     _unmoved(world)
 
 
-def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: World) -> None:
+def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: LiveServers) -> None:
     own = urlsplit(world.auth).netloc
     with world.nothing_changes():
         for headers in ((f"Host: {own}",), ("Host: evil.test",), ("host: evil.test",)):
@@ -94,7 +94,7 @@ def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: World) -> None:
         "X-Forwarded-Proto: https", "X-Forwarded-Port: 1", "X-Http-Host-Override: evil.test",
     ],
 )  # fmt: skip
-def test_hx_02_nobody_but_the_operator_says_where_it_is(world: World, header: str) -> None:
+def test_hx_02_nobody_but_the_operator_says_where_it_is(world: LiveServers, header: str) -> None:
     plain, told = _get(world.auth), _get(world.auth, _METADATA, header)
     assert told.json == plain.json
     entry = "/oauth/authorize?response_type=code&client_id=web1"
@@ -167,7 +167,7 @@ def test_hx_04_a_stranger_cannot_say_who_he_is(tmp_path: Path) -> None:
         _METADATA.upper(), _METADATA + ";x=1", "/x/.." + _METADATA,
     ],
 )  # fmt: skip
-def test_hx_05_a_path_is_what_was_sent(world: World, target: str) -> None:
+def test_hx_05_a_path_is_what_was_sent(world: LiveServers, target: str) -> None:
     for url in (world.auth, world.api):
         reply = _get(url, target)
         assert reply.status == 404
@@ -183,7 +183,7 @@ def test_hx_05_a_path_is_what_was_sent(world: World, target: str) -> None:
         "/|", "/^", "/`",
     ],
 )  # fmt: skip
-def test_hx_05_what_is_no_path_is_refused(world: World, target: str) -> None:
+def test_hx_05_what_is_no_path_is_refused(world: LiveServers, target: str) -> None:
     for url in (world.auth, world.api):
         for method in ("GET", "OPTIONS", "CONNECT"):
             reply = only(say(url, request(url, method, target), ends=False))
@@ -202,7 +202,7 @@ def test_hx_05_what_is_no_path_is_refused(world: World, target: str) -> None:
         ("Authorization: Bearer a", "Authorization: Bearer b"),
     ],
 )
-def test_hx_07_what_must_be_unique_comes_once(world: World, pair: tuple[str, str]) -> None:
+def test_hx_07_what_must_be_unique_comes_once(world: LiveServers, pair: tuple[str, str]) -> None:
     for url in (world.auth, world.api):
         assert _get(url, "/health/live", pair[0]).status == 200
         assert _get(url, "/health/live", *pair).status == 400
@@ -221,14 +221,14 @@ def test_hx_07_what_must_be_unique_comes_once(world: World, pair: tuple[str, str
     ],
     ids=range(7),
 )
-def test_hx_09_only_http_1_is_spoken(world: World, sent: bytes) -> None:
+def test_hx_09_only_http_1_is_spoken(world: LiveServers, sent: bytes) -> None:
     for url in (world.auth, world.api):
         assert [reply.status for reply in say(url, sent + b"\r\n\r\n", ends=False)] == [400]
         assert _get(url, "/health/live").status == 200
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket", "TLS/1.2", "x"])
-def test_hx_10_nothing_is_switched_to(world: World, protocol: str) -> None:
+def test_hx_10_nothing_is_switched_to(world: LiveServers, protocol: str) -> None:
     headers = ["Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}", "HTTP2-Settings: AAM"]
     reply = only(say(world.auth, request(world.auth, "GET", _METADATA, headers=headers)))
     assert reply.status in {200, 400}
@@ -236,7 +236,7 @@ def test_hx_10_nothing_is_switched_to(world: World, protocol: str) -> None:
     assert only(say(world.auth, sent, ends=False)).status in {200, 400}
 
 
-def test_hx_11_every_kind_of_answer_is_hardened(world: World) -> None:
+def test_hx_11_every_kind_of_answer_is_hardened(world: LiveServers) -> None:
     url, api = world.auth, world.api
     kinds: dict[int, list[Reply]] = {
         200: [_get(url), _get(url, "/"), _get(url, "/errors/"), _get(api, "/health/live")],
@@ -266,7 +266,7 @@ def test_hx_11_every_kind_of_answer_is_hardened(world: World) -> None:
 
 
 @pytest.mark.parametrize("octets", ["%0d%0aset-cookie:%20a=b", "%0a", "%0d", "%E5%98%8A%E5%98%8D"])
-def test_hx_12_no_input_begins_a_header(world: World, octets: str) -> None:
+def test_hx_12_no_input_begins_a_header(world: LiveServers, octets: str) -> None:
     own = "/oauth/authorize?response_type=code&client_id=web1&state=x"
     for target in (f"{own}{octets}", f"/errors/{octets}", f"/oauth/sign-in?{octets}={octets}"):
         reply = _get(world.auth, target)
@@ -287,7 +287,7 @@ def test_hx_12_no_input_begins_a_header(world: World, octets: str) -> None:
     ],
     ids=lambda header: header[:12],
 )
-def test_hx_13_no_header_costs_much(world: World, header: str) -> None:
+def test_hx_13_no_header_costs_much(world: LiveServers, header: str) -> None:
     target = "/oauth/authorize?response_type=code&client_id=web1"
 
     def cost(*headers: str) -> float:
@@ -304,7 +304,7 @@ def test_hx_13_no_header_costs_much(world: World, header: str) -> None:
     assert _get(world.auth, target, header + "a" * 65_536).status == 431
 
 
-def test_hx_14_a_range_is_not_served(world: World) -> None:
+def test_hx_14_a_range_is_not_served(world: LiveServers) -> None:
     whole = _get(world.auth, "/oauth/jwks")
     for value in ("bytes=0-0", "bytes=0-0,1-1", "bytes=-1", "bytes=9-1", "x"):
         part = _get(world.auth, "/oauth/jwks", f"Range: {value}")

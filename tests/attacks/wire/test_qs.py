@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import CALLBACK, PASSWORD, Answer, World, basic, secret_of
+from tests.support.live import CALLBACK, PASSWORD, Answer, LiveServers, basic, secret_of
 from tests.support.wait import CEILING, wait_until
 from valetkey.config.load import Mistakes, load
 from valetkey.database.decisions import Decision
@@ -22,7 +22,7 @@ def _query(client_id: str = "web1", **said: str) -> str:
     return urlencode({name: value for name, value in asked.items() if value})
 
 
-def _sightings(world: World, client_id: str) -> int:
+def _sightings(world: LiveServers, client_id: str) -> int:
     found = world.servers.write(lambda tx: tx.clients.query_sighting(client_id))
     return 0 if found is None else found.requests
 
@@ -37,7 +37,7 @@ def _noticed(answer: Answer) -> None:
     assert answer.response.headers["cache-control"] == "no-store"
 
 
-def test_qs_01_every_grant_of_the_specification_works_in_the_query(world: World) -> None:
+def test_qs_01_every_grant_of_the_specification_works_in_the_query(world: LiveServers) -> None:
     before = _sightings(world, "web1")
     code = {"code": world.code(), "redirect_uri": CALLBACK}
     first = world.post("/oauth/token", query=_query(grant_type="authorization_code", **code))
@@ -49,7 +49,9 @@ def test_qs_01_every_grant_of_the_specification_works_in_the_query(world: World)
     _noticed(world.post("/token", query=_query("svc1", grant_type="client_credentials")))
 
 
-def test_qs_02_password_of_a_user_in_the_query_is_refused_for_every_profile(world: World) -> None:
+def test_qs_02_password_of_a_user_in_the_query_is_refused_for_every_profile(
+    world: LiveServers,
+) -> None:
     person = {"grant_type": "password", "username": "alice", "password": PASSWORD}
     for client_id in ("old1", "strict1"):
         query = _query(client_id, **person)
@@ -65,7 +67,7 @@ def test_qs_02_password_of_a_user_in_the_query_is_refused_for_every_profile(worl
     world.token("old1", **person).ok()
 
 
-def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: World) -> None:
+def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: LiveServers) -> None:
     code, before = world.code("strict1"), _sightings(world, "strict1")
     redeem = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
     with world.nothing_changes():
@@ -79,13 +81,13 @@ def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: World) -> 
     world.exchange(code, "strict1").ok()
 
 
-def test_qs_01_who_is_no_client_is_not_told_about_profiles(world: World) -> None:
+def test_qs_01_who_is_no_client_is_not_told_about_profiles(world: LiveServers) -> None:
     for client_id in ("strict1", "web1", "nobody"):
         query = _query(client_id, grant_type="refresh_token", client_secret="x" * 40)
         world.post("/oauth/token", query=query).refused(401, "invalid_client")
 
 
-def test_qs_02_a_body_gets_no_notice(world: World) -> None:
+def test_qs_02_a_body_gets_no_notice(world: LiveServers) -> None:
     before = _sightings(world, "svc1")
     answer = world.token("svc1", grant_type="client_credentials")
     answer.ok()
@@ -95,7 +97,7 @@ def test_qs_02_a_body_gets_no_notice(world: World) -> None:
 
 @pytest.mark.parametrize("path", _ENDPOINTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "OPTIONS"])
-def test_qs_03_only_post_is_taken(world: World, path: str, method: str) -> None:
+def test_qs_03_only_post_is_taken(world: LiveServers, path: str, method: str) -> None:
     query = _query("svc1", grant_type="client_credentials", token="x")
     with world.nothing_changes():
         response = requests.request(method, f"{world.auth}{path}?{query}", timeout=CEILING)
@@ -104,7 +106,7 @@ def test_qs_03_only_post_is_taken(world: World, path: str, method: str) -> None:
         assert secret_of("svc1") not in response.text
 
 
-def test_qs_04_parameters_come_in_one_place(world: World) -> None:
+def test_qs_04_parameters_come_in_one_place(world: LiveServers) -> None:
     query = _query("svc1", grant_type="client_credentials")
     credentials, grant = _query("svc1"), "grant_type=client_credentials"
     with world.nothing_changes():
@@ -124,7 +126,7 @@ def test_qs_04_parameters_come_in_one_place(world: World) -> None:
             answer.refused(400, "invalid_request")
 
 
-def test_qs_04_credentials_come_in_one_place(world: World) -> None:
+def test_qs_04_credentials_come_in_one_place(world: LiveServers) -> None:
     header = basic("svc1", secret_of("svc1"))
     with world.nothing_changes():
         query = _query("svc1", grant_type="client_credentials")
@@ -142,7 +144,7 @@ def test_qs_04_credentials_come_in_one_place(world: World) -> None:
 
 
 @pytest.mark.parametrize("target", ["/oauth/token/{}", "/{}", "/oauth/token;client_secret={}"])
-def test_qs_05_a_path_that_is_not_ours_is_not_written_down(world: World, target: str) -> None:
+def test_qs_05_a_path_that_is_not_ours_is_not_written_down(world: LiveServers, target: str) -> None:
     secret = secret_of("web1")
     sent = request(world.auth, "POST", f"{target.format(secret)}?{_query()}")
     reply = only(say(world.auth, sent))
@@ -151,7 +153,7 @@ def test_qs_05_a_path_that_is_not_ours_is_not_written_down(world: World, target:
     assert secret not in repr(_decision(world, reply.json["reference"]))
 
 
-def _decision(world: World, reference: str) -> Decision:
+def _decision(world: LiveServers, reference: str) -> Decision:
     found = wait_until(
         lambda: world.servers.write(lambda tx: tx.decisions.find(reference)),
         "the decision was not written",
@@ -160,7 +162,7 @@ def _decision(world: World, reference: str) -> Decision:
     return found
 
 
-def test_qs_06_what_is_sighted_is_a_proven_client_s_only(world: World) -> None:
+def test_qs_06_what_is_sighted_is_a_proven_client_s_only(world: LiveServers) -> None:
     before = _sightings(world, "web2")
     for said in (
         {"client_secret": "x" * 40, "grant_type": "refresh_token"},
@@ -194,7 +196,7 @@ def test_qs_07_plain_http_stays_on_loopback(tmp_path: Path, section: str) -> Non
     load(written("https://as.example", "0.0.0.0:8499", "tls_proxy = true"), {})
 
 
-def test_qs_07_nothing_leads_from_http_to_https(world: World) -> None:
+def test_qs_07_nothing_leads_from_http_to_https(world: LiveServers) -> None:
     query = _query("svc1", grant_type="client_credentials")
     for headers in ({"x-forwarded-proto": "http"}, {"upgrade-insecure-requests": "1"}):
         answer = world.post("/token", query=query, headers=headers)
@@ -215,7 +217,7 @@ def test_qs_07_nothing_leads_from_http_to_https(world: World) -> None:
         "&".join(f"x{n}=1" for n in range(100)),
     ],
 )
-def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: World, query: str) -> None:
+def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: LiveServers, query: str) -> None:
     asked = _query("svc1", grant_type="client_credentials")
     with world.nothing_changes():
         for whole in (f"{asked}&{query}", f"{query}&{asked}"):
@@ -224,7 +226,7 @@ def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: World, query: str) -
             assert (reply.status, reply.json["error"]) == (400, "invalid_request")
 
 
-def test_qs_08_raw_octets_and_fragments_are_no_query(world: World) -> None:
+def test_qs_08_raw_octets_and_fragments_are_no_query(world: LiveServers) -> None:
     asked = _query("svc1", grant_type="client_credentials")
     for target in (
         f"/token?{asked}\xe9",
@@ -240,7 +242,7 @@ def test_qs_08_raw_octets_and_fragments_are_no_query(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", [*_ENDPOINTS, "/oauth/authorize", "/nothing"])
-def test_qs_09_a_target_has_at_most_8_kib(world: World, path: str) -> None:
+def test_qs_09_a_target_has_at_most_8_kib(world: LiveServers, path: str) -> None:
     query = _query("svc1", grant_type="client_credentials")
     with world.nothing_changes():
         for size in (9 * 1024, 30_000, 200_000):
@@ -256,7 +258,7 @@ def test_qs_09_a_target_has_at_most_8_kib(world: World, path: str) -> None:
     assert only(say(world.auth, longer)).status == 414
 
 
-def test_qs_10_an_assertion_in_the_query_counts_once_too(world: World) -> None:
+def test_qs_10_an_assertion_in_the_query_counts_once_too(world: LiveServers) -> None:
     now = world.servers.clock.now()
     claims = {"iss": "pk1", "sub": "pk1", "aud": world.auth, "jti": "qs", "exp": now + 60}
     asked = {
@@ -269,7 +271,7 @@ def test_qs_10_an_assertion_in_the_query_counts_once_too(world: World) -> None:
     world.post("/token", asked).refused(401, "invalid_client")
 
 
-def test_qs_12_other_addresses_take_no_secrets_in_the_query(world: World) -> None:
+def test_qs_12_other_addresses_take_no_secrets_in_the_query(world: LiveServers) -> None:
     token = world.tokens()["access_token"]
     world.call(token).ok()
     for said in ({"access_token": token}, {"Authorization": f"Bearer {token}"}, {"token": token}):

@@ -10,8 +10,7 @@ import pytest
 import requests
 
 from tests.attacks.raw import FORM, Reply, only, request, say
-from tests.attacks.world import PASSWORD, Answer, World, secret_of
-from tests.attacks.world import world as begin
+from tests.support.live import PASSWORD, Answer, LiveServers, live_servers, secret_of
 from tests.support.wait import CEILING
 
 _ENDPOINTS = ("/oauth/token", "/token", "/oauth/introspect", "/oauth/revoke")
@@ -21,15 +20,17 @@ _TYPE = {"content-type": FORM}
 _MULTIPART = '--x\r\nContent-Disposition: form-data; name="grant_type"\r\n\r\nmagic\r\n--x--\r\n'
 
 
-def _ask(world: World, form: str | bytes, **headers: str) -> Answer:
+def _ask(world: LiveServers, form: str | bytes, **headers: str) -> Answer:
     return world.post("/oauth/token", form, headers={**_TYPE, **headers})
 
 
-def _raw(world: World, *headers: str, body: bytes = _ASKED.encode(), ends: bool = True) -> Reply:
+def _raw(
+    world: LiveServers, *headers: str, body: bytes = _ASKED.encode(), ends: bool = True
+) -> Reply:
     return only(say(world.auth, request(world.auth, headers=headers, body=body), ends=ends))
 
 
-def test_te_00_the_same_request_made_correctly_is_answered(world: World) -> None:
+def test_te_00_the_same_request_made_correctly_is_answered(world: LiveServers) -> None:
     _ask(world, _ASKED).ok()
     assert _raw(world).status == 200
     world.post("/token", _ASKED, headers=_TYPE).ok()
@@ -37,7 +38,7 @@ def test_te_00_the_same_request_made_correctly_is_answered(world: World) -> None
 
 @pytest.mark.parametrize("path", _ENDPOINTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "OPTIONS"])
-def test_te_01_only_post_is_taken(world: World, path: str, method: str) -> None:
+def test_te_01_only_post_is_taken(world: LiveServers, path: str, method: str) -> None:
     with world.nothing_changes():
         response = requests.request(
             method, f"{world.auth}{path}", data=_ASKED, headers=_TYPE, timeout=CEILING
@@ -50,13 +51,13 @@ def test_te_01_only_post_is_taken(world: World, path: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["post", "Post", "POST_", "PO\tST", "GETPOST", ""])
-def test_te_01_a_method_is_what_it_is_byte_for_byte(world: World, method: str) -> None:
+def test_te_01_a_method_is_what_it_is_byte_for_byte(world: LiveServers, method: str) -> None:
     with world.nothing_changes():
         sent = request(world.auth, method, body=_ASKED.encode())
         assert only(say(world.auth, sent)).status in {400, 405}
 
 
-def test_te_01_a_method_cannot_be_overridden(world: World) -> None:
+def test_te_01_a_method_cannot_be_overridden(world: LiveServers) -> None:
     override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
     response = requests.get(
         f"{world.auth}/token?_method=POST&{_ASKED}", headers=override, timeout=CEILING
@@ -67,7 +68,7 @@ def test_te_01_a_method_cannot_be_overridden(world: World) -> None:
 @pytest.mark.parametrize(
     "name", ["grant_type", "client_id", "client_secret", "code", "scope", "refresh_token", "zzz"]
 )
-def test_te_02_a_parameter_comes_once(world: World, name: str) -> None:
+def test_te_02_a_parameter_comes_once(world: LiveServers, name: str) -> None:
     with world.nothing_changes():
         for pair in (
             f"{name}=a&{name}=b",
@@ -88,14 +89,14 @@ def test_te_02_a_parameter_comes_once(world: World, name: str) -> None:
         "x", "",
     ],
 )  # fmt: skip
-def test_te_03_no_other_content_type_is_read(world: World, content_type: str) -> None:
+def test_te_03_no_other_content_type_is_read(world: LiveServers, content_type: str) -> None:
     with world.nothing_changes():
         for body in (_ASKED, json.dumps({"grant_type": "client_credentials"}), _MULTIPART):
             answer = world.post("/oauth/token", body, headers={"content-type": content_type})
             answer.refused(400, "invalid_request")
 
 
-def test_te_03_a_body_without_or_with_two_content_types_is_refused(world: World) -> None:
+def test_te_03_a_body_without_or_with_two_content_types_is_refused(world: LiveServers) -> None:
     body, length = _ASKED.encode(), f"Content-Length: {len(_ASKED)}"
     start = f"POST /oauth/token HTTP/1.1\r\nHost: {urlsplit(world.auth).netloc}\r\n{length}\r\n"
     for types in ("", f"Content-Type: {FORM}\r\nContent-Type: application/json\r\n"):
@@ -103,12 +104,12 @@ def test_te_03_a_body_without_or_with_two_content_types_is_refused(world: World)
         assert (reply.status, reply.json["error"]) == (400, "invalid_request")
 
 
-def test_te_03_the_right_type_may_name_its_charset(world: World) -> None:
+def test_te_03_the_right_type_may_name_its_charset(world: LiveServers) -> None:
     for written in (f"{FORM}; charset=UTF-8", f'{FORM};charset="utf-8"', FORM.upper()):
         world.post("/oauth/token", _ASKED, headers={"content-type": written}).ok()
 
 
-def test_te_04_a_form_has_at_most_100_fields_and_64_kib(world: World) -> None:
+def test_te_04_a_form_has_at_most_100_fields_and_64_kib(world: LiveServers) -> None:
     fields = "".join(f"&x{n}=1" for n in range(97))
     _ask(world, _ASKED + fields).ok()
     _ask(world, f"{_ASKED}{fields}&one_more=1").refused(400, "invalid_request")
@@ -127,7 +128,7 @@ _NO_GRANT_TYPE = (
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
-def test_te_05_the_grant_type_is_exact_and_registered(world: World) -> None:
+def test_te_05_the_grant_type_is_exact_and_registered(world: LiveServers) -> None:
     with world.nothing_changes():
         for name in _NO_GRANT_TYPE:
             _ask(world, f"{_PROVEN}&grant_type={name}").refused(400, "unsupported_grant_type")
@@ -135,12 +136,12 @@ def test_te_05_the_grant_type_is_exact_and_registered(world: World) -> None:
             _ask(world, f"{_PROVEN}&grant_type={name}").refused(400, "unauthorized_client")
 
 
-def test_te_05_a_grant_type_must_be_named(world: World) -> None:
+def test_te_05_a_grant_type_must_be_named(world: LiveServers) -> None:
     for form in (_PROVEN, "", "grant_type", "GRANT_TYPE=client_credentials"):
         _ask(world, form).refused(400, "unsupported_grant_type")
 
 
-def test_te_06_unknown_parameters_are_ignored(world: World) -> None:
+def test_te_06_unknown_parameters_are_ignored(world: LiveServers) -> None:
     more = "&audience=x&client_assertionx=y&is_admin=true&__proto__=1&username=alice&uid=1001"
     answer = _ask(world, _ASKED + more)
     answer.ok()
@@ -152,7 +153,7 @@ def test_te_06_unknown_parameters_are_ignored(world: World) -> None:
     "length",
     ["-1", "+5", "0x10", "5 5", "5,5", "1e2", "\u00b2", "", "9" * 30, "18446744073709551616"],
 )
-def test_te_07_a_length_that_is_none_closes_the_connection(world: World, length: str) -> None:
+def test_te_07_a_length_that_is_none_closes_the_connection(world: LiveServers, length: str) -> None:
     with world.nothing_changes():
         reply = _raw(world, f"Content-Length: {length}", ends=False)
         assert reply.status in {400, 413}
@@ -174,7 +175,7 @@ def test_te_07_a_length_that_is_none_closes_the_connection(world: World, length:
         ("X: y\nContent-Length: {}",),
     ],
 )  # fmt: skip
-def test_te_08_a_body_has_one_frame(world: World, framing: tuple[str, ...]) -> None:
+def test_te_08_a_body_has_one_frame(world: LiveServers, framing: tuple[str, ...]) -> None:
     body = _ASKED.encode()
     hidden = request(world.auth, "GET", "/oauth/jwks")
     headers = [line.format(len(body)) for line in framing]
@@ -187,13 +188,13 @@ def test_te_08_a_body_has_one_frame(world: World, framing: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize("chunk", ["-5\r\n", "0x5\r\n", "5 5\r\n", "g\r\n", "f" * 20, "5\n"])
-def test_te_08_broken_chunks_are_refused(world: World, chunk: str) -> None:
+def test_te_08_broken_chunks_are_refused(world: LiveServers, chunk: str) -> None:
     body = chunk.encode() + b"hello\r\n0\r\n\r\n"
     framed = ("Transfer-Encoding: chunked", f"Content-Type: {FORM}")
     assert _raw(world, *framed, body=body, ends=False).status in {400, 413}
 
 
-def test_te_08_sound_chunks_are_read(world: World) -> None:
+def test_te_08_sound_chunks_are_read(world: LiveServers) -> None:
     body = _ASKED.encode()
     whole = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     reply = _raw(world, "Transfer-Encoding: chunked", f"Content-Type: {FORM}", body=whole)
@@ -210,7 +211,7 @@ _NOT_TEXT = (
 def test_te_09_what_is_not_text_is_refused_on_every_database(
     database_url: str, tmp_path: Path
 ) -> None:
-    with begin(tmp_path, database_url, resource=False) as world:
+    with live_servers(tmp_path, database_url, resource=False) as world:
         _ask(world, f"{_ASKED}&x=%C3%A9").ok()
         with world.nothing_changes():
             for octets in _NOT_TEXT:
@@ -231,14 +232,14 @@ def test_te_09_what_is_not_text_is_refused_on_every_database(
             assert answer.status in {400, 401}
 
 
-def test_te_10_a_plus_and_percent_twenty_are_one_space(world: World) -> None:
+def test_te_10_a_plus_and_percent_twenty_are_one_space(world: LiveServers) -> None:
     for scope in ("client:read+client:write", "client:read%20client:write", "client%3aread"):
         _ask(world, f"{_ASKED}&scope={scope}").ok()
     for scope in ("client:read%2Bclient:write", "client:read%2520client:write", "a" * 9_000):
         _ask(world, f"{_ASKED}&scope={scope}").refused(400, "invalid_scope")
 
 
-def test_te_11_an_ampersand_separates_and_nothing_else(world: World) -> None:
+def test_te_11_an_ampersand_separates_and_nothing_else(world: LiveServers) -> None:
     _ask(world, f"&&{_ASKED}&&").ok()
     _ask(world, f"{_ASKED}&a==b&c").ok()
     with world.nothing_changes():
@@ -252,13 +253,13 @@ def test_te_11_an_ampersand_separates_and_nothing_else(world: World) -> None:
         _ask(world, f"{_ASKED}&=").refused(400, "invalid_request")
 
 
-def test_te_12_names_of_parameters_are_exact(world: World) -> None:
+def test_te_12_names_of_parameters_are_exact(world: LiveServers) -> None:
     for wrong in ("Client_secret", "client_secret[]", "client_secret[0]", " client_secret"):
         form = _ASKED.replace("client_secret", wrong).replace(" ", "+")
         _ask(world, form).refused(401, "invalid_client")
 
 
-def test_te_13_a_username_in_other_letters_is_the_same_person_or_nobody(world: World) -> None:
+def test_te_13_a_username_in_other_letters_is_the_same_person_or_nobody(world: LiveServers) -> None:
     def sign_in(username: str, password: str = PASSWORD) -> Answer:
         return world.token("old1", grant_type="password", username=username, password=password)
 
@@ -274,7 +275,7 @@ def test_te_13_a_username_in_other_letters_is_the_same_person_or_nobody(world: W
     sign_in("alice", PASSWORD + "\u0301").refused(400, "invalid_grant")
 
 
-def test_te_14_a_client_that_waits_is_told_to_go_on(world: World) -> None:
+def test_te_14_a_client_that_waits_is_told_to_go_on(world: LiveServers) -> None:
     assert _raw(world, "Expect: 100-continue").status == 200
     assert _raw(world, "Expect: the-unexpected").status in {200, 400, 417}
 
@@ -291,13 +292,13 @@ def test_te_14_a_client_that_waits_is_told_to_go_on(world: World) -> None:
     ids=range(14),
 )  # fmt: skip
 def test_te_15_headers_are_few_small_and_plain(
-    world: World, headers: list[str], status: int
+    world: LiveServers, headers: list[str], status: int
 ) -> None:
     with world.nothing_changes():
         assert _raw(world, *headers, ends=False).status == status
 
 
-def test_te_16_nothing_of_the_request_comes_back(world: World) -> None:
+def test_te_16_nothing_of_the_request_comes_back(world: LiveServers) -> None:
     mark = "<script>alert(7)</script>"
     for name in ("grant_type", "client_id", "scope", "x" + mark, mark):
         form = {"grant_type": "client_credentials", name: mark + "\u00e9"}
@@ -308,7 +309,7 @@ def test_te_16_nothing_of_the_request_comes_back(world: World) -> None:
 
 
 @pytest.mark.parametrize("accept", ["*/*", "text/html", "application/xml", "", "x" * 1_000])
-def test_te_17_the_answer_is_json_whatever_is_accepted(world: World, accept: str) -> None:
+def test_te_17_the_answer_is_json_whatever_is_accepted(world: LiveServers, accept: str) -> None:
     for form, status in ((_ASKED, 200), (_PROVEN, 400)):
         answer = _ask(world, form, accept=accept)
         assert answer.status == status
@@ -317,14 +318,14 @@ def test_te_17_the_answer_is_json_whatever_is_accepted(world: World, accept: str
     assert only(say(world.auth, absent)).headers["content-type"] == "application/json"
 
 
-def test_te_18_another_origin_is_given_no_leave_to_read(world: World) -> None:
+def test_te_18_another_origin_is_given_no_leave_to_read(world: LiveServers) -> None:
     answer = _ask(world, _ASKED, origin="https://evil.test")
     assert answer.response.headers.get("access-control-allow-origin") != "https://evil.test"
     assert "access-control-allow-credentials" not in answer.response.headers
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "x", "identity, gzip"])
-def test_te_19_nothing_is_inflated(world: World, coding: str) -> None:
+def test_te_19_nothing_is_inflated(world: LiveServers, coding: str) -> None:
     bomb = gzip.compress(b"a" * 10_000_000)
     assert len(bomb) < 65_536
     with world.nothing_changes():
@@ -333,7 +334,7 @@ def test_te_19_nothing_is_inflated(world: World, coding: str) -> None:
             answer.refused(415, "unsupported_media_type")
 
 
-def test_te_20_two_requests_in_one_are_two_requests(world: World) -> None:
+def test_te_20_two_requests_in_one_are_two_requests(world: LiveServers) -> None:
     body = _ASKED.encode() + request(world.auth, "GET", "/oauth/jwks")
     replies = say(
         world.auth, request(world.auth, headers=[f"Content-Length: {len(_ASKED)}"], body=body)
@@ -343,7 +344,7 @@ def test_te_20_two_requests_in_one_are_two_requests(world: World) -> None:
     assert _raw(world, body=body).status == 400
 
 
-def test_te_21_pipelined_requests_are_answered_in_order(world: World) -> None:
+def test_te_21_pipelined_requests_are_answered_in_order(world: LiveServers) -> None:
     names = ("pipe1", "pipe2", "pipe3")
     for name in names:
         world.client(name, grant_types=("client_credentials",))
@@ -368,7 +369,7 @@ def test_te_21_pipelined_requests_are_answered_in_order(world: World) -> None:
             assert reply.status == (401 if not n % 5 else 429)
 
 
-def test_te_21_after_a_request_that_is_none_the_connection_ends(world: World) -> None:
+def test_te_21_after_a_request_that_is_none_the_connection_ends(world: LiveServers) -> None:
     sound = request(world.auth, body=_ASKED.encode())
     for broken in (b"POST\r\n\r\n", b"\x16\x03\x01\x02\x00", b"POST /oauth/token HTTP/9.9\r\n\r\n"):
         assert only(say(world.auth, broken + sound * 99, ends=False)).status == 400
@@ -376,7 +377,7 @@ def test_te_21_after_a_request_that_is_none_the_connection_ends(world: World) ->
         assert [reply.status for reply in replies] == [200, 400]
 
 
-def test_te_22_version_1_0_is_answered_and_closed(world: World) -> None:
+def test_te_22_version_1_0_is_answered_and_closed(world: LiveServers) -> None:
     old = request(world.auth, body=_ASKED.encode(), headers=["Connection: keep-alive"])
     reply = only(say(world.auth, old.replace(b"HTTP/1.1", b"HTTP/1.0"), ends=False))
     assert (reply.status, reply.headers["connection"]) == (200, "close")
@@ -391,7 +392,7 @@ def test_te_22_version_1_0_is_answered_and_closed(world: World) -> None:
         "/oauth/token/..", "/oauth/token.json", "/token/", "/x/token", "/v1/oauth/token",
     ],
 )  # fmt: skip
-def test_te_23_only_the_exact_path_is_the_token_endpoint(world: World, target: str) -> None:
+def test_te_23_only_the_exact_path_is_the_token_endpoint(world: LiveServers, target: str) -> None:
     with world.nothing_changes():
         sent = request(world.auth, target=target, body=_ASKED.encode())
         reply = only(say(world.auth, sent))

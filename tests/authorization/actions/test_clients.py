@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, run
+from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
 from valetkey.authorization.actions.clients import changed_fields, metadata_of
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
@@ -23,7 +23,7 @@ _PLAIN = ClientMetadata("Printer", redirect_uris=(CALLBACK,), scopes=("notes:rea
 
 
 async def _register(
-    it: Service, metadata: ClientMetadata, client_id: str = "web", secret: str | None = SECRET
+    it: Harness, metadata: ClientMetadata, client_id: str = "web", secret: str | None = SECRET
 ) -> Client | set[str]:
     registrar = it.foundation.registrar("test")
     said = await it.write(
@@ -43,7 +43,7 @@ async def _register(
     ["", "a b", "a:b", "é", "1001", "a\0", "x" * 101, 'a"', "a<b", "a\\b", RESOURCE_SERVER],
 )
 def test_client_id_is_plain_new_and_no_subject(tmp_path: Path, client_id: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _register(it, _PLAIN, client_id) == {"client_id"}
 
     run(tmp_path, story)
@@ -51,7 +51,7 @@ def test_client_id_is_plain_new_and_no_subject(tmp_path: Path, client_id: str) -
 
 @pytest.mark.parametrize("secret", [None, "", "short", "s" * 31, "s" * 501, "é" * 40, "s\n" * 20])
 def test_a_client_with_a_secret_needs_a_good_one(tmp_path: Path, secret: str | None) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _register(it, _PLAIN, secret=secret) == {"client_secret"}
         keys = replace(_PLAIN, key_set=_KEYS)
         assert await _register(it, keys) == {"client_secret"}
@@ -61,7 +61,7 @@ def test_a_client_with_a_secret_needs_a_good_one(tmp_path: Path, secret: str | N
 
 
 def test_a_client_comes_back_as_what_would_register_it(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         registrar = it.foundation.registrar("test")
         for client_id, metadata in (("one", _PLAIN), ("two", replace(_PLAIN, key_set=_KEYS))):
             secret = SECRET if not metadata.key_set else None
@@ -77,7 +77,7 @@ def test_a_client_comes_back_as_what_would_register_it(tmp_path: Path) -> None:
 
 
 def test_a_change_says_which_fields_and_is_told_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await _register(it, replace(_PLAIN, key_set=_KEYS), secret=None)
         assert isinstance(client, Client)
         other = KeySet.of(SigningKey.generate(Algorithm.RS256).public).document().decode()
@@ -104,7 +104,7 @@ _PLAIN_KEYED = replace(_PLAIN, key_set=_KEYS)
 
 
 def test_switching_off_ends_everything_and_is_told_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("web")
         tokens = [(await it.tokens("web")).text("access_token") for _ in range(2)]
         registrar = it.foundation.registrar("test")
@@ -129,7 +129,7 @@ def test_switching_off_ends_everything_and_is_told_once(tmp_path: Path) -> None:
 def test_concurrent_change_does_not_enable_a_disabled_client(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         registrar = it.foundation.registrar("test")
 
         def disable(client_id: str, tx: Transaction) -> bool:
@@ -157,7 +157,7 @@ def test_concurrent_change_does_not_enable_a_disabled_client(
 
 
 def test_a_secret_is_for_clients_that_have_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         keyed = await _register(it, replace(_PLAIN, key_set=_KEYS), "keyed", None)
         plain = await _register(it, _PLAIN, "plain")
         assert isinstance(keyed, Client)
@@ -175,7 +175,7 @@ def test_a_secret_is_for_clients_that_have_one(tmp_path: Path) -> None:
 
 
 def test_a_credential_that_came_back_does_not_end_with_its_overlap(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         registrar = it.foundation.registrar("start")
         first, second = Secret("a" * 40), Secret("b" * 40)
 
@@ -195,7 +195,7 @@ def test_a_credential_that_came_back_does_not_end_with_its_overlap(tmp_path: Pat
 
 
 def test_grants_begun_while_client_was_disabled_stay_dead(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("web")
         await it.tokens("web")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.connected_apps import connected_apps, end_app, end_apps
 from valetkey.authorization.actions.endings import delete_clients, work_off
 from valetkey.authorization.actions.users import sign_out_everywhere
@@ -27,7 +27,7 @@ _REVOKED = "SELECT COUNT(*) FROM grants WHERE revoked_at IS NOT NULL"
 _ENDED = "SELECT COUNT(*) FROM sessions WHERE ended_at IS NOT NULL"
 
 
-async def _fill(it: Service, like: str, many: int = _MANY, table: str = "grants") -> None:
+async def _fill(it: Harness, like: str, many: int = _MANY, table: str = "grants") -> None:
     """Copy one row many times, under ids of its own."""
     columns = _COLUMNS[table]
     own = "x.fingerprint || n.i, " if table == "sessions" else ""
@@ -41,13 +41,13 @@ async def _fill(it: Service, like: str, many: int = _MANY, table: str = "grants"
     assert await it.write(lambda tx: tx.db.run(sql, like=like, many=many)) == many
 
 
-async def _count(it: Service, sql: str) -> int:
+async def _count(it: Harness, sql: str) -> int:
     row = await it.read(lambda tx: tx.db.row(sql))
     assert row is not None
     return int(row[0])
 
 
-async def _batches(it: Service, sql: str) -> list[int]:
+async def _batches(it: Harness, sql: str) -> list[int]:
     """Work off what is left; by how much each transaction changed this count."""
     changed: list[int] = []
 
@@ -65,7 +65,7 @@ async def _batches(it: Service, sql: str) -> list[int]:
     return changed
 
 
-async def _revoked(it: Service) -> int:
+async def _revoked(it: Harness) -> int:
     row = await it.read(
         lambda tx: tx.db.row("SELECT COUNT(*) FROM grants WHERE revoked_at IS NOT NULL")
     )
@@ -73,11 +73,11 @@ async def _revoked(it: Service) -> int:
     return int(row[0])
 
 
-async def _live(it: Service) -> int:
+async def _live(it: Harness) -> int:
     return (await it.read(lambda tx: tx.grants.reach("web", it.clock.now))).authorizations
 
 
-async def _finish(it: Service) -> list[int]:
+async def _finish(it: Harness) -> list[int]:
     """Work off what is left; how many rows each transaction wrote."""
     wrote: list[int] = []
     while ended := await it.write(lambda tx: work_off(tx, it.clock.now)):
@@ -88,7 +88,7 @@ async def _finish(it: Service) -> list[int]:
 def test_twenty_thousand_grants_of_a_client_end_at_once_in_batches(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("web")
         token = (await it.tokens("web")).text("access_token")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
@@ -120,7 +120,7 @@ def test_twenty_thousand_grants_of_a_client_end_at_once_in_batches(
 def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
@@ -149,7 +149,7 @@ def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
 def test_twenty_thousand_grants_of_one_app_end_at_once_in_batches(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("other")
         token = (await it.tokens("web")).text("access_token")
@@ -180,7 +180,7 @@ def test_twenty_thousand_grants_of_one_app_end_at_once_in_batches(
     run(tmp_path, story, database_url)
 
 
-async def _newest(it: Service) -> str:
+async def _newest(it: Harness) -> str:
     (grant,) = await it.read(lambda tx: tx.grants.live_of_app(ADA, "web", it.clock.now, 2))
     return grant
 
@@ -188,7 +188,7 @@ async def _newest(it: Service) -> str:
 def test_five_thousand_sessions_end_at_once_in_batches_and_bound_grants_with_them(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", ends_with_session=True)
         await it.client("lasting")
         token = (await it.tokens("web")).text("access_token")
@@ -222,7 +222,7 @@ def test_five_thousand_sessions_end_at_once_in_batches_and_bound_grants_with_the
 
 
 def test_grants_of_one_session_end_with_it_in_batches(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", ends_with_session=True)
         token = (await it.tokens("web")).text("access_token")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
@@ -241,7 +241,7 @@ def test_grants_of_one_session_end_with_it_in_batches(tmp_path: Path, database_u
 def test_rows_of_a_removed_user_and_of_a_removed_client_go_in_batches(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("web")
         await it.tokens("web")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
@@ -275,7 +275,7 @@ def test_rows_of_a_removed_user_and_of_a_removed_client_go_in_batches(
 
 
 def test_thousands_of_consents_end_at_once_in_batches(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
         code = await it.code("web")

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from tests.authorization.endpoints.world import CALLBACK
+from tests.support.harness import CALLBACK
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.users import UserRecord, fresh_uid, withdraw
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
@@ -15,7 +15,7 @@ from valetkey.kernel.runtime import SYSTEM
 _BOB = UserRecord("bob", "bob@example.com", "Bob")
 
 
-async def _register(it: Service, record: UserRecord, uid: int | None = None) -> User | set[str]:
+async def _register(it: Harness, record: UserRecord, uid: int | None = None) -> User | set[str]:
     accounts = it.foundation.accounts()
     said = await it.write(lambda tx: accounts.register(tx, record, it.clock.now, uid=uid))
     return {fault.field for fault in said} if isinstance(said, tuple) else said
@@ -48,7 +48,7 @@ async def _register(it: Service, record: UserRecord, uid: int | None = None) -> 
 def test_names_that_cannot_be_told_apart_are_refused(
     tmp_path: Path, record: UserRecord, field: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _register(it, record) == {field}
         assert isinstance(await _register(it, _BOB), User)
 
@@ -57,7 +57,7 @@ def test_names_that_cannot_be_told_apart_are_refused(
 
 @pytest.mark.parametrize("uid", [0, -1, LARGEST_UID + 1, 1 << 63])
 def test_a_uid_fits_where_numbers_are_exact(tmp_path: Path, uid: int) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _register(it, _BOB, uid) == {"uid"}
         largest = await _register(it, _BOB, LARGEST_UID)
         assert isinstance(largest, User)
@@ -73,7 +73,7 @@ def test_a_uid_at_random_is_in_range() -> None:
 
 
 def test_of_many_who_ask_for_one_name_one_gets_it(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         said = await asyncio.gather(*(_register(it, _BOB) for _ in range(8)))
         assert sum(isinstance(each, User) for each in said) == 1
         assert [each for each in said if not isinstance(each, User)] == [{"username"}] * 7
@@ -82,7 +82,7 @@ def test_of_many_who_ask_for_one_name_one_gets_it(tmp_path: Path, database_url: 
 
 
 def test_change_is_reported_once_and_new_address_needs_verification(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         accounts = it.foundation.accounts()
         bob = await _register(it, _BOB)
         assert isinstance(bob, User)
@@ -113,7 +113,7 @@ def test_change_is_reported_once_and_new_address_needs_verification(tmp_path: Pa
 
 @pytest.mark.parametrize("deed", ["disable", "password"])
 def test_sessions_and_grants_end_with_the_account(tmp_path: Path, deed: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         accounts = it.foundation.accounts()
         tokens = [(await it.tokens("web", "account:read")).text("access_token") for _ in range(2)]
@@ -145,7 +145,7 @@ def test_sessions_and_grants_end_with_the_account(tmp_path: Path, deed: str) -> 
 
 
 def test_enabled_account_does_not_regain_sessions_or_grants(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         accounts = it.foundation.accounts()
         token = (await it.tokens("web")).text("refresh_token")
@@ -165,7 +165,7 @@ def test_enabled_account_does_not_regain_sessions_or_grants(tmp_path: Path) -> N
 def test_concurrent_change_does_not_enable_a_disabled_account(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         accounts = it.foundation.accounts()
 
@@ -195,7 +195,7 @@ def test_concurrent_change_does_not_enable_a_disabled_account(
 
 
 def test_only_the_user_withdraws_and_only_what_lives(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
         grant_id = str((await it.introspect(token))["grant_id"])
@@ -211,7 +211,7 @@ def test_only_the_user_withdraws_and_only_what_lives(tmp_path: Path) -> None:
 def test_grants_begun_while_account_was_disabled_stay_dead(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await it.tokens("web")
         (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))

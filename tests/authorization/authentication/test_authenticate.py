@@ -2,15 +2,17 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import pbkdf2_hmac
+from pathlib import Path
 from threading import Event
 from typing import ParamSpec, TypeVar
 
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import PASSWORD
-from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import PASSWORD
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import is_current
 from valetkey.authorization.model.account.user import User
@@ -29,28 +31,41 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
+_OFFLOAD = Offload(2, 32)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _close_offload() -> Iterator[None]:
+    yield
+    _OFFLOAD.close()
+
+
+def _password_sign_in(it: Harness) -> PasswordSignIn:
+    return it.password_sign_in(_OFFLOAD)
+
+
 async def attempt(
-    it: World, name: str = "alice", word: str = PASSWORD, address: str = HOME
+    it: Harness, name: str = "alice", word: str = PASSWORD, address: str = HOME
 ) -> User | Refusal:
-    return await it.password.authenticate(name, word, address, it.clock.now)
+    return await _password_sign_in(it).authenticate(name, word, address, it.clock.now)
 
 
 @pytest.mark.parametrize("name", ["alice", "ALICE", " alice ", "alice@example.com"])
-def test_any_spelling_of_name_or_address_signs_in(sqlite_url: str, name: str) -> None:
-    async def story(it: World) -> None:
+def test_any_spelling_of_name_or_address_signs_in(tmp_path: Path, name: str) -> None:
+    async def story(it: Harness) -> None:
         assert await attempt(it, name) == ALICE
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_imported_hash_is_replaced_by_ours_at_the_first_sign_in(sqlite_url: str) -> None:
+def test_an_imported_hash_is_replaced_by_ours_at_the_first_sign_in(tmp_path: Path) -> None:
     salt = b"0123456789abcdef"
     digest = pbkdf2_hmac("sha256", PASSWORD.encode(), salt, 1_000, 32)
     words = (b64encode(part).decode().rstrip("=") for part in (salt, digest))
     imported = f"$pbkdf2-sha256$i=1000${'$'.join(words)}"
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         uid = ALICE.uid
         await it.store.write(lambda tx: tx.users.set_password_hash(uid, "cr_1", imported, NOON))
         assert isinstance(await attempt(it, word="wrong password"), Refusal)
@@ -60,11 +75,11 @@ def test_an_imported_hash_is_replaced_by_ours_at_the_first_sign_in(sqlite_url: s
         assert is_current(str(renewed), PasswordSettings())
         assert await attempt(it) == ALICE
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_nothing_tells_whether_there_is_such_an_account(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_nothing_tells_whether_there_is_such_an_account(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         closed = replace(ALICE, disabled_at=NOON)
         wrong = await attempt(it, word="wrong password")
         unknown = await attempt(it, name="nobody")
@@ -75,29 +90,29 @@ def test_nothing_tells_whether_there_is_such_an_account(sqlite_url: str) -> None
         assert wrong == unknown == disabled
         assert await it.events() == ["sign_in.failed"] * 3
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("word", ["", "null", "undefined", PASSWORD + "\0", PASSWORD[:-1]])
-def test_lg_13_what_is_no_password_is_wrong(sqlite_url: str, word: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_13_what_is_no_password_is_wrong(tmp_path: Path, word: str) -> None:
+    async def story(it: Harness) -> None:
         assert isinstance(await attempt(it, word=word), Refusal)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("name", ["", "\0", "ali\0ce", "alice\0", "a" * 321, "\ud7ff\ufeff"])
-def test_invalid_username_matches_no_account(database_url: str, name: str) -> None:
-    async def story(it: World) -> None:
+def test_invalid_username_matches_no_account(tmp_path: Path, database_url: str, name: str) -> None:
+    async def story(it: Harness) -> None:
         refused = await attempt(it, name)
         assert isinstance(refused, Refusal)
         assert refused.code is ErrorCode.INVALID_GRANT
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_lg_15_all_names_of_an_account_share_one_counter(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_15_all_names_of_an_account_share_one_counter(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         for name in ("alice", "Alice@Example.com", " ALICE"):
             refused = await attempt(it, name, "wrong password")
             assert isinstance(refused, Refusal)
@@ -112,13 +127,13 @@ def test_lg_15_all_names_of_an_account_share_one_counter(sqlite_url: str) -> Non
         it.clock.forward(61)
         assert isinstance(await attempt(it), User)
 
-    run(sqlite_url, story, limits=LIMITS)
+    run(tmp_path, story, limits=LIMITS)
 
 
 def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         for number in range(5):
             await attempt(it, f"nobody{number}", "wrong password", f"198.51.100.{number}")
         waits = await attempt(it, "alice", PASSWORD, "198.51.100.250")
@@ -126,13 +141,13 @@ def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
         assert waits.code is ErrorCode.SLOW_DOWN
         assert isinstance(await attempt(it, "alice", PASSWORD, "198.51.101.1"), User)
 
-    run(sqlite_url, story, limits=LIMITS)
+    run(tmp_path, story, limits=LIMITS)
 
 
 def test_one_attacker_cannot_lock_out_a_user_nor_many_guess_forever(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         for _ in range(40):
             await attempt(it, "alice", "wrong password", "198.51.100.1")
         # What the stranger was refused does not count against anybody.
@@ -146,30 +161,30 @@ def test_one_attacker_cannot_lock_out_a_user_nor_many_guess_forever(
         assert codes.count(ErrorCode.INVALID_GRANT) == 12
         assert codes[-1] is ErrorCode.SLOW_DOWN
 
-    run(sqlite_url, story, limits=replace(LIMITS, sign_in_failures_per_address=50))
+    run(tmp_path, story, limits=replace(LIMITS, sign_in_failures_per_address=50))
 
 
-def test_good_attempts_do_not_count(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_good_attempts_do_not_count(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         for _ in range(8):
             assert isinstance(await attempt(it), User)
 
-    run(sqlite_url, story, limits=LIMITS)
+    run(tmp_path, story, limits=LIMITS)
 
 
-def test_parallel_guesses_count_before_they_are_judged(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_parallel_guesses_count_before_they_are_judged(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         guesses = [attempt(it, word=f"guess number {n}") for n in range(8)]
         codes = [r.code for r in await asyncio.gather(*guesses) if isinstance(r, Refusal)]
         assert codes.count(ErrorCode.INVALID_GRANT) == 3
         assert codes.count(ErrorCode.SLOW_DOWN) == 5
 
-    run(sqlite_url, story, limits=LIMITS)
+    run(tmp_path, story, limits=LIMITS)
 
 
-def test_a_hash_of_old_parameters_is_renewed_at_the_next_sign_in(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
-        dearer = replace(it.password, passwords=PasswordSettings(passes=3))
+def test_a_hash_of_old_parameters_is_renewed_at_the_next_sign_in(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        dearer = replace(_password_sign_in(it), passwords=PasswordSettings(passes=3))
         before = await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
         assert isinstance(await _again(dearer, it), User)
         after = await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
@@ -178,7 +193,7 @@ def test_a_hash_of_old_parameters_is_renewed_at_the_next_sign_in(sqlite_url: str
         assert isinstance(await _again(dearer, it), User)
         assert after == await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 class _Slow(Offload):
@@ -195,19 +210,19 @@ class _Slow(Offload):
             return function(*args, **kwargs)
 
 
-async def _again(password: PasswordSignIn, it: World) -> User | Refusal:
+async def _again(password: PasswordSignIn, it: Harness) -> User | Refusal:
     return await password.authenticate("alice", PASSWORD, HOME, it.clock.now)
 
 
-def test_what_follows_is_undone_with_the_sign_in(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_follows_is_undone_with_the_sign_in(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         def fail(tx: Transaction, user: User) -> None:
             raise LookupError(user.username)
 
         with pytest.raises(LookupError, match="alice"):
-            await it.password.authenticate("alice", PASSWORD, HOME, it.clock.now, fail)
+            await _password_sign_in(it).authenticate("alice", PASSWORD, HOME, it.clock.now, fail)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def change_password(tx: Transaction) -> None:
@@ -220,13 +235,13 @@ def close_account(tx: Transaction) -> None:
 
 @pytest.mark.parametrize("meanwhile", [change_password, close_account])
 def test_what_changed_while_the_password_was_hashed_counts(
-    sqlite_url: str, meanwhile: Callable[[Transaction], None]
+    tmp_path: Path, meanwhile: Callable[[Transaction], None]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         thread = asyncio.Lock()
         await thread.acquire()
         slow_offload = _Slow(thread)
-        slow = replace(it.password, offload=slow_offload)
+        slow = replace(_password_sign_in(it), offload=slow_offload)
         task = asyncio.create_task(_again(slow, it))
         await slow_offload.reached.wait()
         await it.store.write(meanwhile)
@@ -234,7 +249,7 @@ def test_what_changed_while_the_password_was_hashed_counts(
         assert isinstance(await task, Refusal)
         assert await it.events() == ["sign_in.failed"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 class _Full(Offload):
@@ -244,15 +259,15 @@ class _Full(Offload):
         raise Busy("full")
 
 
-def test_a_full_queue_is_refused_before_anything_is_written(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_full_queue_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         door = Event()
         offload = Offload(1, 0)
         waiting = asyncio.create_task(offload.run(door.wait))
         await asyncio.sleep(0)
         before = it.store.engine.mark()
         with pytest.raises(Busy):
-            await replace(it.password, offload=offload).authenticate(
+            await replace(_password_sign_in(it), offload=offload).authenticate(
                 "alice", PASSWORD, HOME, it.clock.now
             )
         assert it.store.engine.mark() == before
@@ -260,18 +275,18 @@ def test_a_full_queue_is_refused_before_anything_is_written(sqlite_url: str) -> 
         await waiting
         offload.close()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_unjudged_attempt_under_load_is_not_counted(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_unjudged_attempt_under_load_is_not_counted(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         full = _Full(1, 1)
-        busy = replace(it.password, limits=LIMITS, offload=full)
+        busy = replace(_password_sign_in(it), limits=LIMITS, offload=full)
         for _ in range(2 * LIMITS.sign_in_failures_per_address):
             with pytest.raises(Busy):
                 await busy.authenticate("alice", PASSWORD, HOME, it.clock.now)
-        quiet = replace(it.password, limits=LIMITS)
+        quiet = replace(_password_sign_in(it), limits=LIMITS)
         assert await quiet.authenticate("alice", PASSWORD, HOME, it.clock.now) == ALICE
         full.close()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,12 +1,14 @@
 """Familiar browsers: strangers who guess keep nobody out, and gain nothing by it."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.account.people import signed_in
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import run
 from valetkey.authorization.authentication.browsers import FamiliarBrowser
 from valetkey.authorization.model.account.user import Uid
 from valetkey.config.settings import LimitSettings
@@ -23,7 +25,7 @@ async def sign_in(browser: Browser, word: str, name: str = "alice") -> Answer:
     return await browser.submit(page, "sign-in", username=name, password=word)
 
 
-async def guessed_from_everywhere(it: World) -> None:
+async def guessed_from_everywhere(it: Harness) -> None:
     """Strangers have used up every try at the account."""
     for place in range(15):
         stranger = it.browser()
@@ -37,8 +39,8 @@ async def away(browser: Browser) -> None:
     browser.cookies.pop("__Host-session")
 
 
-def test_who_signed_in_here_before_is_not_kept_out(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_signed_in_here_before_is_not_kept_out(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         mine = await signed_in(it)
         assert NAME in mine.cookies
         await away(mine)
@@ -50,11 +52,11 @@ def test_who_signed_in_here_before_is_not_kept_out(sqlite_url: str) -> None:
         assert (await sign_in(mine, "mistyped")).status == 401
         assert (await sign_in(mine, PASSWORD)).status == 303
 
-    run(sqlite_url, story, limits=FEW)
+    run(tmp_path, story, limits=FEW)
 
 
-def test_familiar_browser_has_the_same_attempt_limit(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_familiar_browser_has_the_same_attempt_limit(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         mine = await signed_in(it)
         await away(mine)
         statuses = [(await sign_in(mine, "guess")).status for _ in range(4)]
@@ -66,17 +68,17 @@ def test_familiar_browser_has_the_same_attempt_limit(sqlite_url: str) -> None:
         many = await asyncio.gather(*(sign_in(it.browser(dict(copy.cookies)), "x") for _ in "1234"))
         assert {each.status for each in many} == {429}
 
-    run(sqlite_url, story, limits=FEW)
+    run(tmp_path, story, limits=FEW)
 
 
-def test_it_is_familiar_to_its_own_accounts_alone(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_is_familiar_to_its_own_accounts_alone(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         bobs = await signed_in(it, "bob")
         await away(bobs)
         await guessed_from_everywhere(it)
         assert (await sign_in(bobs, PASSWORD)).status == 429
 
-    run(sqlite_url, story, limits=FEW)
+    run(tmp_path, story, limits=FEW)
 
 
 def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.authorization.endpoints.world import Service
+from tests.support.harness import Harness
 from valetkey.authorization.background.webhook_delivery import (
     WebhookDelivery,
 )
@@ -54,7 +54,7 @@ class Receiver:
         return Fetched(self.status, "text/plain", self.body, self.retry_after)
 
 
-def delivery_to(it: Service, receiver: Receiver) -> WebhookDelivery:
+def delivery_to(it: Harness, receiver: Receiver) -> WebhookDelivery:
     clock = it.clock
     runtime = Runtime(lambda: clock.now, it.foundation.runtime.random)
     foundation = it.foundation
@@ -71,14 +71,14 @@ def delivery_to(it: Service, receiver: Receiver) -> WebhookDelivery:
     )
 
 
-async def create(it: Service, *events: str, url: str = URL) -> WebhookSecretShown:
+async def create(it: Harness, *events: str, url: str = URL) -> WebhookSecretShown:
     wanted = WebhookWanted(url, list(events))
     shown = await it.perform(BY_ID["create_webhook"], {}, wanted)
     assert isinstance(shown, WebhookSecretShown)
     return shown
 
 
-async def happen(it: Service, uid: int, times: int = 1) -> None:
+async def happen(it: Harness, uid: int, times: int = 1) -> None:
     def work(tx: Transaction) -> None:
         for _ in range(times):
             tx.events.add(UserEnabled(Uid(uid)), it.clock.now)
@@ -86,17 +86,17 @@ async def happen(it: Service, uid: int, times: int = 1) -> None:
     await it.write(work)
 
 
-async def waiting(it: Service) -> int:
+async def waiting(it: Harness) -> int:
     return await it.read(lambda tx: tx.webhook_messages.waiting())
 
 
-async def webhook_state(it: Service) -> tuple[int, str]:
+async def webhook_state(it: Harness) -> tuple[int, str]:
     listed = await it.perform(BY_ID["list_webhooks"], {})
     assert isinstance(listed, WebhookList)
     return listed.items[0].failures, listed.items[0].disabled_because
 
 
-async def drain(it: Service, delivery: WebhookDelivery, webhook_id: str) -> None:
+async def drain(it: Harness, delivery: WebhookDelivery, webhook_id: str) -> None:
     while await delivery.deliver_some(webhook_id):
         pass
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, NOON, Clock
+from tests.support.harness import ADA, NOON, Clock
 from tests.support.wait import until_found
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare

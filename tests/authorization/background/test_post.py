@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, NOON, Clock
 from tests.sdk.certificate import self_signed
+from tests.support.harness import ADA, NOON, Clock
 from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from tests.support.wait import until_found
 from valetkey.authorization.background import upkeep as module
 from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Maintenance, sweep_all
@@ -43,7 +43,7 @@ _TABLES = (
 _KEPT = ("clients", "users", "uids", "consents", "events", "query_sightings", "credentials")
 
 
-async def _counts(it: Service, tables: Sequence[str] = _TABLES) -> dict[str, int]:
+async def _counts(it: Harness, tables: Sequence[str] = _TABLES) -> dict[str, int]:
     def count(tx: Transaction) -> dict[str, int]:
         rows = {table: tx.db.row(f"SELECT count(*) FROM {table}") for table in tables}
         return {table: int(row[0]) for table, row in rows.items() if row is not None}
@@ -51,11 +51,11 @@ async def _counts(it: Service, tables: Sequence[str] = _TABLES) -> dict[str, int
     return await it.read(count)
 
 
-async def _sweep(it: Service) -> int:
+async def _sweep(it: Harness) -> int:
     return await sweep_all(it.foundation.store, it.clock.now, SWEEPS)
 
 
-async def _fill(it: Service) -> None:
+async def _fill(it: Harness) -> None:
     """A row that will end in every table that is swept."""
     client = await it.client("web", access_token_format="reference")
     said = await it.tokens("web")
@@ -81,7 +81,7 @@ async def _fill(it: Service) -> None:
 
 
 def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _fill(it)
         before = await _counts(it)
         assert all(before.values()), before
@@ -110,7 +110,7 @@ def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path
 
 
 def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
         said = await it.exchange("web", code)
@@ -128,7 +128,7 @@ def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> 
 
 
 def test_what_ended_goes_in_batches(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         def many(tx: Transaction) -> None:
             for number in range(2 * BATCH + 1):
                 tx.revocations.add(RevokedKind.TOKEN, f"at_{number}", it.clock.now)
@@ -150,7 +150,7 @@ def test_what_ended_goes_in_batches(tmp_path: Path, database_url: str) -> None:
 
 
 def test_a_refusal_can_be_looked_up_for_a_week(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.exchange("web", "x")
         reference = answer.text("reference")
@@ -176,7 +176,7 @@ class _Broken(Store):
 def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         queue, store = DecisionQueue(SYSTEM.random), it.foundation.store
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         references = [
@@ -208,7 +208,7 @@ def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 100_000, "\U0001f511"])
 def test_any_reason_can_be_written(tmp_path: Path, database_url: str, text: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         queue = DecisionQueue(SYSTEM.random)
         refusal = Refusal(ErrorCode.INVALID_REQUEST, text, text, text, text)
         reference = queue.put(refusal, endpoint=text, at=it.clock.now)
@@ -226,7 +226,7 @@ def test_the_background_work_goes_on_and_on(
     for name in ("_WRITE_EVERY", "_SWEEP_EVERY", "_KEYS_EVERY"):
         monkeypatch.setattr(module, name, 0.01)
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _fill(it)
         it.clock.forward(days(90))
         wanted = {"signing_keys": 3, "sessions": 0, "decisions": 0}
@@ -244,7 +244,7 @@ def test_ending_that_was_cut_off_continues_as_soon_as_the_server_starts(
 ) -> None:
     monkeypatch.setattr(module, "_SWEEP_EVERY", 3_600.0)
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         ending = Ending(EndedKind.CLIENT, "gone", "disabled", by_cli("test"))
         await it.write(lambda tx: tx.endings.add(ending, it.clock.now))
         queue, keys = DecisionQueue(SYSTEM.random), it.foundation.services.keys

@@ -7,12 +7,14 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.admin.people import give
-from tests.authorization.endpoints.visitor.browser import PASSWORD
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
@@ -70,7 +72,7 @@ class _Administrator:
 class _Imports:
     """Imports in a world, and workers that do them."""
 
-    it: World
+    it: Harness
 
     @property
     def uploads(self) -> ImportUpload:
@@ -129,7 +131,9 @@ def _file(count: int, first: int = 0) -> str:
     return "username,email\n" + "".join(f"person{n},person{n}@example.net\n" for n in numbers)
 
 
-def test_dry_run_changes_nothing_and_import_reports_every_row(database_url: str) -> None:
+def test_dry_run_changes_nothing_and_import_reports_every_row(
+    tmp_path: Path, database_url: str
+) -> None:
     content = (
         "username,email,uid,password_hash\n"
         f"carl,carl@example.com,17,{_HASH}\n"
@@ -142,7 +146,7 @@ def test_dry_run_changes_nothing_and_import_reports_every_row(database_url: str)
         "late,late@example.com,,\n"
     )
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         imports = _Imports(it)
         events = await it.events()
         import_id = await imports.checked(content)
@@ -179,10 +183,10 @@ def test_dry_run_changes_nothing_and_import_reports_every_row(database_url: str)
         assert set(told) == {"user_import.started", "user.registered", "user_import.finished"}
         assert told["user_import.finished"] == by_cli("root")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-async def _kept(it: World) -> int:
+async def _kept(it: Harness) -> int:
     row = await it.store.read(
         lambda tx: tx.db.row("SELECT count(*) FROM user_import_rows WHERE data <> ''")
     )
@@ -190,8 +194,8 @@ async def _kept(it: World) -> int:
     return int(row[0])
 
 
-def test_64_parallel_workers_create_each_user_once(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_64_parallel_workers_create_each_user_once(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         imports = _Imports(it)
         content = _file(8 * BATCH)
         one, other = await imports.checked(content), await imports.checked(content)
@@ -207,7 +211,7 @@ def test_64_parallel_workers_create_each_user_once(database_url: str) -> None:
         assert (await it.events()).count("user.registered") == 8 * BATCH
         assert (await it.events()).count("user_import.finished") == 2
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 async def _step_until_over(imports: _Imports, ids: tuple[str, ...]) -> None:
@@ -224,8 +228,10 @@ def _stepping(imports: _Imports, found: UserImport) -> Callable[[Transaction], U
     return lambda tx: imports.work.step(tx, found, imports.it.clock.now)
 
 
-def test_import_of_a_killed_worker_is_continued_by_another(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_import_of_a_killed_worker_is_continued_by_another(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         imports = _Imports(it)
         import_id = await imports.checked(_file(3 * BATCH))
         assert await imports.move(import_id, ImportState.IMPORTING)
@@ -248,11 +254,11 @@ def test_import_of_a_killed_worker_is_continued_by_another(database_url: str) ->
         assert await imports.counts(import_id) == {RowState.CREATED: 3 * BATCH}
         assert await it.count("users") == 2 + 3 * BATCH
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_import_stops_when_administrator_loses_the_role(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_import_stops_when_administrator_loses_the_role(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         imports = _Imports(it)
         await give(it, Role.ADMINISTRATOR)
         import_id = await imports.checked(_file(2 * BATCH), _Administrator(ALICE.uid))
@@ -268,11 +274,11 @@ def test_import_stops_when_administrator_loses_the_role(sqlite_url: str) -> None
         assert (await imports.report(import_id))[-1][4] == "the import was stopped"
         assert await _kept(it) == 0
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_discarded_file_and_file_with_a_late_fault_are_cleared(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_discarded_file_and_file_with_a_late_fault_are_cleared(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         imports = _Imports(it)
         discarded = await imports.checked(_file(BATCH))
         assert await imports.move(discarded, ImportState.STOPPED)
@@ -284,11 +290,11 @@ def test_discarded_file_and_file_with_a_late_fault_are_cleared(sqlite_url: str) 
         assert await _kept(it) == 0
         assert await it.count("users") == 2
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_open_imports_are_bounded_and_old_ones_swept(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_open_imports_are_bounded_and_old_ones_swept(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         imports = _Imports(it)
 
         def begin(tx: Transaction) -> bool:
@@ -316,14 +322,14 @@ def test_open_imports_are_bounded_and_old_ones_swept(sqlite_url: str) -> None:
         assert await sweep(REPORT_LIFETIME) == []
         assert await it.count("user_import_rows") == 0
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_imported_hash_signs_in_and_is_upgraded(database_url: str) -> None:
+def test_imported_hash_signs_in_and_is_upgraded(tmp_path: Path, database_url: str) -> None:
     digest = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b"salt", 1_000, 32)
     made = f"pbkdf2_sha256$1000$salt${base64.b64encode(digest).decode()}"
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await _Imports(it).imported(f"username,email,password_hash\nzoe,z@example.com,{made}\n")
         browser = it.browser()
         page = await browser.sign_in(await browser.ask(), "zoe")
@@ -334,4 +340,4 @@ def test_imported_hash_signs_in_and_is_upgraded(database_url: str) -> None:
         assert stored is not None
         assert is_current(stored, PasswordSettings())
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

@@ -17,7 +17,7 @@ from tests.authorization.background.receivers import (
     webhook_state,
 )
 from tests.authorization.endpoints.admin_api.programs import give_role, person
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions import webhooks
 from valetkey.authorization.background import webhook_delivery
 from valetkey.authorization.email.message import write
@@ -37,7 +37,7 @@ def test_full_queue_disables_the_webhook_and_its_log_is_trimmed(
     monkeypatch.setattr(webhook_delivery, "MOST_ATTEMPTS", 3)
     monkeypatch.setattr(webhooks, "MOST_WAITING", 4)
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         receiver = Receiver(status=500)
         delivery = delivery_to(it, receiver)
         shown = await create(it, "user.enabled")
@@ -71,7 +71,7 @@ def test_full_queue_disables_the_webhook_and_its_log_is_trimmed(
 
 
 def test_administrators_get_one_email_without_the_address_of_the_receiver(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await give_role(it, ADA, Role.OWNER)
         auditor = await person(it, "grace", Role.AUDITOR, 1002)
 

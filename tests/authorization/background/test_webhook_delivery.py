@@ -22,8 +22,8 @@ from tests.authorization.background.receivers import (
     waiting,
     webhook_state,
 )
-from tests.authorization.endpoints.world import Service, run
 from tests.fetch.canary import answer, door, listening
+from tests.support.harness import Harness, run
 from tests.support.wait import until
 from valetkey.authorization.actions.webhooks import CHANCE, WebhookChanges, WebhookTarget
 from valetkey.authorization.background.webhook_delivery import (
@@ -49,7 +49,7 @@ from valetkey.sdk import verify_webhook
 
 
 def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         receiver = Receiver(body=b"<b>\r\nx-injected: 1\x00" + b"a" * 900)
         delivery = delivery_to(it, receiver)
         shown = await create(it, "user.enabled")
@@ -92,7 +92,7 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
 
 
 def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         receiver = Receiver(status=500)
         delivery = delivery_to(it, receiver)
         shown = await create(it)
@@ -134,7 +134,7 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
 def test_long_queue_of_one_subject_is_sent_after_an_outage(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         receiver = Receiver(status=500)
         delivery = delivery_to(it, receiver)
         shown = await create(it, "user.enabled")
@@ -151,7 +151,7 @@ def test_long_queue_of_one_subject_is_sent_after_an_outage(
 
 
 def test_receiver_that_is_gone_is_disabled_at_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         receiver = Receiver(status=410)
         delivery = delivery_to(it, receiver)
         shown = await create(it, "user.enabled")
@@ -165,7 +165,7 @@ def test_receiver_that_is_gone_is_disabled_at_once(tmp_path: Path) -> None:
 
 
 def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         receiver = Receiver()
         delivery = delivery_to(it, receiver)
         await happen(it, 7)
@@ -198,7 +198,7 @@ def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
 def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: str) -> None:
     """Four senders are cancelled at random, as if killed; a lease ends by the clock."""
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         chance = random.Random(14)
         seen: dict[int, list[str]] = defaultdict(list)
         under_way: set[int] = set()
@@ -251,7 +251,7 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
 
 
 def test_unsubscribed_events_cost_no_statement(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         store = it.foundation.store
         await read_wanted(store, store.wanted)
         assert store.wanted.names == frozenset()
@@ -283,7 +283,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
     for kind in ("read", "scan"):
         monkeypatch.setattr(Store, kind, counted(getattr(Store, kind)))
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         wanted, delivery = it.foundation.store.wanted, delivery_to(it, Receiver())
         jobs = (delivery.keep_wanted, delivery.deliver, delivery.keep_bounded)
         tasks = [asyncio.create_task(each()) for each in jobs]
@@ -308,7 +308,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
 
 
 def test_requests_go_through_the_guarded_client(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         redirect = answer(b"", status="302 Found", more="location: http://127.0.0.1:1/\r\n")
         for reply, outcome in ((redirect, "302"), (answer(b"x" * 300_000), "fetch.large")):
             async with listening(reply) as canary:

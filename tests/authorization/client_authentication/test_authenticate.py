@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     Failures,
@@ -77,7 +77,7 @@ def test_there_is_a_method_for_each_word_of_a_registration() -> None:
 
 
 def test_unknown_client_ids_do_not_fill_memory(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         failures = Failures.a_minute(2)
         authentication = ClientAuthentication(
             ClientDirectory(it.foundation.store),

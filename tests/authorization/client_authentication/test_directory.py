@@ -5,7 +5,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.authorization.endpoints.world import FORM, SECRET, Service, run
+from tests.support.asgi import FORM
+from tests.support.harness import SECRET, Harness, run
 from valetkey.authorization.client_authentication import directory as module
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.model.register.client import Client
@@ -19,7 +20,7 @@ from valetkey.kernel.secret import Secret
 
 
 def test_a_change_through_another_engine_counts_at_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         await it.own_token("svc")
         registrar = it.foundation.registrar("test")
@@ -36,7 +37,7 @@ def test_a_change_through_another_engine_counts_at_once(tmp_path: Path) -> None:
 
 
 def test_a_second_secret_counts_at_once_and_the_first_ends_in_time(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("svc", grant_types=("client_credentials",))
         await it.own_token("svc")
         registrar = it.foundation.registrar("test")
@@ -58,7 +59,7 @@ def test_a_second_secret_counts_at_once_and_the_first_ends_in_time(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["", "\0", "é", "a\nb", "\ud800"])
 def test_what_cannot_be_a_client_id_is_not_looked_up(tmp_path: Path, name: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await ClientDirectory(it.foundation.store).find(name) is None
 
     run(tmp_path, story)
@@ -69,7 +70,7 @@ def test_what_is_remembered_is_bounded_and_unknown_ids_are_not(
 ) -> None:
     monkeypatch.setattr(module, "_MOST", 3)
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         directory = ClientDirectory(it.foundation.store)
         first = await it.client("c0")
 
@@ -95,7 +96,7 @@ def test_stale_worker_issues_nothing_to_a_disabled_client(
     async def deaf(_: ClientDirectory) -> None:
         """Another process, half a second before it looks again."""
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("svc", grant_types=("authorization_code", "client_credentials"))
         await it.own_token("svc")
         code = await it.code("svc")
@@ -112,7 +113,7 @@ def test_stale_worker_issues_nothing_to_a_disabled_client(
 def test_enabled_client_gets_tokens_from_a_process_that_heard_of_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("svc", grant_types=("authorization_code", "client_credentials"))
         await it.own_token("svc")
         code = await it.code("svc")
@@ -146,7 +147,7 @@ def test_unknown_client_and_wrong_secret_do_the_same_reads(
         found.append(client is not None)
         return client
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         await it.own_token("svc")
         monkeypatch.setattr(Clients, "find", counted)
@@ -164,7 +165,7 @@ def test_unknown_client_and_wrong_secret_do_the_same_reads(
 
 
 def test_client_is_current_until_the_register_changes(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         directory = ClientDirectory(it.foundation.store)
         client = await directory.find("svc")

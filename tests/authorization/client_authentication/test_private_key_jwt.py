@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Answer, Service, run
+from tests.support.asgi import Answer
+from tests.support.harness import Harness, run
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -15,7 +16,7 @@ TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 KEY = SigningKey.generate(Algorithm.ES256)
 
 
-def _assertion(it: Service, jti: object = "one", **said: object) -> str:
+def _assertion(it: Harness, jti: object = "one", **said: object) -> str:
     claims: jwt.Claims = {
         "iss": "pk",
         "sub": "pk",
@@ -27,12 +28,12 @@ def _assertion(it: Service, jti: object = "one", **said: object) -> str:
     return jwt.sign({k: v for k, v in claims.items() if v is not None}, KEY, typ="jwt")
 
 
-async def _client(it: Service) -> None:
+async def _client(it: Harness) -> None:
     keys = KeySet.of(KEY.public).document().decode()
     await it.client("pk", key_set=keys, grant_types=("authorization_code", "client_credentials"))
 
 
-async def _ask(it: Service, assertion: str, **said: str) -> Answer:
+async def _ask(it: Harness, assertion: str, **said: str) -> Answer:
     form = {
         "grant_type": "client_credentials",
         "client_assertion_type": TYPE,
@@ -43,7 +44,7 @@ async def _ask(it: Service, assertion: str, **said: str) -> Answer:
 
 
 def test_an_assertion_proves_its_client_with_or_without_its_name(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _client(it)
         assert (await _ask(it, _assertion(it))).status == 200
         assert (await _ask(it, _assertion(it, "two"), client_id="pk")).status == 200
@@ -54,7 +55,7 @@ def test_an_assertion_proves_its_client_with_or_without_its_name(tmp_path: Path)
 
 
 def test_of_many_at_once_one_counts(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _client(it)
         assertion = _assertion(it)
         answers = await asyncio.gather(*(_ask(it, assertion) for _ in range(8)))
@@ -64,7 +65,7 @@ def test_of_many_at_once_one_counts(tmp_path: Path, database_url: str) -> None:
 
 
 def test_it_is_remembered_for_as_long_as_it_would_be_accepted(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _client(it)
         assertion = _assertion(it)
         assert (await _ask(it, assertion)).status == 200
@@ -95,7 +96,7 @@ def test_it_is_remembered_for_as_long_as_it_would_be_accepted(tmp_path: Path) ->
     ],
 )
 def test_every_claim_must_be_right(tmp_path: Path, said: dict[str, object]) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _client(it)
         assertion = _assertion(it, **said)
         (await _ask(it, assertion, client_id="pk")).refused(401, "invalid_client")
@@ -108,7 +109,7 @@ def test_every_claim_must_be_right(tmp_path: Path, said: dict[str, object]) -> N
     "assertion", ["", "x", "a.b", "a.b.c", "é.é.é", "a." + "b" * 70_000 + ".c"]
 )
 def test_what_is_no_assertion_is_refused(tmp_path: Path, assertion: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _client(it)
         assert (await _ask(it, assertion)).status in {401, 413}
         wrong = await _ask(it, _assertion(it), client_assertion_type="urn:other")
@@ -118,7 +119,7 @@ def test_what_is_no_assertion_is_refused(tmp_path: Path, assertion: str) -> None
 
 
 def test_an_assertion_of_a_client_that_has_a_secret_proves_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("pk", grant_types=("client_credentials",))
         (await _ask(it, _assertion(it))).refused(401, "invalid_client")
         both = await _ask(it, _assertion(it), client_secret="s" * 40, client_id="pk")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import SECRET, Service, run
+from tests.support.harness import SECRET, Harness, run
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     Failures,
@@ -19,7 +19,7 @@ from valetkey.web.form import Form
 
 
 def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         uses, store = SecretUses(), it.foundation.store
         authentication = ClientAuthentication(
@@ -53,7 +53,7 @@ def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         uses, store = SecretUses(), it.foundation.store
         (known,) = await store.read(lambda tx: tx.secrets.live("web", it.clock.now))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.register.claim import DeclaredClaim, Place
 from valetkey.authorization.storage.transaction import Transaction
@@ -56,7 +56,7 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
             found.append(counted.total())
         return min(found)
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format="jwt", scopes=("openid",))
         await it.client("svc", grant_types=("client_credentials",), access_token_format="reference")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import CALLBACK, Service, run
+from tests.support.harness import CALLBACK, Harness, run
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.kernel.replace import replace
 
@@ -13,7 +13,7 @@ VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
-async def _shrink(it: Service, client_id: str, *scopes: str) -> None:
+async def _shrink(it: Harness, client_id: str, *scopes: str) -> None:
     registrar = it.foundation.registrar("test")
     client = await it.read(lambda tx: tx.clients.find(client_id))
     assert client is not None
@@ -23,7 +23,7 @@ async def _shrink(it: Service, client_id: str, *scopes: str) -> None:
 
 
 def test_a_code_gives_tokens_once_and_the_second_time_ends_them(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
         first = await it.exchange("web", code)
@@ -54,7 +54,7 @@ def test_a_code_gives_tokens_once_and_the_second_time_ends_them(tmp_path: Path) 
 def test_a_wrong_proof_spoils_the_code(
     tmp_path: Path, challenge: str, said: dict[str, str]
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web", code_challenge=challenge)
         answer = await it.exchange("web", code, **said)
@@ -75,7 +75,7 @@ def test_a_wrong_proof_spoils_the_code(
     ],
 )
 def test_a_right_proof_is_enough(tmp_path: Path, challenge: str, said: dict[str, str]) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.exchange("web", await it.code("web", code_challenge=challenge), **said)
         assert answer.json["scope"] == "notes:read"
@@ -85,7 +85,7 @@ def test_a_right_proof_is_enough(tmp_path: Path, challenge: str, said: dict[str,
 
 @pytest.mark.parametrize("code", ["", "x", "vk_ac_" + "a" * 49, "é"])
 def test_what_is_no_code_is_unknown(tmp_path: Path, code: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.exchange("web", code)
         assert answer.json["error"] in {"invalid_request", "invalid_grant"}
@@ -95,7 +95,7 @@ def test_what_is_no_code_is_unknown(tmp_path: Path, code: str) -> None:
 
 
 def test_a_code_of_another_client_is_left_alone(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("thief")
         code = await it.code("web")
@@ -106,7 +106,7 @@ def test_a_code_of_another_client_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_an_expired_code_is_no_replay(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
         it.clock.forward(60)
@@ -119,7 +119,7 @@ def test_an_expired_code_is_no_replay(tmp_path: Path) -> None:
 
 
 def test_a_code_without_its_consent_gives_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web", "notes:read account:read")
         await it.write(lambda tx: tx.db.run("UPDATE consents SET scope = 'notes:read'"))
@@ -132,7 +132,7 @@ def test_a_code_without_its_consent_gives_nothing(tmp_path: Path) -> None:
 
 
 def test_scope_is_never_wider_than_what_the_client_is_registered_for(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         codes = [await it.code("web", "notes:read account:read") for _ in range(2)]
         wide = await it.exchange("web", codes[0])
@@ -153,7 +153,7 @@ def test_scope_is_never_wider_than_what_the_client_is_registered_for(tmp_path: P
 def test_a_code_of_a_session_ends_with_it_only_where_the_client_wants_that(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("bound", ends_with_session=True)
         await it.client("free")
         tokens = [(await it.tokens(name)).text("refresh_token") for name in ("bound", "free")]

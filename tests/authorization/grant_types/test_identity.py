@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, Answer, Service, run
+from tests.support.asgi import Answer
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import half_hash
@@ -18,7 +19,7 @@ IDENTITY = ("openid", "profile", "email", "offline_access")
 PASSWORD = "correct horse battery"
 
 
-async def _read(it: Service, answer: Answer, client_id: str = "app") -> dict[str, object]:
+async def _read(it: Harness, answer: Answer, client_id: str = "app") -> dict[str, object]:
     keys = KeySet.parse((await it.call("GET", "/oauth/jwks")).body)
     return jwt.verify(
         answer.text("id_token"),
@@ -31,7 +32,7 @@ async def _read(it: Service, answer: Answer, client_id: str = "app") -> dict[str
     )
 
 
-async def _exchange(it: Service, scope: str = "openid", **said: object) -> Answer:
+async def _exchange(it: Harness, scope: str = "openid", **said: object) -> Answer:
     if "app" not in it.clients:
         await it.client("app", scopes=(*IDENTITY, "notes:read"))
     answer = await it.exchange("app", await it.code("app", scope, **said))  # type: ignore[arg-type]
@@ -40,7 +41,7 @@ async def _exchange(it: Service, scope: str = "openid", **said: object) -> Answe
 
 
 def test_a_code_brings_an_id_token_about_its_sign_in(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         began = it.clock.now
         answer = await _exchange(it, nonce="n-1", methods=("pwd",))
         claims = await _read(it, answer)
@@ -59,7 +60,7 @@ def test_a_code_brings_an_id_token_about_its_sign_in(tmp_path: Path, database_ur
 
 
 def test_without_openid_there_is_none(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert "id_token" not in (await _exchange(it, "notes:read profile")).json
 
     run(tmp_path, story)
@@ -77,7 +78,7 @@ def test_without_openid_there_is_none(tmp_path: Path) -> None:
 def test_id_token_carries_claims_of_scopes_as_its_client_says(
     tmp_path: Path, chosen: str, self_registered: bool, carries: bool
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         def prepare(tx: Transaction) -> None:
             client = tx.clients.find("app")
             assert client is not None
@@ -103,7 +104,7 @@ def test_id_token_carries_claims_of_scopes_as_its_client_says(
 
 
 def test_a_refresh_says_the_same_sign_in_again(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         asked = '{"id_token":{"email":null}}'
         first = await _exchange(
             it, "openid notes:read", nonce="n-1", methods=("pwd",), claims=asked
@@ -124,7 +125,7 @@ def test_a_refresh_says_the_same_sign_in_again(tmp_path: Path, database_url: str
 
 
 def test_a_password_sent_through_an_app_is_no_sign_in_here(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password", "refresh_token"), scopes=IDENTITY)
         await it.password(PASSWORD)
         said = {"grant_type": "password", "username": "ada", "password": PASSWORD}
@@ -141,7 +142,7 @@ def test_a_password_sent_through_an_app_is_no_sign_in_here(tmp_path: Path) -> No
 
 
 def test_gr_09_a_client_cannot_sign_itself_in(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("robot", grant_types=("client_credentials", "authorization_code"))
         for scope in ("openid", "openid client:read", "offline_access", "email"):
             answer = await it.token("robot", grant_type="client_credentials", scope=scope)
@@ -154,7 +155,7 @@ def test_gr_09_a_client_cannot_sign_itself_in(tmp_path: Path) -> None:
 def test_who_allowed_offline_access_is_served_after_signing_out(
     tmp_path: Path, database_url: str, offline: bool
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY, ends_with_session=True)
         answer = await _exchange(it, "openid offline_access" if offline else "openid")
         sid = (await _read(it, answer))["sid"]
@@ -179,7 +180,7 @@ def test_who_allowed_offline_access_is_served_after_signing_out(
 def test_info_says_what_the_identity_scopes_open(
     tmp_path: Path, scope: str, told: set[str]
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         info = (await _exchange(it, scope)).json["info"]
         assert isinstance(info, dict)
         assert set(info) == told
@@ -188,7 +189,7 @@ def test_info_says_what_the_identity_scopes_open(
 
 
 def test_a_pairwise_client_finds_its_own_name_in_the_id_token(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY)
 
         def work(tx: Transaction) -> None:

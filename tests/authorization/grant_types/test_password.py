@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Answer, Service, run
+from tests.support.asgi import Answer
+from tests.support.harness import Harness, run
 from valetkey.authorization.model.register.client import ClientType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
@@ -13,13 +14,13 @@ from valetkey.kernel.replace import replace
 _WORD = "a good long password"
 
 
-async def _ask(it: Service, client_id: str = "own", **said: str) -> Answer:
+async def _ask(it: Harness, client_id: str = "own", **said: str) -> Answer:
     form = {"grant_type": "password", "username": "ada", "password": _WORD, **said}
     return await it.token(client_id, **form)
 
 
 def test_the_users_password_begins_a_grant(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",), access_token_lifetime=hours(8))
         await it.password(_WORD)
         answer = await _ask(it)
@@ -49,7 +50,7 @@ def test_the_users_password_begins_a_grant(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused(tmp_path: Path, said: dict[str, str], status: int, code: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password(_WORD)
         (await _ask(it, **said)).refused(status, code)
@@ -59,7 +60,7 @@ def test_what_is_refused(tmp_path: Path, said: dict[str, str], status: int, code
 
 
 def test_a_client_without_scopes_gets_no_token_without_scope(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",), scopes=())
         await it.password(_WORD)
         (await _ask(it)).refused(400, "invalid_scope")
@@ -68,7 +69,7 @@ def test_a_client_without_scopes_gets_no_token_without_scope(tmp_path: Path) -> 
 
 
 def test_an_account_with_a_second_factor_signs_in_at_the_page(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password(_WORD)
         await it.write(
@@ -85,7 +86,7 @@ def test_an_account_with_a_second_factor_signs_in_at_the_page(tmp_path: Path) ->
 
 
 def test_a_public_client_is_never_shown_a_password(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("own", grant_types=("password",))
         await it.password(_WORD)
 
@@ -100,7 +101,7 @@ def test_a_public_client_is_never_shown_a_password(tmp_path: Path) -> None:
 
 
 def test_user_disabled_meanwhile_gets_no_token(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password(_WORD)
         user = await it.read(lambda tx: tx.users.find_by_name("ada"))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.kernel.moment import days
 
 
 def test_of_many_at_once_all_get_one_successor(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         token = (await it.tokens("spa")).text("refresh_token")
         answers = await asyncio.gather(*(it.refresh("spa", token) for _ in range(12)))
@@ -24,7 +24,7 @@ def test_of_many_at_once_all_get_one_successor(tmp_path: Path, database_url: str
 
 
 def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         for _ in range(5):
             said = await it.tokens("spa")
@@ -48,7 +48,7 @@ def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_
 
 @pytest.mark.parametrize("token", ["x", "x.y", ".", "vk_rt_x.gr_1", "é.gr", ""])
 def test_what_is_no_refresh_token_is_unknown(tmp_path: Path, token: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.refresh("web", token)
         assert answer.json["error"] == ("invalid_grant" if token else "invalid_request")
@@ -57,7 +57,7 @@ def test_what_is_no_refresh_token_is_unknown(tmp_path: Path, token: str) -> None
 
 
 def test_a_grant_without_refresh_token_has_none_to_use(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("once", grant_types=("authorization_code",))
         await it.client("web")
         once = await it.tokens("once")
@@ -74,7 +74,7 @@ def test_a_grant_without_refresh_token_has_none_to_use(tmp_path: Path) -> None:
 
 
 def test_a_token_not_used_for_long_is_idle_and_no_theft(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
         it.clock.forward(it.settings.tokens.refresh_token_idle_lifetime)
@@ -85,7 +85,7 @@ def test_a_token_not_used_for_long_is_idle_and_no_theft(tmp_path: Path) -> None:
 
 
 def test_tokens_never_outlive_their_grant(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
         life = it.settings.tokens.refresh_token_lifetime
@@ -102,7 +102,7 @@ def test_tokens_never_outlive_their_grant(tmp_path: Path) -> None:
 
 
 def test_another_resource_and_a_wider_scope_are_refused_and_end_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
         (await it.refresh("web", token, resource="https://o.example")).refused(

@@ -1,7 +1,7 @@
 """What happens to APIs, and to the codes of devices."""
 
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import Service
+from tests.support.harness import Harness
+from tests.support.plain_browser import Browser
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.operations.api_records import ApiChange, ApiWanted
 from valetkey.authorization.operations.apis import APIS
@@ -11,7 +11,7 @@ _DEVICE_CODE = GrantTypeName.DEVICE_CODE.value
 _OPERATIONS = {operation.id: operation for operation in APIS}
 
 
-async def apis(it: Service) -> None:
+async def apis(it: Harness) -> None:
     """An API is declared, changed, disabled, enabled and deleted."""
     wanted = ApiWanted(
         "https://calendar.example", "Calendar", {"calendar:read": "see your calendar"}
@@ -24,7 +24,7 @@ async def apis(it: Service) -> None:
         await it.perform(_OPERATIONS[act], one)
 
 
-async def devices(it: Service, word: str, told: set[str]) -> None:
+async def devices(it: Harness, word: str, told: set[str]) -> None:
     """A user allows two devices; the session of the second ends before it polls."""
     await it.client("tv", type="public", grant_types=(_DEVICE_CODE,), redirect_uris=())
     for status in (200, 400):

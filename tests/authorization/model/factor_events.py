@@ -1,6 +1,6 @@
 """Everything that happens to second factors, once."""
 
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.factors import (
     FreshCodes,
     add_authenticator,
@@ -36,7 +36,7 @@ def _once(name: str, now: Instant) -> Voucher:
     return Voucher(VoucherKind.CHALLENGE, Fingerprint(name), "", "", "", now + 600, now)  # type: ignore[arg-type]
 
 
-async def second_factors(it: Service, told: set[str]) -> None:
+async def second_factors(it: Harness, told: set[str]) -> None:
     """Added, used, named, removed; remembered, copied, forgotten."""
     now, keyring = it.clock.now, it.foundation.keyring
     key, codes = keyring.fingerprint_key, FreshCodes.draw(SYSTEM.random)

@@ -1,6 +1,6 @@
 """What happens when users are imported, once each."""
 
-from tests.authorization.endpoints.world import Service
+from tests.support.harness import Harness
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
 from valetkey.authorization.background.user_imports import UserImporter
@@ -10,7 +10,7 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 _HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="
 
 
-async def imports(it: Service, told: set[str]) -> None:
+async def imports(it: Harness, told: set[str]) -> None:
     """A file with one user is checked and imported."""
     store, now = it.foundation.store, it.clock.now
     uploads = ImportUpload(store, SYSTEM.random, 10)

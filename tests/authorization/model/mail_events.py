@@ -2,7 +2,7 @@
 
 from email.message import EmailMessage
 
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.email_change import EmailChange
 from valetkey.authorization.actions.account.invitations import Invitations
 from valetkey.authorization.actions.account.password_reset import PasswordReset
@@ -22,7 +22,7 @@ _BOX = MailSettings(transport=MailTransport.MAILBOX)
 _SETTINGS = MailSettings(host="mail.example", from_address="no-reply@auth.example")
 
 
-async def letters(it: Service) -> None:
+async def letters(it: Harness) -> None:
     """The post takes one letter, and refuses another for good."""
     outbox = MailOutbox(_SETTINGS, it.foundation.keyring, SYSTEM.random)
     answers = [None, NotDelivered("recipient 550", for_good=True)]
@@ -39,7 +39,7 @@ async def letters(it: Service) -> None:
     await office.deliver_some()
 
 
-async def links(it: Service) -> None:
+async def links(it: Harness) -> None:
     """Somebody is invited, somebody forgot their password, an address takes an account back."""
     outbox = MailOutbox(_BOX, it.foundation.keyring, SYSTEM.random)
     made, now = it.foundation.links, it.clock.now

@@ -1,6 +1,6 @@
 """What happens to teams, once each."""
 
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.developer.team import (
     FreshInvitation,
     Teams,
@@ -15,7 +15,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
 
-async def teams(it: Service, told: set[str]) -> None:
+async def teams(it: Harness, told: set[str]) -> None:
     """Somebody is asked, comes, rises and goes; another invitation is taken back."""
     keyring, now = it.foundation.keyring, it.clock.now
     outbox = MailOutbox(MailSettings(), keyring, SYSTEM.random)

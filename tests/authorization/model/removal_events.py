@@ -1,6 +1,6 @@
 """What happens to an account on its way out, each once."""
 
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.identities import connect, disconnect
 from valetkey.authorization.authentication.federation.provider import Claimed
@@ -11,7 +11,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
 
-async def ends(it: Service) -> None:
+async def ends(it: Harness) -> None:
     """Somebody connects accounts elsewhere, takes their data, leaves, stays, and leaves."""
     removal, now = it.foundation.removal, it.clock.now
     key, sessions = it.foundation.keyring.fingerprint_key, it.settings.sessions

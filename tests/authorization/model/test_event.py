@@ -11,8 +11,6 @@ from typing import get_args
 import pytest
 
 from tests.authorization.actions.admin.test_owner import ada_as_owner
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import ADA, CALLBACK, NOON, SECRET, Service, run
 from tests.authorization.model.api_events import apis, devices
 from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.import_events import imports
@@ -20,6 +18,8 @@ from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.removal_events import ends
 from tests.authorization.model.webhook_events import webhooks
+from tests.support.harness import ADA, CALLBACK, NOON, SECRET, Harness, run
+from tests.support.plain_browser import Browser
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.account.connected_apps import end_apps
 from valetkey.authorization.actions.admin import api_tokens
@@ -115,7 +115,7 @@ def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
         assert event.__doc__
 
 
-async def _pages(it: Service, told: set[str]) -> None:
+async def _pages(it: Harness, told: set[str]) -> None:
     """Everything a person does in a browser; what went to the client as well."""
     browser = Browser(it.app, host="localhost:8400", scheme="http")
     asked = {"client_id": "spa", "scope": "notes:read account:read"}
@@ -144,7 +144,7 @@ async def _pages(it: Service, told: set[str]) -> None:
         told |= {answer_.text("access_token"), answer_.text("refresh_token")}
 
 
-async def _apps(it: Service, told: set[str]) -> None:
+async def _apps(it: Harness, told: set[str]) -> None:
     """Everything an app does by itself."""
     code = await it.code("web")
     said = await it.exchange("web", code)
@@ -157,7 +157,7 @@ async def _apps(it: Service, told: set[str]) -> None:
     await it.token("web", "/oauth/revoke", token=own)
 
 
-async def _courier(it: Service, status: int) -> None:
+async def _courier(it: Harness, status: int) -> None:
     """Every app that was told of a session hears of its end, or says something else."""
     session = Session(
         f"se_{status}", ADA, it.clock.now, ("pwd",), "", it.clock.now, it.clock.now, _FAR, None
@@ -185,7 +185,7 @@ async def _courier(it: Service, status: int) -> None:
     await logout_delivery.at_once(leased)
 
 
-async def _desk(it: Service, told: set[str]) -> None:
+async def _desk(it: Harness, told: set[str]) -> None:
     """Everything an administrator does."""
     registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()
     now, secret = it.clock.now, Secret("n" * 40)
@@ -218,7 +218,7 @@ async def _desk(it: Service, told: set[str]) -> None:
     told.add(secret.reveal())
 
 
-async def _programs(it: Service, told: set[str]) -> None:
+async def _programs(it: Harness, told: set[str]) -> None:
     """Everything about programs that administer, and copies of the log."""
     fresh, now = FreshToken("at_1", fresh_secret(Prefix.API_TOKEN, SYSTEM.random)), it.clock.now
     wanted = WantedToken("Nightly report", ("read",), days(1), ADA)
@@ -248,7 +248,7 @@ async def _programs(it: Service, told: set[str]) -> None:
     told.add(fresh.secret.reveal())
 
 
-async def _groups(it: Service, told: set[str]) -> None:
+async def _groups(it: Harness, told: set[str]) -> None:
     await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
     member = {"group": "staff", "uid": str(ADA)}
     await it.perform(ADD_GROUP_MEMBER, member)
@@ -263,7 +263,7 @@ async def _groups(it: Service, told: set[str]) -> None:
     await it.write(lambda tx: remove_claim(tx, "tenant", it.clock.now))
 
 
-async def _roles(it: Service) -> None:
+async def _roles(it: Harness) -> None:
     now = it.clock.now
 
     def work(tx: Transaction) -> None:
@@ -282,12 +282,12 @@ async def _roles(it: Service) -> None:
     await it.write(work)
 
 
-async def _account(it: Service) -> None:
+async def _account(it: Harness) -> None:
     """Everything a person does who looks after their account."""
     assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
 
 
-async def _registered(it: Service, told: set[str]) -> None:
+async def _registered(it: Harness, told: set[str]) -> None:
     """Apps that register themselves, and those who let them."""
     keeper, now = it.foundation.self_registrar(), it.clock.now
     token = fresh_secret(Prefix.INVITATION, SYSTEM.random)
@@ -308,7 +308,7 @@ async def _registered(it: Service, told: set[str]) -> None:
 
 
 def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         told = {SECRET, _WORD}
         await it.client(
             "web",
@@ -358,7 +358,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_what_changes_nothing_is_no_event(tmp_path: Path, rounds: int) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("web", redirect_uris=(CALLBACK,))
         registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()
 

@@ -1,6 +1,6 @@
 """A webhook from its creation to its end."""
 
-from tests.authorization.endpoints.world import Service
+from tests.support.harness import Harness
 from valetkey.authorization.operations.server_records import (
     WebhookChange,
     WebhookSecretShown,
@@ -17,7 +17,7 @@ from valetkey.authorization.operations.webhooks import (
 )
 
 
-async def webhooks(it: Service, told: set[str]) -> None:
+async def webhooks(it: Harness, told: set[str]) -> None:
     """Each operation once; adds the secrets to `told`."""
     webhook = await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/"))
     assert isinstance(webhook, WebhookSecretShown)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Answer, Service, run
+from tests.support.asgi import Answer
+from tests.support.harness import Harness, run
 from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.protocol import liveness
 from valetkey.authorization.protocol.liveness import require_live
@@ -53,7 +54,7 @@ def _asked(calls: list[tuple[str, str]]) -> set[str]:
 def test_every_yes_asked_first_whether_everything_behind_it_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         await it.client("spa", type="public")
         codes = [await it.code("spa", "account:read authorizations:write") for _ in range(2)]
@@ -97,7 +98,7 @@ def test_every_yes_asked_first_whether_everything_behind_it_lives(
 
 
 def test_the_password_grant_asks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password("a good long password")
         with _traced(monkeypatch) as calls:
@@ -123,7 +124,7 @@ _ENDS = {
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 @pytest.mark.parametrize("ended", _ENDS)
 def test_ending_a_record_ends_its_dependents(tmp_path: Path, ended: str, kind: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", ends_with_session=True, access_token_format=kind)
         said = await it.tokens("web", "account:read")
         token, refresh_token = said.text("access_token"), said.text("refresh_token")
@@ -148,7 +149,7 @@ def test_ending_a_record_ends_its_dependents(tmp_path: Path, ended: str, kind: s
 
 @pytest.mark.parametrize("ended", [e for e in _ENDS if not e.startswith(("grant", "client"))])
 def test_a_code_dies_with_its_session_and_its_user(tmp_path: Path, ended: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
         await it.write(lambda tx: tx.db.run(_ENDS[ended]))

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.background.upkeep import SWEEPS
 from valetkey.authorization.storage.administration.client_search import END
 from valetkey.authorization.storage.transaction import Transaction
@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant, days
 
 
 def test_a_token_is_remembered_for_ninety_days_after_its_end(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await caller(it, lifetime=days(1))
 
         def sweep(tx: Transaction, at: int) -> int:
@@ -28,7 +28,7 @@ def test_a_token_is_remembered_for_ninety_days_after_its_end(tmp_path: Path) -> 
 
 
 def test_its_last_use_is_noted_once_a_minute(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         one = await caller(it)
         start = it.clock.now
         for forward, noted in ((0, start), (59, start), (1, start + 60)):
@@ -41,7 +41,7 @@ def test_its_last_use_is_noted_once_a_minute(tmp_path: Path) -> None:
 
 
 def test_of_many_who_end_it_at_once_one_is_told_so(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await caller(it)
         (token,) = await it.read(lambda tx: tx.api_tokens.page(END.at, END.id, 10))
         ended = await asyncio.gather(

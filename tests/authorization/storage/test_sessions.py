@@ -1,8 +1,10 @@
 """A session that goes on: one winner for each cookie, and nothing after the end."""
 
 import asyncio
+from pathlib import Path
 
-from tests.authorization.endpoints.visitor.world import ALICE, NOON, WEB, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.model.session import Session
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -30,12 +32,14 @@ LATER = replace(
 OLD = Fingerprint("old")
 
 
-async def renew(it: World, before: Fingerprint, after: str) -> bool:
+async def renew(it: Harness, before: Fingerprint, after: str) -> bool:
     return await it.store.write(lambda tx: tx.sessions.renew(LATER, before, Fingerprint(after)))
 
 
-def test_of_many_who_renew_with_one_cookie_one_is_told_so(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_of_many_who_renew_with_one_cookie_one_is_told_so(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
         told = await asyncio.gather(*(renew(it, OLD, f"new-{number}") for number in range(32)))
         assert sorted(told) == [False] * 31 + [True]
@@ -43,22 +47,24 @@ def test_of_many_who_renew_with_one_cookie_one_is_told_so(database_url: str) -> 
         assert await it.store.read(lambda tx: tx.sessions.find(OLD)) is None
         assert await it.store.read(lambda tx: tx.sessions.find(winner)) == LATER
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_session_that_ended_does_not_go_on(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_session_that_ended_does_not_go_on(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
         assert await it.store.write(lambda tx: tx.sessions.end("se_1", NOON))
         assert not await renew(it, OLD, "new")
         found = await it.store.read(lambda tx: tx.sessions.find(OLD))
         assert found == replace(SESSION, ended_at=NOON)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_apps_told_of_a_session_are_kept_for_as_long_as_it_goes_on(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_apps_told_of_a_session_are_kept_for_as_long_as_it_goes_on(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
         assert await it.store.write(lambda tx: tx.participants.add("se_1", WEB.id, NOON))
         until = Instant(NOON + 660)
@@ -69,4 +75,4 @@ def test_apps_told_of_a_session_are_kept_for_as_long_as_it_goes_on(database_url:
         ]
         assert swept == [0, 1]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

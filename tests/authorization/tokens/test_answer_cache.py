@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import UserChange
@@ -19,7 +19,7 @@ _STEPS = 60
 
 
 def test_answer_is_used_until_a_token_is_affected(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         cache, now = AnswerCache[str](it.foundation.store), it.clock.now
         await it.client("app", grant_types=("client_credentials",))
         await cache.find("token", now)
@@ -34,7 +34,7 @@ def test_answer_is_used_until_a_token_is_affected(tmp_path: Path, database_url: 
 
 
 def test_answer_that_was_read_before_a_change_is_not_kept(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         cache, now = AnswerCache[str](it.foundation.store), it.clock.now
         await it.client("app")
         await cache.find("token", now)
@@ -47,7 +47,7 @@ def test_answer_that_was_read_before_a_change_is_not_kept(tmp_path: Path) -> Non
 
 
 def test_answer_is_not_used_for_longer_than_five_seconds(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         cache, now = AnswerCache[str](it.foundation.store), it.clock.now
         await cache.find("token", now)
         cache.keep("token", cache.number, "answer", now)
@@ -63,7 +63,7 @@ def test_answer_is_not_used_for_longer_than_five_seconds(tmp_path: Path) -> None
 
 
 def test_cache_is_bounded_and_evicts_the_oldest(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         cache, now = AnswerCache[int](it.foundation.store), it.clock.now
         await cache.find("token", now)
         number = cache.number
@@ -87,7 +87,7 @@ def test_no_answer_is_older_than_the_last_change(
 ) -> None:
     """Random changes by another process, each followed by questions about every token so far."""
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         draw = random.Random(seed)
         model = _Model(it)
         for number in range(2):
@@ -106,7 +106,7 @@ def test_no_answer_is_older_than_the_last_change(
 class _Model:
     """What every token must be answered with."""
 
-    def __init__(self, it: Service) -> None:
+    def __init__(self, it: Harness) -> None:
         self.it = it
         self.tokens: dict[str, tuple[str, bool]] = {}
         self.disabled = {"app0": False, "app1": False, "ada": False}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.email.links import LIFETIMES, Links
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import DeviceCode, VoucherKind
@@ -24,7 +24,7 @@ WEEK = days(7)
 
 
 def test_code_issued_in_the_future_has_expired(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         it.clock.forward(HOUR)
         code = await it.code("web")
@@ -43,7 +43,7 @@ def test_code_issued_in_the_future_has_expired(tmp_path: Path) -> None:
 
 
 def test_code_of_a_clock_that_is_a_minute_ahead_works(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         it.clock.forward(60)
         codes = [await it.code("web") for _ in range(2)]
@@ -57,7 +57,7 @@ def test_code_of_a_clock_that_is_a_minute_ahead_works(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 def test_access_token_issued_in_the_future_is_not_active(tmp_path: Path, kind: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         it.clock.forward(HOUR)
         token = (await it.tokens("web")).text("access_token")
@@ -70,7 +70,7 @@ def test_access_token_issued_in_the_future_is_not_active(tmp_path: Path, kind: s
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 def test_access_token_issued_in_the_future_can_be_revoked(tmp_path: Path, kind: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         it.clock.forward(WEEK)
         token = (await it.tokens("web")).text("access_token")
@@ -88,7 +88,7 @@ def test_access_token_issued_in_the_future_can_be_revoked(tmp_path: Path, kind: 
 def test_what_ends_after_the_clock_was_set_back_ends_what_it_issued(
     tmp_path: Path, ended: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client("web")
         it.clock.forward(WEEK)
         tokens = await it.tokens("web")
@@ -114,7 +114,7 @@ def test_what_ends_after_the_clock_was_set_back_ends_what_it_issued(
 
 
 def test_link_issued_in_the_future_has_expired(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         links = Links(it.foundation.issuer, it.foundation.keyring, SYSTEM.random)
         link, kind = links.fresh(), VoucherKind.PASSWORD_RESET
         now, until = it.clock.now, Instant(it.clock.now + HOUR + LIFETIMES[kind])
@@ -137,7 +137,7 @@ def test_device_code_issued_in_the_future_has_expired() -> None:
 
 
 def test_api_token_issued_in_the_future_gives_no_access(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         it.clock.forward(HOUR)
         program = await caller(it)
         for by, status in ((-HOUR, 401), (HOUR - 61, 401), (1, 200)):

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.tokens.client_keys import place
@@ -29,16 +31,16 @@ CLAIMS: Mapping[str, object] = {
 SHARED = Secret("s" * 43)
 
 
-async def refused(it: World, text: str) -> str:
+async def refused(it: Harness, text: str) -> str:
     with pytest.raises(Refused) as caught:
         await it.server.hints.read(text, WEB, it.clock.now)
     assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
     return caught.value.refusal.check
 
 
-def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
-        ours = partial(jwt.sign, key=it.minter.keys.current(NOON))
+def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        ours = partial(jwt.sign, key=it.authorize.minter.keys.current(NOON))
         text = ours(CLAIMS, typ="JWT")
         for age in (seconds(0), seconds(299), seconds(300), days(20)):
             found = await it.server.hints.read(text, WEB, later(NOON, age))
@@ -47,7 +49,7 @@ def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(sqlite_url:
         found = await it.server.hints.read(ours(without, typ="JWT"), WEB, NOON)
         assert found == Hint("1001", "")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -65,32 +67,32 @@ def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(sqlite_url:
     ids=str,
 )
 def test_what_does_not_fit_is_refused(
-    sqlite_url: str, changed: dict[str, object], check: str
+    tmp_path: Path, changed: dict[str, object], check: str
 ) -> None:
-    async def story(it: World) -> None:
-        key = it.minter.keys.current(NOON)
+    async def story(it: Harness) -> None:
+        key = it.authorize.minter.keys.current(NOON)
         assert await refused(it, jwt.sign({**CLAIMS, **changed}, key, typ="JWT")) == check
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_token_signed_by_another_key_is_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_token_signed_by_another_key_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         stranger = SigningKey.generate(Algorithm.ES256)
         assert await refused(it, jwt.sign(CLAIMS, stranger, typ="JWT")) == "id_token_hint.key"
         for typ in ("at+jwt", "logout+jwt", "token-introspection+jwt"):
-            text = jwt.sign(CLAIMS, it.minter.keys.current(NOON), typ=typ)
+            text = jwt.sign(CLAIMS, it.authorize.minter.keys.current(NOON), typ=typ)
             assert await refused(it, text) == "id_token_hint.typ"
         for text in ("", ".", "a.b.c", "x" * 20_000):
             assert (await refused(it, text)).startswith("id_token_hint.")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_a_shared_secret_signs_for_the_client_that_has_it_and_for_no_other(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         sealed = it.server.keyring.sealer.seal(
             SHARED.reveal().encode(), place("cs_1"), it.server.random
         )
@@ -103,7 +105,7 @@ def test_a_shared_secret_signs_for_the_client_that_has_it_and_for_no_other(
         )
         assert await refused(it, text) == "id_token_hint.signature"
         # A client that once got them by our key may still hold one.
-        old = jwt.sign(CLAIMS, it.minter.keys.current(NOON), typ="JWT")
+        old = jwt.sign(CLAIMS, it.authorize.minter.keys.current(NOON), typ="JWT")
         assert await it.server.hints.read(old, signing, NOON) == Hint("1001", "se_1")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

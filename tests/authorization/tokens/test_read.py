@@ -3,7 +3,7 @@
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.tokens import read as module
 from valetkey.authorization.tokens.read import AccessTokenReader
@@ -13,7 +13,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 
 
-def reader(it: Service) -> AccessTokenReader:
+def reader(it: Harness) -> AccessTokenReader:
     foundation = it.foundation
     return AccessTokenReader(
         foundation.issuer,
@@ -23,7 +23,7 @@ def reader(it: Service) -> AccessTokenReader:
     )
 
 
-async def token(it: Service, token_id: str = "at_1") -> str:
+async def token(it: Harness, token_id: str = "at_1") -> str:
     now = it.clock.now
     await it.foundation.keys.refresh(now)
     return AccessToken(
@@ -41,7 +41,7 @@ async def token(it: Service, token_id: str = "at_1") -> str:
 
 
 def test_a_token_is_verified_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         reads, text = reader(it), await token(it)
         with patch.object(access_token, "verify", wraps=access_token.verify) as verifies:
             first = await reads.read_by_value(text, it.clock.now)
@@ -56,7 +56,7 @@ def test_a_token_is_verified_once(tmp_path: Path) -> None:
 
 
 def test_a_token_known_before_ends_when_it_says(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         reads, text = reader(it), await token(it)
         it.clock.forward(59)
         assert await reads.read_by_value(text, it.clock.now) is not None
@@ -67,7 +67,7 @@ def test_a_token_known_before_ends_when_it_says(tmp_path: Path) -> None:
 
 
 def test_a_token_known_before_dies_with_its_key(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         reads, text, keys = reader(it), await token(it), it.foundation.keys
         assert await reads.read_by_value(text, it.clock.now) is not None
         assert await keys.withdraw(keys.current(it.clock.now).kid, it.clock.now, done_by=SYSTEM)
@@ -77,7 +77,7 @@ def test_a_token_known_before_dies_with_its_key(tmp_path: Path) -> None:
 
 
 def test_token_cache_is_bounded(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         reads = reader(it)
         with (
             patch.object(module, "MOST_KNOWN", 2),

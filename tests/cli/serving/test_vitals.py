@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import NOON
+from tests.support.harness import NOON
 from tests.support.wait import until
 from valetkey.cli.serving import vitals
 from valetkey.cli.serving.vitals import CertificateMonitor, ProcessMonitor, open_descriptors

@@ -8,7 +8,8 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Self
 
-from tests.clients.world import CALLBACK, Site
+from tests.clients.site import Site
+from tests.support.live import CALLBACK
 from tests.support.wait import CEILING
 
 FOLDER = Path(__file__).parent

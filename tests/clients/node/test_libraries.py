@@ -7,7 +7,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from tests.clients.node.library import SCOPE, Library, Script, Told
-from tests.clients.world import CALLBACK, KEY, REFERENCE, SPA, UID, WEB, World, secret_of
+from tests.clients.site import KEY, REFERENCE, SPA, UID, WEB, LocalSite, secret_of
+from tests.support.live import CALLBACK
 from valetkey.kernel.moment import hours
 
 SECRET = secret_of(WEB)
@@ -22,12 +23,12 @@ def scripts(node: str) -> Iterator[Scripts]:
 
 
 @pytest.fixture(params=["openid-client", "oauth4webapi"])
-def library(request: pytest.FixtureRequest, world: World, scripts: Scripts) -> Library:
+def library(request: pytest.FixtureRequest, world: LocalSite, scripts: Scripts) -> Library:
     """Each of the two, as the web app with its secret in a Basic header."""
     return web(scripts[request.param], world)
 
 
-def web(script: Script, world: World) -> Library:
+def web(script: Script, world: LocalSite) -> Library:
     """The web app."""
     return Library(script, world).of(WEB, "basic", secret=SECRET)
 
@@ -46,7 +47,7 @@ def reads(library: Library, token: Told) -> None:
     assert (account["status"], account["name"]) == (200, "Ada Lovelace")
 
 
-def test_metadata_is_discovered(library: Library, world: World) -> None:
+def test_metadata_is_discovered(library: Library, world: LocalSite) -> None:
     found = library.step("metadata")
     assert (found["issuer"], found["token_endpoint"]) == (world.issuer, world.token)
     assert found["code_challenge_methods_supported"] == ["S256"]
@@ -61,7 +62,7 @@ def test_a_code(library: Library, proof: str, pkce: bool) -> None:
     reads(library, token)
 
 
-def test_openid_client_left_to_its_own_choice(world: World, scripts: Scripts) -> None:
+def test_openid_client_left_to_its_own_choice(world: LocalSite, scripts: Scripts) -> None:
     library = Library(scripts["openid-client"], world).of(WEB, "", secret=SECRET)
     token = library.sign_in()
     held(token)
@@ -77,7 +78,7 @@ def test_a_public_client_whose_refresh_tokens_rotate(library: Library) -> None:
     assert second["refresh_token"] != first["refresh_token"]
 
 
-def test_a_key_instead_of_a_secret(library: Library, world: World) -> None:
+def test_a_key_instead_of_a_secret(library: Library, world: LocalSite) -> None:
     by_key = library.of(KEY, "key", jwk=json.loads(world.key.private_jwk()))
     token = by_key.sign_in()
     held(token)
@@ -93,7 +94,7 @@ def test_the_address_as_a_browser_shows_it_is_understood_too(library: Library) -
     held(library.step("finish", **{**arrived, "arrived": f"{arrived['arrived']}#"}))
 
 
-def test_client_credentials(library: Library, world: World) -> None:
+def test_client_credentials(library: Library, world: LocalSite) -> None:
     token = library.step("own")
     assert (token["token_type"], token["expires_in"]) == ("bearer", 3600)
     assert token["scope"] == "client:read client:write"
@@ -104,7 +105,7 @@ def test_client_credentials(library: Library, world: World) -> None:
 
 @pytest.mark.parametrize("client_id", [WEB, REFERENCE])
 def test_what_a_token_is_and_that_it_can_be_ended(
-    library: Library, world: World, client_id: str
+    library: Library, world: LocalSite, client_id: str
 ) -> None:
     own = library.of(client_id, "basic", secret=secret_of(client_id))
     token = own.sign_in()
@@ -124,7 +125,7 @@ def test_what_a_token_is_and_that_it_can_be_ended(
 
 
 def test_an_expired_token_is_a_challenge_and_the_refresh_goes_on(
-    own_world: World, scripts: Scripts
+    own_world: LocalSite, scripts: Scripts
 ) -> None:
     libraries = [web(script, own_world) for script in scripts.values()]
     tokens = [library.sign_in() for library in libraries]
@@ -143,7 +144,7 @@ def test_an_expired_token_is_a_challenge_and_the_refresh_goes_on(
         reads(library, fresh)
 
 
-def test_no_is_the_librarys_error(library: Library, world: World) -> None:
+def test_no_is_the_librarys_error(library: Library, world: LocalSite) -> None:
     begun = library.step("begin")
     denied = world.refuse(str(begun["url"]))
     problem = library.step("finish", **{**begun.said, "arrived": denied}).problem
@@ -195,7 +196,7 @@ def test_without_an_issuer_the_answer_is_not_believed(library: Library) -> None:
 
 
 def test_access_tokens_are_what_another_resource_server_expects(
-    world: World, scripts: Scripts
+    world: LocalSite, scripts: Scripts
 ) -> None:
     library = web(scripts["oauth4webapi"], world)
     token = library.sign_in()["access_token"]
@@ -205,7 +206,7 @@ def test_access_tokens_are_what_another_resource_server_expects(
     assert elsewhere.problem["name"] == "OperationProcessingError"
 
 
-def test_a_device(world: World, scripts: Scripts) -> None:
+def test_a_device(world: LocalSite, scripts: Scripts) -> None:
     library = Library(scripts["openid-client"], world).of(SPA, "none")
     begun = library.step("device").said
     assert "Device connected" in world.enter(str(begun["verification_uri_complete"]))

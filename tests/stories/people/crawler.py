@@ -9,7 +9,7 @@ from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlencode, urljoin, urlsplit
 
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
+from tests.support.plain_browser import Answer, Browser
 from valetkey.web.router import Route
 
 MOST = 2_000

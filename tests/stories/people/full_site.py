@@ -9,16 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import (
-    ADA,
-    CALLBACK,
-    SECRET,
-    USER_SCOPES,
-    Service,
-    service,
-)
 from tests.support.authenticator import SoftAuthenticator
+from tests.support.harness import ADA, CALLBACK, SECRET, USER_SCOPES, Harness, harness
+from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
@@ -82,12 +75,12 @@ _FAMILIES = ("client.unknown", "live.consent", "refresh_token.x", "interaction.x
 
 
 @asynccontextmanager
-async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Service, bytes]]:
+async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Harness, bytes]]:
     """A server where everything is on that has pages; ada is there, and all the rest if `full`.
 
     And the key of her authenticator app, b"" where she has none.
     """
-    async with service(
+    async with harness(
         folder,
         authorization=AuthorizationSettings(url=URL, listen="127.0.0.1:8400"),
         mail=MailSettings(transport=MailTransport.MAILBOX),
@@ -98,7 +91,7 @@ async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Service, byt
         yield it, await _fill(it) if full else b""
 
 
-def browser(it: Service) -> Browser:
+def browser(it: Harness) -> Browser:
     """Somebody's."""
     return Browser(it.app, host=urlsplit(URL).netloc, scheme="http")
 
@@ -112,7 +105,7 @@ async def password_given(here: Browser, request: str) -> str:
 
 
 async def signs_in(
-    it: Service, here: Browser, key: bytes = b"", name: str = "ada", **more: str
+    it: Harness, here: Browser, key: bytes = b"", name: str = "ada", **more: str
 ) -> None:
     """Sign in by password, and by the next code of an authenticator app with this key."""
     page = await here.get("/oauth/sign-in")
@@ -129,12 +122,12 @@ async def signs_in(
         assert answer.status == 303, (answer.status, answer.body[-4000:])
 
 
-async def give(it: Service, role: Role | None) -> None:
+async def give(it: Harness, role: Role | None) -> None:
     """Ada has this role."""
     await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
 
 
-async def _proven(it: Service, uid: Uid, name: str) -> None:
+async def _proven(it: Harness, uid: Uid, name: str) -> None:
     record = UserRecord(name, f"{name}@example.com", name.capitalize(), email_verified=True)
     accounts = it.foundation.accounts()
 
@@ -149,7 +142,7 @@ async def _proven(it: Service, uid: Uid, name: str) -> None:
     await it.password(WORD, uid)
 
 
-async def _fill(it: Service) -> bytes:
+async def _fill(it: Harness) -> bytes:
     await _people_and_apps(it)
     it.clock.forward(days(400))  # what was made until here is old
     await _use(it)
@@ -160,7 +153,7 @@ async def _fill(it: Service) -> bytes:
     return key
 
 
-async def _people_and_apps(it: Service) -> None:
+async def _people_and_apps(it: Harness) -> None:
     for uid, name in ((ADA, "ada"), (BOB, "bob"), (Uid(1003), "carol"), (Uid(1004), "dave")):
         await _proven(it, uid, name)
     old = ("authorization_code", "refresh_token", "implicit", "password", DEVICE_CODE)
@@ -225,7 +218,7 @@ def _import(tx: Transaction, now: Instant) -> None:
         assert tx.user_imports.move(wanted.id, before, after, now)
 
 
-async def _use(it: Service) -> None:
+async def _use(it: Harness) -> None:
     """Tokens on several days, by several people and grant types, and a secret in an address."""
     for uid in (ADA, BOB):
         for client in (PRINTER, "pocket"):
@@ -248,7 +241,7 @@ async def _use(it: Service) -> None:
     await sweep_all(it.foundation.store, it.clock.now, (roll_up,))
 
 
-async def _refusals(it: Service) -> None:
+async def _refusals(it: Harness) -> None:
     """One for every check about which there is advice, and for families of checks."""
 
     def work(tx: Transaction) -> None:
@@ -264,7 +257,7 @@ async def _refusals(it: Service) -> None:
     await it.write(work)
 
 
-async def _ada_at_work(it: Service) -> bytes:
+async def _ada_at_work(it: Harness) -> bytes:
     """A passkey, an authenticator, invitations: what she leaves behind on her pages."""
     here = browser(it)
     await signs_in(it, here)
@@ -297,7 +290,7 @@ async def _sends(here: Browser, address: str, button: str, **typed: str) -> None
     assert answer.status in {200, 303}, answer.body
 
 
-async def _letters(it: Service) -> None:
+async def _letters(it: Harness) -> None:
     """A forgotten password, somebody who signs up, an invitation to a team."""
     here = browser(it)
     said = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": WORD}

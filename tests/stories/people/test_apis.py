@@ -7,9 +7,9 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.world import CALLBACK, Service
 from tests.stories.people.full_site import CALENDAR, PRINTER, WORD, browser, signs_in, site
+from tests.support.harness import CALLBACK, Harness
+from tests.support.plain_browser import Answer, Browser
 from tests.support.wait import until_found
 from valetkey.authorization.actions.endings import end_all_of_api, work_off
 from valetkey.authorization.storage.transaction import Transaction
@@ -49,7 +49,7 @@ async def exported(here: Browser) -> dict[str, list[dict[str, object]]]:
     return json.loads(answer.body)  # type: ignore[no-any-return]
 
 
-async def remove(it: Service) -> None:
+async def remove(it: Harness) -> None:
     """Delete the API and everything that was issued for it."""
 
     def work(tx: Transaction) -> None:

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tests.authorization.endpoints.world import CALLBACK, SECRET, Service, basic
 from tests.stories.people.crawler import Crawl, pages_of
 from tests.stories.people.full_site import (
     CALENDAR,
@@ -16,6 +15,8 @@ from tests.stories.people.full_site import (
     signs_in,
     site,
 )
+from tests.support.asgi import basic
+from tests.support.harness import CALLBACK, SECRET, Harness
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.model.account.user import Role
 from valetkey.kernel.runtime import SYSTEM
@@ -121,14 +122,14 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
         return found
 
 
-async def _device_codes(it: Service) -> tuple[str, ...]:
+async def _device_codes(it: Harness) -> tuple[str, ...]:
     """Where a user enters the code of a device, and the pages of two: one to allow, one to deny."""
     form, secret = {"client_id": PRINTER}, basic(PRINTER, SECRET)
     begun = [await it.post("/oauth/device-authorization", form, secret) for _ in "12"]
     return ("/device", *(f"/device/{each.text('user_code')}" for each in begun))
 
 
-async def _owner_link(it: Service) -> str:
+async def _owner_link(it: Harness) -> str:
     link, key = fresh_link(SYSTEM.random), it.foundation.keyring.fingerprint_key
     await it.write(lambda tx: issue_link(tx, link, key, it.clock.now))
     return f"/admin/owner?link={link.reveal()}"

@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller, give_role, person
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 
 
-async def _leaves(it: Service, uid: Uid) -> str:
+async def _leaves(it: Harness, uid: Uid) -> str:
     """What came of it that this person plans the end of their account."""
 
     def work(tx: Transaction) -> bool:
@@ -27,7 +27,7 @@ async def _leaves(it: Service, uid: Uid) -> str:
 def test_ad_01_of_two_owners_who_leave_one_stays_although_neither_is_gone_yet(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         bob = await person(it, "bob", Role.OWNER, 1002)
         await give_role(it, ADA, Role.OWNER)
         told = await asyncio.gather(_leaves(it, ADA), _leaves(it, bob))
@@ -39,7 +39,7 @@ def test_ad_01_of_two_owners_who_leave_one_stays_although_neither_is_gone_yet(
 def test_ad_03_of_those_who_change_the_same_brand_at_once_one_does(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         seen = (await owner.call("GET", "/brand")).headers["etag"]
         answers = await asyncio.gather(

@@ -16,8 +16,8 @@ from tests.attacks.people.administration.doors import (
     concrete,
     door_of,
 )
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Service, run
+from tests.support.harness import ADA, CREDENTIAL, SECRET, Harness, run
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.permissions import (
     MAY,
@@ -52,11 +52,11 @@ def _username(name: str) -> str:
     return f"the-{name}"
 
 
-def routes(it: Service) -> Sequence[Route]:
+def routes(it: Harness) -> Sequence[Route]:
     return it.app.routes
 
 
-async def settle(it: Service) -> dict[str, Browser]:
+async def settle(it: Harness) -> dict[str, Browser]:
     """Everybody, each signed in in a browser of their own; `stranger` is nobody."""
     await it.client("web", grant_types=("authorization_code", "client_credentials"))
     await it.password(WORD)
@@ -112,7 +112,7 @@ async def sent(browser: Browser, route: Route, path: str, *, csrf: bool = False)
     return await browser.send("POST", path, WRONG_TOKEN if csrf else EMPTY, headers)
 
 
-def of_need(it: Service, *needs: Need) -> Iterator[tuple[str, Route, Door]]:
+def of_need(it: Harness, *needs: Need) -> Iterator[tuple[str, Route, Door]]:
     for route in routes(it):
         door = door_of(route.path)
         if door is not None and door.need in needs:
@@ -120,7 +120,7 @@ def of_need(it: Service, *needs: Need) -> Iterator[tuple[str, Route, Door]]:
 
 
 def test_ad_default_deny_every_route_is_known_or_as_closed_as_its_area(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         there = {route.path for route in routes(it)}
         assert not [path for path in there if door_of(path) is None]
 
@@ -128,7 +128,7 @@ def test_ad_default_deny_every_route_is_known_or_as_closed_as_its_area(tmp_path:
 
 
 def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browsers = await settle(it)
         stranger, bob = browsers["stranger"], browsers["bob"]
         seen = 0
@@ -148,7 +148,7 @@ def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_pat
 
 
 def test_ad_03_apps_are_there_for_their_team_alone(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browsers = await settle(it)
         seen = 0
         for path, route, _ in of_need(it, Need.MEMBER):
@@ -170,7 +170,7 @@ def test_ad_03_apps_are_there_for_their_team_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browsers = await settle(it)
         browser, may = browsers[role.value], MAY[role]
         seen = 0
@@ -197,7 +197,7 @@ def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path
 
 
 def test_ad_the_owners_link_is_asked_for(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browsers = await settle(it)
         for path, route, _ in of_need(it, Need.LINK):
             for name in ("stranger", "bob", "owner"):
@@ -210,7 +210,7 @@ def test_ad_the_owners_link_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_ad_what_clients_and_resource_servers_ask_needs_their_credentials(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browsers = await settle(it)
         for path, route, door in of_need(it, Need.CLIENT, Need.RESOURCE_SERVER, Need.BEARER):
             for method in sorted(set(route.methods) & {"GET", "POST"}):
@@ -238,7 +238,7 @@ def test_ad_what_clients_and_resource_servers_ask_needs_their_credentials(tmp_pa
 def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browsers = await settle(it)
         key = it.foundation.keyring.fingerprint_key
 
@@ -291,7 +291,7 @@ def test_what_a_role_may_is_what_its_page_says() -> None:
     ]
 
 
-def _programs(it: Service) -> Iterator[tuple[str, Route, Door]]:
+def _programs(it: Harness) -> Iterator[tuple[str, Route, Door]]:
     for route in routes(it):
         door = door_of(route.path)
         if door is not None and door.need is Need.PROGRAM:

@@ -1,11 +1,14 @@
 """LG on the pages of second factors: other sites, other methods, other places, other people."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.account.security.factors import after_password, code, with_app
-from tests.authorization.endpoints.visitor.browser import PASSWORD
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.layout.addresses import safe_return_path
 
 FORMS = (
@@ -22,8 +25,8 @@ FORMS = (
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_lg_01_forms_of_other_sites_change_nothing(sqlite_url: str, path: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_01_forms_of_other_sites_change_nothing(tmp_path: Path, path: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await signed_in(it)
         for csrf in ([], [""], ["x" * 43]):
             assert (await alice.post(path, {"csrf": csrf})).status == 403
@@ -38,11 +41,11 @@ def test_lg_01_forms_of_other_sites_change_nothing(sqlite_url: str, path: str) -
         _, theirs = (await bob.get("/account/confirm")).form("confirm")
         assert (await alice.post(path, theirs)).status == 403
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_03_reading_changes_nothing(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_03_reading_changes_nothing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         before = await it.events()
         for path in FORMS:
@@ -52,7 +55,7 @@ def test_lg_03_reading_changes_nothing(sqlite_url: str) -> None:
         assert await it.events() == before
         assert await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 _ELSEWHERE = (
@@ -77,10 +80,10 @@ _ELSEWHERE = (
 
 
 @pytest.mark.parametrize("to", _ELSEWHERE, ids=lambda to: repr(to[:30]))
-def test_lg_11_nobody_is_led_elsewhere_after_signing_in(sqlite_url: str, to: str) -> None:
+def test_lg_11_nobody_is_led_elsewhere_after_signing_in(tmp_path: Path, to: str) -> None:
     assert safe_return_path(to) == ""
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await browser.get("/oauth/sign-in", to=to)
         if page.status == 400:
@@ -91,7 +94,7 @@ def test_lg_11_nobody_is_led_elsewhere_after_signing_in(sqlite_url: str, to: str
         done = await browser.submit(confirm, "confirm", password=PASSWORD)
         assert done.location == "/"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +104,8 @@ def test_lg_11_our_own_places_are_reached(to: str) -> None:
     assert safe_return_path(to) == to
 
 
-def test_lg_17_the_step_between_is_no_session(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_17_the_step_between_is_no_session(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -118,11 +121,11 @@ def test_lg_17_the_step_between_is_no_session(sqlite_url: str) -> None:
         again = await browser.submit(page, "with-code", code=code(it, key))
         assert again.status == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_23_pages_with_secrets_are_kept_nowhere(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_23_pages_with_secrets_are_kept_nowhere(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         page = await alice.get("/account/security/recovery-codes")
         made = await alice.submit(page, "make")
@@ -130,4 +133,4 @@ def test_lg_23_pages_with_secrets_are_kept_nowhere(sqlite_url: str) -> None:
             assert answer.header("cache-control") == "no-store"
             assert answer.header("referrer-policy") == "no-referrer"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

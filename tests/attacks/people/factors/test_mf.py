@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fido2 import cbor
@@ -14,9 +15,10 @@ from tests.authorization.endpoints.account.security.factors import (
     with_app,
     with_passkey,
 )
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import PRESENT, SoftAuthenticator
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.factors.passkey import LIFETIME
 from valetkey.authorization.authentication.session import PROOF_LASTS
 from valetkey.config.sections.accounts import FactorSettings
@@ -36,8 +38,10 @@ async def press(browser: Browser, page: Answer, credential: str) -> int:
     return (await browser.submit(page, "passkey", credential=credential)).status
 
 
-def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice, key, _ = await with_app(it)
         it.clock.forward(PROOF_LASTS)
         for path in MATTERS:
@@ -52,11 +56,11 @@ def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(database_url: st
         assert right.location == "/"
         assert (await alice.get(MATTERS[0])).status == 200
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_mf_05_a_password_changed_proves_no_second_factor(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_05_a_password_changed_proves_no_second_factor(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         it.clock.forward(PROOF_LASTS - 31)
         page = await alice.get("/account/security/password")
@@ -65,11 +69,11 @@ def test_mf_05_a_password_changed_proves_no_second_factor(sqlite_url: str) -> No
         it.clock.forward(60)
         assert (await alice.get(MATTERS[0])).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_05_forms_of_before_do_not_do_either(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_05_forms_of_before_do_not_do_either(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         removal = await alice.get("/account/security/authenticator/remove")
         codes = await alice.get("/account/security/recovery-codes")
@@ -78,11 +82,11 @@ def test_mf_05_forms_of_before_do_not_do_either(sqlite_url: str) -> None:
             assert "/account/confirm" in (await alice.submit(page, button)).location
         assert await it.store.read(lambda tx: tx.users.has_second_factor(ALICE.uid))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_07_no_address_in_the_request_counts(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_07_no_address_in_the_request_counts(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -91,25 +95,25 @@ def test_mf_07_no_address_in_the_request_counts(sqlite_url: str) -> None:
         assert answer.status == 401
         assert "evil" not in answer.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-async def _from_another_purpose(it: World, device: SoftAuthenticator) -> str:
+async def _from_another_purpose(it: Harness, device: SoftAuthenticator) -> str:
     page = await after_password(it)
     return device.get(options(page))
 
 
-async def _from_another_browser(it: World, device: SoftAuthenticator) -> str:
+async def _from_another_browser(it: Harness, device: SoftAuthenticator) -> str:
     return device.get(options(await it.browser().get("/oauth/sign-in")))
 
 
-async def _of_a_registration(it: World, device: SoftAuthenticator) -> str:
+async def _of_a_registration(it: Harness, device: SoftAuthenticator) -> str:
     page = await (await signed_in(it, "bob")).get("/account/security/passkeys/new")
     asked = json.loads(options(page))
     return device.get(json.dumps({"challenge": asked["challenge"]}))
 
 
-async def _made_up(it: World, device: SoftAuthenticator) -> str:
+async def _made_up(it: Harness, device: SoftAuthenticator) -> str:
     return device.get(json.dumps({"challenge": to_base64url(b"x" * 32)}))
 
 
@@ -117,9 +121,9 @@ async def _made_up(it: World, device: SoftAuthenticator) -> str:
     "make", [_from_another_purpose, _from_another_browser, _of_a_registration, _made_up]
 )
 def test_mf_11_a_challenge_of_anything_else_is_worth_nothing(
-    sqlite_url: str, make: Callable[..., object]
+    tmp_path: Path, make: Callable[..., object]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
@@ -127,11 +131,11 @@ def test_mf_11_a_challenge_of_anything_else_is_worth_nothing(
         assert await press(browser, page, str(foreign)) == 401
         assert await press(browser, page, device.get(options(page))) == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_11_a_challenge_counts_once_and_not_for_ever(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_11_a_challenge_counts_once_and_not_for_ever(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
@@ -145,7 +149,7 @@ def test_mf_11_a_challenge_counts_once_and_not_for_ever(sqlite_url: str) -> None
         it.clock.forward(LIFETIME)
         assert await press(late, page, answer) == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -163,19 +167,19 @@ def test_mf_11_a_challenge_counts_once_and_not_for_ever(sqlite_url: str) -> None
     ids=str,
 )
 def test_mf_11_what_another_page_got_signed_is_refused(
-    sqlite_url: str, changed: dict[str, object]
+    tmp_path: Path, changed: dict[str, object]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
         assert await press(browser, page, device.get(options(page), changed=changed)) == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_11_another_domain_and_an_absent_person_are_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_11_another_domain_and_an_absent_person_are_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
@@ -187,11 +191,11 @@ def test_mf_11_another_domain_and_an_absent_person_are_refused(sqlite_url: str) 
         device.keys[0].domain = "evil.example"
         assert await press(browser, page, device.get(options(page))) == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_11_bobs_passkey_is_no_second_factor_of_alice(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_11_bobs_passkey_is_no_second_factor_of_alice(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await with_passkey(it)
         _, bobs = await with_passkey(it, "bob")
         browser = it.browser()
@@ -202,14 +206,14 @@ def test_mf_11_bobs_passkey_is_no_second_factor_of_alice(sqlite_url: str) -> Non
         bobs.keys[0].user = b"x" * 32
         assert await press(browser, page, bobs.get(options(page))) == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("refuses", [True, False])
 def test_mf_13_a_counter_that_falls_is_told_and_refused_as_the_operator_says(
-    sqlite_url: str, refuses: bool
+    tmp_path: Path, refuses: bool
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, device = await signed_in(it), SoftAuthenticator(counts=True)
         page = await alice.get("/account/security/passkeys/new")
         await alice.submit(page, "add", name="Stick", credential=device.create(options(page)))
@@ -224,7 +228,7 @@ def test_mf_13_a_counter_that_falls_is_told_and_refused_as_the_operator_says(
         assert status == (401 if refuses else 303)
         assert (await it.events()).count("passkey_counter.fallen") == 1
 
-    run(sqlite_url, story, factors=FactorSettings(refuse_fallen_counters=refuses))
+    run(tmp_path, story, factors=FactorSettings(refuse_fallen_counters=refuses))
 
 
 def _bombs() -> dict[str, bytes]:
@@ -247,8 +251,8 @@ def _bombs() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("bomb", _bombs().values(), ids=_bombs().keys())
-def test_mf_15_bombs_are_refused_before_they_go_off(sqlite_url: str, bomb: bytes) -> None:
-    async def story(it: World) -> None:
+def test_mf_15_bombs_are_refused_before_they_go_off(tmp_path: Path, bomb: bytes) -> None:
+    async def story(it: Harness) -> None:
         alice, device = await signed_in(it), SoftAuthenticator()
         page = await alice.get("/account/security/passkeys/new")
         answer = json.loads(device.create(options(page)))
@@ -257,7 +261,7 @@ def test_mf_15_bombs_are_refused_before_they_go_off(sqlite_url: str, bomb: bytes
         assert said.status == 400
         assert knows(said, "That did not work")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -278,17 +282,17 @@ def test_mf_15_bombs_are_refused_before_they_go_off(sqlite_url: str, bomb: bytes
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_mf_15_what_is_no_answer_is_wrong_and_no_fault(sqlite_url: str, text: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_15_what_is_no_answer_is_wrong_and_no_fault(tmp_path: Path, text: str) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
         assert await press(browser, page, text) == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_15_a_changed_byte_anywhere_is_wrong_and_no_fault(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_15_a_changed_byte_anywhere_is_wrong_and_no_fault(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
@@ -302,4 +306,4 @@ def test_mf_15_a_changed_byte_anywhere_is_wrong_and_no_fault(sqlite_url: str) ->
                 assert await press(browser, page, sent) == 401
         assert await press(browser, page, json.dumps(good)) == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

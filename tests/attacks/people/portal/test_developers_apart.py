@@ -6,8 +6,9 @@ import pytest
 
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.developer.developers import WEB_APP, developer, join, registered
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.site.developer.app import APP
 from valetkey.web.router import Route
@@ -27,7 +28,7 @@ MEMBER = {
 }
 
 
-def _of_apps(it: World) -> list[Route]:
+def _of_apps(it: Harness) -> list[Route]:
     """Every route of the portal that is about one app."""
     return [route for route in it.app.routes if route.path.startswith(APP)]
 
@@ -42,7 +43,7 @@ async def _token(browser: Browser) -> str:
 
 
 def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         token = await _token(bob)
@@ -65,11 +66,11 @@ def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) ->
         assert after is not None
         assert after.name == "Printer"
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_ad_03_nobody_who_is_not_signed_in_sees_any_of_it(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         for route in _of_apps(it):
@@ -77,12 +78,12 @@ def test_ad_03_nobody_who_is_not_signed_in_sees_any_of_it(tmp_path: Path) -> Non
             assert answer.status == 303 or "GET" not in route.methods
             assert answer.location.startswith("/oauth/sign-in") or "GET" not in route.methods
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("role", list(TeamRole))
 def test_ad_03_members_and_owners_get_what_is_theirs(role: TeamRole, tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, role)
@@ -98,11 +99,11 @@ def test_ad_03_members_and_owners_get_what_is_theirs(role: TeamRole, tmp_path: P
                 assert sent != 403, path
         assert await it.count("memberships") == 2
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_ad_03_a_form_without_the_token_of_this_browser_changes_nothing(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await signed_in(it, "bob")
         app, _ = await registered(it, alice)
         foreign = await _token(bob)
@@ -116,7 +117,7 @@ def test_ad_03_a_form_without_the_token_of_this_browser_changes_nothing(tmp_path
         answer = await alice.post(f"/developer/apps/{app.id}/delete", {}, strange)
         assert answer.status == 403
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 SAID = (
@@ -137,7 +138,7 @@ SAID = (
 
 
 def test_xs_01_05_what_an_app_says_of_itself_is_text_or_is_refused(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, pages = await developer(it), list[Answer]()
         for field, value, status in SAID:
             form = await alice.get("/developer/new", kind="server")
@@ -156,4 +157,4 @@ def test_xs_01_05_what_an_app_says_of_itself_is_text_or_is_refused(tmp_path: Pat
             assert " onclick=" not in each.body.replace("&#34; onclick=", "")
             assert "49" not in each.body.partition("<h1>")[2].partition("</h1>")[0]
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)

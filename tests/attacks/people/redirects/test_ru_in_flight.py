@@ -7,7 +7,7 @@ import pytest
 
 from tests.attacks.people.requests.desk import change_client, count, switch_client
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
-from tests.attacks.world import CALLBACK, CHALLENGE, VERIFIER, World
+from tests.support.live import CALLBACK, CHALLENGE, VERIFIER, LiveServers
 from valetkey.testing.person import Form, Page, Person
 
 _EVIL = "https://evil.test/cb"
@@ -38,7 +38,7 @@ _TAMPERED = (
 
 
 @pytest.fixture(scope="module")
-def alice(world: World) -> Person:
+def alice(world: LiveServers) -> Person:
     """Alice's browser."""
     return signed_in(world)
 
@@ -54,7 +54,7 @@ def _pairs(page: Page) -> list[tuple[str, str]]:
 
 
 def _send(
-    world: World, person: Person, page: Page, pairs: Sequence[tuple[str, str]], more: str = ""
+    world: LiveServers, person: Person, page: Page, pairs: Sequence[tuple[str, str]], more: str = ""
 ) -> Page:
     """Submit these very pairs, and follow to where the code goes."""
     url = urljoin(page.url, _form(page).action) + more
@@ -67,7 +67,7 @@ def _send(
 
 @pytest.mark.parametrize("tampered", _TAMPERED, ids="=".join)
 def test_ru_35_the_consent_form_cannot_say_what_was_asked(
-    world: World, alice: Person, tampered: tuple[str, str]
+    world: LiveServers, alice: Person, tampered: tuple[str, str]
 ) -> None:
     page = consent_page(world, alice, "spa1", **_PKCE)
     answer = _send(world, alice, page, [*_pairs(page), tampered])
@@ -77,7 +77,7 @@ def test_ru_35_the_consent_form_cannot_say_what_was_asked(
     assert granted.json["scope"] == "notes:read"
 
 
-def test_ru_35_not_even_with_everything_at_once(world: World, alice: Person) -> None:
+def test_ru_35_not_even_with_everything_at_once(world: LiveServers, alice: Person) -> None:
     page = consent_page(world, alice, "spa1", **_PKCE)
     everything = dict(_TAMPERED)
     del everything["scope"]
@@ -85,7 +85,9 @@ def test_ru_35_not_even_with_everything_at_once(world: World, alice: Person) -> 
     world.exchange(code, "spa1", code_verifier=VERIFIER).ok()
 
 
-def test_ru_35_what_was_not_asked_for_cannot_be_ticked_instead(world: World, alice: Person) -> None:
+def test_ru_35_what_was_not_asked_for_cannot_be_ticked_instead(
+    world: LiveServers, alice: Person
+) -> None:
     page = consent_page(world, alice)
     others = [pair for pair in _pairs(page) if pair[0] != "scope"]
     with world.nothing_changes():
@@ -96,7 +98,9 @@ def test_ru_35_what_was_not_asked_for_cannot_be_ticked_instead(world: World, ali
     yes(world, _send(world, alice, page, _pairs(page)))
 
 
-def test_ru_35_the_address_of_the_form_cannot_say_more_either(world: World, alice: Person) -> None:
+def test_ru_35_the_address_of_the_form_cannot_say_more_either(
+    world: LiveServers, alice: Person
+) -> None:
     page = consent_page(world, alice)
     evil = urlencode({"redirect_uri": _EVIL, "client_id": "web2", "scope": "write"})
     with world.nothing_changes():
@@ -109,7 +113,7 @@ def test_ru_35_the_address_of_the_form_cannot_say_more_either(world: World, alic
     assert granted.json["scope"] == "notes:read"
 
 
-def test_ru_35_fields_said_twice_or_twisted_are_refused(world: World, alice: Person) -> None:
+def test_ru_35_fields_said_twice_or_twisted_are_refused(world: LiveServers, alice: Person) -> None:
     page = consent_page(world, alice)
     csrf = dict(_form(page).fields)["csrf"]
     others = [pair for pair in _pairs(page) if pair[0] != "csrf"]
@@ -129,7 +133,9 @@ def test_ru_35_fields_said_twice_or_twisted_are_refused(world: World, alice: Per
 
 
 @pytest.mark.parametrize("decision", ["", "ALLOW", "yes", "true", "1", "allow ", "none"])
-def test_ru_35_a_decision_is_one_of_two_words(world: World, alice: Person, decision: str) -> None:
+def test_ru_35_a_decision_is_one_of_two_words(
+    world: LiveServers, alice: Person, decision: str
+) -> None:
     page = consent_page(world, alice)
     pairs = [pair for pair in _pairs(page) if pair[0] != "decision"]
     with world.nothing_changes():
@@ -137,17 +143,19 @@ def test_ru_35_a_decision_is_one_of_two_words(world: World, alice: Person, decis
         shown(answer, 400, "invalid_request")
 
 
-def _removed(world: World, client_id: str) -> None:
+def _removed(world: LiveServers, client_id: str) -> None:
     change_client(world, client_id, redirect_uris=(_OTHER,))
 
 
-def _switched_off(world: World, client_id: str) -> None:
+def _switched_off(world: LiveServers, client_id: str) -> None:
     switch_client(world, client_id, on=False)
 
 
 @pytest.mark.parametrize("end", [_removed, _switched_off])
 @pytest.mark.parametrize("when", ["signing in", "deciding", "denying", "decided"])
-def test_ru_37_what_ended_on_the_way_gets_no_answer(world: World, when: str, end: object) -> None:
+def test_ru_37_what_ended_on_the_way_gets_no_answer(
+    world: LiveServers, when: str, end: object
+) -> None:
     client_id = f"flight-{when}-{getattr(end, '__name__', '')}".replace(" ", "-")
     world.client(client_id)
     person = signed_in(world)
@@ -171,7 +179,7 @@ def test_ru_37_what_ended_on_the_way_gets_no_answer(world: World, when: str, end
     assert count(world, "vouchers", "kind = 'code'") == codes
 
 
-def test_ru_37_no_silent_answer_goes_to_an_address_that_was_removed(world: World) -> None:
+def test_ru_37_no_silent_answer_goes_to_an_address_that_was_removed(world: LiveServers) -> None:
     world.client("silent1", redirect_uris=(CALLBACK, _OTHER))
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person, "silent1")))
@@ -184,7 +192,7 @@ def test_ru_37_no_silent_answer_goes_to_an_address_that_was_removed(world: World
 
 
 def test_ru_37_a_code_on_its_way_dies_with_its_client_and_comes_back_with_nobody(
-    world: World,
+    world: LiveServers,
 ) -> None:
     world.client("dies1")
     code = world.code("dies1")
@@ -195,7 +203,7 @@ def test_ru_37_a_code_on_its_way_dies_with_its_client_and_comes_back_with_nobody
     yes(world, person.allow(consent_page(world, person, "dies1")))
 
 
-def test_ru_37_what_the_client_may_no_longer_ask_is_told_to_it(world: World) -> None:
+def test_ru_37_what_the_client_may_no_longer_ask_is_told_to_it(world: LiveServers) -> None:
     world.client("narrow1", scopes=("read", "notes:read"))
     person = signed_in(world)
     page = consent_page(world, person, "narrow1")

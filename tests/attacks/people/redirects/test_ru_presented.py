@@ -8,7 +8,7 @@ import pytest
 from tests.attacks.people.look_alikes import LOOK_LIKE_LOOPBACK, NOT_REGISTERED, ODD_PORTS
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import CALLBACK, CHALLENGE, VERIFIER, World
+from tests.support.live import CALLBACK, CHALLENGE, VERIFIER, LiveServers
 from tests.vectors.rows import rows
 from valetkey.kernel.url import check_redirect_uri
 from valetkey.testing.person import Page, Person
@@ -17,7 +17,7 @@ _LOOPBACK = "http://127.0.0.1/cb"
 _PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
 
 
-def _ask(world: World, client_id: str, redirect_uri: str | None, **said: str) -> Page:
+def _ask(world: LiveServers, client_id: str, redirect_uri: str | None, **said: str) -> Page:
     asked = {"response_type": "code", "client_id": client_id, "state": "xyz", **said}
     if redirect_uri is not None:
         asked["redirect_uri"] = redirect_uri
@@ -30,21 +30,21 @@ def _leads_to_a_page_of_ours(page: Page) -> None:
     assert page.location.startswith("/oauth/sign-in?interaction=v1.")
 
 
-def _stays_here(world: World, client_id: str, redirect_uri: str, **said: str) -> None:
+def _stays_here(world: LiveServers, client_id: str, redirect_uri: str, **said: str) -> None:
     shown(_ask(world, client_id, redirect_uri, **said), 400, "invalid_request")
     # What is wrong beside it must not have a say in where the refusal goes.
     wrong = _ask(world, client_id, redirect_uri, **{**said, "response_type": "x", "prompt": "none"})
     shown(wrong, 400, "invalid_request")
 
 
-def test_ru_01_the_registered_address_gets_the_code(world: World) -> None:
+def test_ru_01_the_registered_address_gets_the_code(world: LiveServers) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
 
 
 @pytest.mark.parametrize("presented", NOT_REGISTERED.values(), ids=NOT_REGISTERED)
 def test_ru_what_is_not_byte_for_byte_registered_is_never_followed(
-    world: World, presented: tuple[str, ...]
+    world: LiveServers, presented: tuple[str, ...]
 ) -> None:
     _leads_to_a_page_of_ours(_ask(world, "web1", CALLBACK))
     with world.nothing_changes():
@@ -52,7 +52,7 @@ def test_ru_what_is_not_byte_for_byte_registered_is_never_followed(
             _stays_here(world, "web1", uri)
 
 
-def test_ru_the_same_in_a_form(world: World) -> None:
+def test_ru_the_same_in_a_form(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize"
     form = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     good = fetch(Person(world.auth), "POST", url, form)
@@ -63,7 +63,9 @@ def test_ru_the_same_in_a_form(world: World) -> None:
             shown(page, 400, "invalid_request")
 
 
-def test_ru_somebody_signed_in_who_allowed_it_before_is_sent_nowhere_else(world: World) -> None:
+def test_ru_somebody_signed_in_who_allowed_it_before_is_sent_nowhere_else(
+    world: LiveServers,
+) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     yes(world, world.ask(person))
@@ -72,7 +74,7 @@ def test_ru_somebody_signed_in_who_allowed_it_before_is_sent_nowhere_else(world:
             shown(world.ask(person, redirect_uri=group[0]), 400, "invalid_request")
 
 
-def test_ru_13_the_query_is_part_of_the_bytes(world: World) -> None:
+def test_ru_13_the_query_is_part_of_the_bytes(world: LiveServers) -> None:
     registered = f"{CALLBACK}?a=1&b=2"
     world.client("query1", redirect_uris=(registered,))
     _leads_to_a_page_of_ours(_ask(world, "query1", registered))
@@ -86,7 +88,7 @@ def test_ru_13_the_query_is_part_of_the_bytes(world: World) -> None:
     back(world, refused, "invalid_scope", to=registered)
 
 
-def test_ru_19_an_empty_address_is_not_one_that_was_left_out(world: World) -> None:
+def test_ru_19_an_empty_address_is_not_one_that_was_left_out(world: LiveServers) -> None:
     _leads_to_a_page_of_ours(_ask(world, "web1", None))
     with world.nothing_changes():
         for empty in ("redirect_uri=", "redirect_uri", "redirect_uri=%20"):
@@ -94,7 +96,7 @@ def test_ru_19_an_empty_address_is_not_one_that_was_left_out(world: World) -> No
             shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
 
 
-def test_ru_which_of_several_is_meant_must_be_said(world: World) -> None:
+def test_ru_which_of_several_is_meant_must_be_said(world: LiveServers) -> None:
     other = "https://app.example/other"
     world.client("several1", redirect_uris=(CALLBACK, other))
     _leads_to_a_page_of_ours(_ask(world, "several1", other))
@@ -104,21 +106,21 @@ def test_ru_which_of_several_is_meant_must_be_said(world: World) -> None:
         _stays_here(world, "several1", f"{CALLBACK},{other}")
 
 
-def test_ru_a_client_without_addresses_has_none(world: World) -> None:
+def test_ru_a_client_without_addresses_has_none(world: LiveServers) -> None:
     with world.nothing_changes():
         for client_id in ("svc1", "resource-server"):
             shown(_ask(world, client_id, None), 400, "invalid_request")
             _stays_here(world, client_id, CALLBACK)
 
 
-def test_ru_the_address_of_another_client_is_no_use(world: World) -> None:
+def test_ru_the_address_of_another_client_is_no_use(world: LiveServers) -> None:
     world.client("web3", redirect_uris=("https://three.example/cb",))
     with world.nothing_changes():
         _stays_here(world, "web1", "https://three.example/cb")
         _stays_here(world, "web3", CALLBACK)
 
 
-def test_ru_21_two_addresses_are_none(world: World) -> None:
+def test_ru_21_two_addresses_are_none(world: LiveServers) -> None:
     good = f"response_type=code&client_id=web1&redirect_uri={quote(CALLBACK)}"
     evil = f"redirect_uri={quote('https://evil.test/cb')}"
     url = f"{world.auth}/oauth/authorize"
@@ -134,7 +136,7 @@ def test_ru_21_two_addresses_are_none(world: World) -> None:
         shown(fetch(person, "POST", f"{url}?{evil}", good), 400, "invalid_request")
 
 
-def test_ru_names_that_only_look_like_the_parameter_are_ignored(world: World) -> None:
+def test_ru_names_that_only_look_like_the_parameter_are_ignored(world: LiveServers) -> None:
     good = f"response_type=code&client_id=web1&redirect_uri={quote(CALLBACK)}&scope=nothing"
     evil = quote("https://evil.test/cb")
     for name in ("redirect_uri[]", "redirect_uri[0]", "Redirect_Uri", " redirect_uri", "redirect"):
@@ -143,7 +145,9 @@ def test_ru_names_that_only_look_like_the_parameter_are_ignored(world: World) ->
 
 
 @pytest.mark.parametrize("port", ["1", "80", "1024", "65535"])
-def test_ru_23_a_native_app_may_use_any_port_of_its_own_address(world: World, port: str) -> None:
+def test_ru_23_a_native_app_may_use_any_port_of_its_own_address(
+    world: LiveServers, port: str
+) -> None:
     uri = f"http://127.0.0.1:{port}/cb"
     person = signed_in(world)
     page = consent_page(world, person, "nat1", redirect_uri=uri, **_PKCE)
@@ -151,14 +155,14 @@ def test_ru_23_a_native_app_may_use_any_port_of_its_own_address(world: World, po
     world.exchange(code, "nat1", redirect_uri=uri).ok()
 
 
-def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: World) -> None:
+def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: LiveServers) -> None:
     world.client("loop1", redirect_uris=(_LOOPBACK,))
     world.client(
         "loop2",
         redirect_uris=("http://localhost/cb", "https://127.0.0.1/cb", "com.example.app:/cb"),
         type="public",
         application_type="native",
-        secret=False,
+        secret=None,
     )
     _leads_to_a_page_of_ours(_ask(world, "loop1", _LOOPBACK))
     _leads_to_a_page_of_ours(_ask(world, "loop2", "com.example.app:/cb", **_PKCE))
@@ -177,20 +181,22 @@ def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: World) ->
             _stays_here(world, "loop2", uri)
 
 
-def test_ru_25_what_looks_like_loopback_is_not(world: World) -> None:
+def test_ru_25_what_looks_like_loopback_is_not(world: LiveServers) -> None:
     _leads_to_a_page_of_ours(_ask(world, "nat1", "http://127.0.0.1:1024/cb", **_PKCE))
     with world.nothing_changes():
         for uri in LOOK_LIKE_LOOPBACK:
             _stays_here(world, "nat1", uri, **_PKCE)
 
 
-def test_ru_27_a_port_is_a_number_of_a_port(world: World) -> None:
+def test_ru_27_a_port_is_a_number_of_a_port(world: LiveServers) -> None:
     with world.nothing_changes():
         for port in ODD_PORTS:
             _stays_here(world, "nat1", f"http://127.0.0.1:{port}/cb", **_PKCE)
 
 
-def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(world: World) -> None:
+def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(
+    world: LiveServers,
+) -> None:
     """127.0.0.1 with and without a slash, localhost for native apps, `prompt=none` for pages."""
     scope = "notes:read"
     for client_id, registered, presented, kind in (
@@ -205,7 +211,7 @@ def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(world
             scopes=(scope,),
             type="public",
             application_type=kind,
-            secret=False,
+            secret=None,
         )
         person = signed_in(world)
         page = consent_page(world, person, client_id, redirect_uri=presented, **_PKCE)
@@ -220,13 +226,13 @@ def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(world
 
 
 @pytest.mark.parametrize("length", [2_000, 7_000])
-def test_ru_33_a_long_address_is_refused(world: World, length: int) -> None:
+def test_ru_33_a_long_address_is_refused(world: LiveServers, length: int) -> None:
     with world.nothing_changes():
         for uri in (CALLBACK + "x" * length, "https://" + "a" * length, "@" * (length // 4)):
             _stays_here(world, "web1", uri)
 
 
-def test_ru_33_a_huge_address_is_not_even_read(world: World) -> None:
+def test_ru_33_a_huge_address_is_not_even_read(world: LiveServers) -> None:
     asked = "response_type=code&client_id=web1&redirect_uri="
     long = f"/oauth/authorize?{asked}{quote(CALLBACK)}"
     with world.nothing_changes():
@@ -241,7 +247,7 @@ def test_ru_33_a_huge_address_is_not_even_read(world: World) -> None:
         shown(page, 413, "content_too_large")
 
 
-def test_ru_33_a_megabyte_ends_the_connection(world: World) -> None:
+def test_ru_33_a_megabyte_ends_the_connection(world: LiveServers) -> None:
     sent = request(world.auth, "GET", "/oauth/authorize?redirect_uri=" + "x" * 1_048_576)
     try:
         replies = say(world.auth, sent)
@@ -260,7 +266,7 @@ class _Match:
     matches: bool = False
 
 
-def test_ru_every_vector_of_matching_holds_over_http(world: World) -> None:
+def test_ru_every_vector_of_matching_holds_over_http(world: LiveServers) -> None:
     vectors = rows("redirect_uri.toml", "match", _Match)
     clients: dict[tuple[str, bool], str] = {}
     for vector in vectors:

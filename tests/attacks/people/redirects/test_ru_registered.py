@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from tests.attacks.people.told import back, fetch, shown
-from tests.attacks.world import CALLBACK, CODE_GRANT, World
+from tests.support.live import CALLBACK, CODE_GRANT, LiveServers
 from tests.vectors.rows import rows
 from valetkey.authorization.actions.clients import Faults
 from valetkey.testing.person import Page, Person
@@ -106,24 +106,24 @@ _REFUSED = {
 }
 
 
-def _faults(world: World, *uris: str, **said: object) -> Faults:
+def _faults(world: LiveServers, *uris: str, **said: object) -> Faults:
     with pytest.raises(ValueError, match="MetadataError") as refused:
-        world.client("refused1", secret=True, redirect_uris=uris, **said)
+        world.client("refused1", secret="", redirect_uris=uris, **said)
     faults: Faults = refused.value.args[0]
     return faults
 
 
-def _own(world: World, client_id: str, **said: object) -> str:
+def _own(world: LiveServers, client_id: str, **said: object) -> str:
     """A client that may change itself, and the token with which it does."""
     grant_types = (*CODE_GRANT, "client_credentials")
-    world.client(client_id, secret=True, grant_types=grant_types, **said)
+    world.client(client_id, secret="", grant_types=grant_types, **said)
     answer = world.token(client_id, path="/token", grant_type="client_credentials")
     answer.ok()
     return answer.json["access_token"]
 
 
 def _change(
-    world: World, token: str, change: Mapping[str, object], method: str = "PATCH"
+    world: LiveServers, token: str, change: Mapping[str, object], method: str = "PATCH"
 ) -> requests.Response:
     response = requests.request(
         method,
@@ -145,7 +145,7 @@ def _refused(response: requests.Response, pointer: str) -> None:
     assert all(each["detail"] for each in response.json()["errors"])
 
 
-def _ask(world: World, client_id: str, redirect_uri: str) -> Page:
+def _ask(world: LiveServers, client_id: str, redirect_uri: str) -> Page:
     asked = {"response_type": "code", "client_id": client_id, "redirect_uri": redirect_uri}
     query = urlencode({**asked, "scope": "nothing", "state": "xyz"})
     return fetch(Person(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
@@ -153,7 +153,7 @@ def _ask(world: World, client_id: str, redirect_uri: str) -> Page:
 
 @pytest.mark.parametrize("uris", _REFUSED.values(), ids=_REFUSED)
 def test_ru_what_is_no_address_of_an_app_is_not_registered(
-    world: World, uris: tuple[str, ...]
+    world: LiveServers, uris: tuple[str, ...]
 ) -> None:
     with world.nothing_changes():
         for uri in uris:
@@ -163,7 +163,7 @@ def test_ru_what_is_no_address_of_an_app_is_not_registered(
 
 
 @pytest.mark.parametrize("uris", _REFUSED.values(), ids=_REFUSED)
-def test_ru_nor_does_the_api_take_it(world: World, uris: tuple[str, ...]) -> None:
+def test_ru_nor_does_the_api_take_it(world: LiveServers, uris: tuple[str, ...]) -> None:
     client_id = f"own-{list(_REFUSED.values()).index(uris)}"
     token = _own(world, client_id)
     with world.nothing_changes():
@@ -182,7 +182,7 @@ class _Uri:
     refused: str = ""
 
 
-def test_ru_every_vector_of_registration_holds_through_the_api(world: World) -> None:
+def test_ru_every_vector_of_registration_holds_through_the_api(world: LiveServers) -> None:
     tokens = {
         False: _own(world, "web-vectors"),
         True: _own(world, "native-vectors", application_type="native"),
@@ -198,7 +198,7 @@ def test_ru_every_vector_of_registration_holds_through_the_api(world: World) -> 
             assert answer.json()["redirect_uri"] == vector.text
 
 
-def test_ru_39_nobody_is_sent_back_to_this_server_or_to_the_api(world: World) -> None:
+def test_ru_39_nobody_is_sent_back_to_this_server_or_to_the_api(world: LiveServers) -> None:
     token = _own(world, "circle1")
     auth, api = urlsplit(world.auth), urlsplit(world.api)
     with world.nothing_changes():
@@ -215,7 +215,7 @@ def test_ru_39_nobody_is_sent_back_to_this_server_or_to_the_api(world: World) ->
             _refused(_change(world, token, {"redirect_uri": uri}), "/redirect_uri")
 
 
-def test_ru_an_implicit_client_has_addresses_that_belong_to_somebody(world: World) -> None:
+def test_ru_an_implicit_client_has_addresses_that_belong_to_somebody(world: LiveServers) -> None:
     with world.nothing_changes():
         faults = _faults(
             world,
@@ -226,7 +226,7 @@ def test_ru_an_implicit_client_has_addresses_that_belong_to_somebody(world: Worl
         assert {fault.field for fault in faults} == {"redirect_uris/0"}
 
 
-def test_ru_a_client_has_a_few_addresses_each_once(world: World) -> None:
+def test_ru_a_client_has_a_few_addresses_each_once(world: LiveServers) -> None:
     many = tuple(f"{CALLBACK}/{number}" for number in range(10_000))
     token = _own(world, "few1")
     with world.nothing_changes():
@@ -240,7 +240,7 @@ def test_ru_a_client_has_a_few_addresses_each_once(world: World) -> None:
     [None, 5, 1.5, True, [], [CALLBACK], {"uri": CALLBACK}, [[CALLBACK]]],
     ids=repr,
 )
-def test_ru_an_address_is_a_text(world: World, value: object) -> None:
+def test_ru_an_address_is_a_text(world: LiveServers, value: object) -> None:
     name = f"text-{abs(hash(repr(value)))}"
     token = _own(world, name)
     with world.nothing_changes():
@@ -253,7 +253,7 @@ def test_ru_an_address_is_a_text(world: World, value: object) -> None:
         _refused(both, "/redirect_uri")
 
 
-def test_ru_a_lone_surrogate_is_no_address(world: World) -> None:
+def test_ru_a_lone_surrogate_is_no_address(world: LiveServers) -> None:
     token = _own(world, "surrogate1")
     with world.nothing_changes():
         for text in ('"https://app.example/\\ud800"', '"\\udfff"', '"https://\\ud83d.example/"'):
@@ -267,7 +267,7 @@ def test_ru_a_lone_surrogate_is_no_address(world: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT"])
-def test_ru_37_a_change_through_the_api_counts_at_once(world: World, method: str) -> None:
+def test_ru_37_a_change_through_the_api_counts_at_once(world: LiveServers, method: str) -> None:
     client_id = f"moves-{method.lower()}"
     token = _own(world, client_id)
     for number in range(5):
@@ -279,7 +279,7 @@ def test_ru_37_a_change_through_the_api_counts_at_once(world: World, method: str
         back(world, _ask(world, client_id, after), "invalid_scope", to=after)
 
 
-def test_ru_nobody_changes_the_address_of_another(world: World) -> None:
+def test_ru_nobody_changes_the_address_of_another(world: LiveServers) -> None:
     mallory = _own(world, "mallorys")
     alices = world.tokens("web1", scope="read write")["access_token"]
     evil = "https://evil.test/cb"

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TypeVar
 
-from tests.attacks.world import World
+from tests.support.live import LiveServers
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.authentication.password import hash_password
@@ -17,7 +17,7 @@ from valetkey.resource.scopes import SCOPES
 T = TypeVar("T")
 
 
-def change_client(world: World, client_id: str, **said: object) -> None:
+def change_client(world: LiveServers, client_id: str, **said: object) -> None:
     """The client becomes what is said, through the same rules as everywhere."""
     registrar, now = _foundation(world).registrar("test"), world.servers.clock.now()
 
@@ -30,28 +30,28 @@ def change_client(world: World, client_id: str, **said: object) -> None:
     assert isinstance(changed, Client), changed
 
 
-def switch_client(world: World, client_id: str, *, on: bool) -> None:
+def switch_client(world: LiveServers, client_id: str, *, on: bool) -> None:
     """The client is switched on or off."""
     registrar, now = _foundation(world).registrar("test"), world.servers.clock.now()
     switch = registrar.enable if on else registrar.disable
     assert world.servers.write(lambda tx: switch(tx, _client(tx, client_id), now))
 
 
-def switch_user(world: World, name: str, *, on: bool) -> None:
+def switch_user(world: LiveServers, name: str, *, on: bool) -> None:
     """The account is switched on or off."""
     accounts, now = _foundation(world).accounts(), world.servers.clock.now()
     switch = accounts.enable if on else accounts.disable
     assert world.servers.write(lambda tx: switch(tx, _user(tx, name), now))
 
 
-def change_password(world: World, name: str, password: str) -> None:
+def change_password(world: LiveServers, name: str, password: str) -> None:
     """The account gets another password."""
     accounts, now = _foundation(world).accounts(), world.servers.clock.now()
     stored = hash_password(password, world.servers.settings.passwords, SYSTEM.random)
     world.servers.write(lambda tx: accounts.set_password(tx, _user(tx, name), stored, now))
 
 
-def count(world: World, table: str, where: str = "1 = 1") -> int:
+def count(world: LiveServers, table: str, where: str = "1 = 1") -> int:
     """How many rows there are."""
     return world.servers.write(lambda tx: len(tx.db.rows(f"SELECT 1 FROM {table} WHERE {where}")))
 
@@ -68,7 +68,7 @@ def _user(tx: Transaction, name: str) -> User:
     return user
 
 
-def _foundation(world: World) -> Foundation:
+def _foundation(world: LiveServers) -> Foundation:
     foundation = build_foundation(world.servers.settings, world.servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation

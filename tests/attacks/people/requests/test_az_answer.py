@@ -11,7 +11,7 @@ import requests
 from tests.attacks.people.requests.desk import change_client, count
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, World, secret_of
+from tests.support.live import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, LiveServers, secret_of
 from valetkey.testing.person import Page, Person
 
 _GOOD = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
@@ -43,14 +43,16 @@ _STATES = {
 
 
 @pytest.fixture(scope="module")
-def alice(world: World) -> Person:
+def alice(world: LiveServers) -> Person:
     """Alice, who allowed web1 before and is not asked again."""
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     return person
 
 
-def _raw(world: World, person: Person, method: str, target: str, body: str = "") -> dict[str, str]:
+def _raw(
+    world: LiveServers, person: Person, method: str, target: str, body: str = ""
+) -> dict[str, str]:
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
     headers = [f"Cookie: {cookie}"]
     sent = request(world.auth, method, target, headers=headers, body=body.encode())
@@ -74,7 +76,9 @@ def _state_in(location: str) -> bytes:
 
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
-def test_az_05_state_comes_back_byte_for_byte(world: World, alice: Person, state: bytes) -> None:
+def test_az_05_state_comes_back_byte_for_byte(
+    world: LiveServers, alice: Person, state: bytes
+) -> None:
     query = f"{urlencode(_GOOD)}&state={quote_from_bytes(state, safe='')}"
     for more in ("&scope=notes:read", "&scope=nothing"):
         location = _raw(world, alice, "GET", f"/oauth/authorize?{query}{more}")["location"]
@@ -87,13 +91,13 @@ def test_az_05_state_comes_back_byte_for_byte(world: World, alice: Person, state
 
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
-def test_az_05_state_survives_the_pages(world: World, alice: Person, state: bytes) -> None:
+def test_az_05_state_survives_the_pages(world: LiveServers, alice: Person, state: bytes) -> None:
     page = consent_page(world, alice, state=state.decode())
     for answer in (alice.allow(page), alice.deny(consent_page(world, alice, state=state.decode()))):
         assert _state_in(answer.headers["location"]) == state
 
 
-def test_az_05_every_byte_alone(world: World, alice: Person) -> None:
+def test_az_05_every_byte_alone(world: LiveServers, alice: Person) -> None:
     for number in (*range(0x80), 0xE9, 0x2603):
         text = chr(number).encode()
         query = f"{urlencode(_GOOD)}&scope=nothing&state={quote_from_bytes(text, safe='')}"
@@ -102,12 +106,14 @@ def test_az_05_every_byte_alone(world: World, alice: Person) -> None:
 
 
 @pytest.mark.parametrize("size", [2_049, 4_096, 6_000])
-def test_az_05_a_long_state_is_refused_without_it(world: World, alice: Person, size: int) -> None:
+def test_az_05_a_long_state_is_refused_without_it(
+    world: LiveServers, alice: Person, size: int
+) -> None:
     with world.nothing_changes():
         back(world, world.ask(alice, state="x" * size), "invalid_request", state=None)
 
 
-def test_az_05_64_kibibytes_of_state_are_refused(world: World, alice: Person) -> None:
+def test_az_05_64_kibibytes_of_state_are_refused(world: LiveServers, alice: Person) -> None:
     with world.nothing_changes():
         target = f"/oauth/authorize?{urlencode(_GOOD)}&state={'x' * 65_536}"
         reply = only(say(world.auth, request(world.auth, "GET", target)))
@@ -118,13 +124,13 @@ def test_az_05_64_kibibytes_of_state_are_refused(world: World, alice: Person) ->
         back(world, page, "invalid_request", state=None)
 
 
-def test_az_05_no_state_is_no_state(world: World, alice: Person) -> None:
+def test_az_05_no_state_is_no_state(world: LiveServers, alice: Person) -> None:
     yes(world, world.ask(alice, state=""), state=None)
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&state="
     assert "state" not in fetch(alice, "GET", url).location
 
 
-def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: World) -> None:
+def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: LiveServers) -> None:
     # The attacker's metadata name our authorization endpoint and the attacker's token endpoint.
     page = world.allow("spa1", code_challenge=CHALLENGE, code_challenge_method="S256")
     assert page.told["iss"] == world.auth != "https://as.evil.test"
@@ -137,7 +143,7 @@ def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: World) -> 
 
 
 def test_az_08_who_answers_is_in_every_answer_and_in_the_metadata(
-    world: World, alice: Person
+    world: LiveServers, alice: Person
 ) -> None:
     yes(world, world.ask(alice))
     back(world, world.ask(alice, response_type="x"), "unsupported_response_type")
@@ -152,7 +158,7 @@ def test_az_08_who_answers_is_in_every_answer_and_in_the_metadata(
     assert metadata["authorization_response_iss_parameter_supported"] is True
 
 
-def test_az_13_a_nonce_gives_one_grant_for_each_client(world: World, alice: Person) -> None:
+def test_az_13_a_nonce_gives_one_grant_for_each_client(world: LiveServers, alice: Person) -> None:
     page = consent_page(world, alice, nonce="n" * 64)
     # Coming again before it is over is no second use.
     page = alice.open(page.url)
@@ -165,7 +171,7 @@ def test_az_13_a_nonce_gives_one_grant_for_each_client(world: World, alice: Pers
     yes(world, alice.allow(consent_page(world, alice, "web2", nonce="n" * 64)))
 
 
-def test_az_13_of_many_with_one_nonce_one_gets_a_code(world: World, alice: Person) -> None:
+def test_az_13_of_many_with_one_nonce_one_gets_a_code(world: LiveServers, alice: Person) -> None:
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&scope=notes:read&nonce=parallel"
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(partial(fetch, alice, "GET"), [url] * 32))
@@ -173,7 +179,7 @@ def test_az_13_of_many_with_one_nonce_one_gets_a_code(world: World, alice: Perso
     assert sum("error=invalid_request" in answer.location for answer in answers) == 31
 
 
-def test_az_16_no_address_says_yes_for_a_person(world: World) -> None:
+def test_az_16_no_address_says_yes_for_a_person(world: LiveServers) -> None:
     person = signed_in(world, "mallory")
     codes = count(world, "vouchers", "kind = 'code'")
     more = {"decision": "allow", "allow": "1", "approve": "1", "consent": "yes", "auto": "true"}
@@ -191,7 +197,7 @@ def test_az_16_no_address_says_yes_for_a_person(world: World) -> None:
     assert count(world, "consents", "client_id = 'web1'") == 1  # alice's
 
 
-def _submit(world: World, person: Person, page: Page) -> Page:
+def _submit(world: LiveServers, person: Person, page: Page) -> Page:
     form = page.forms[next(each.form for each in page.buttons if each.id == "allow")]
     pairs = [*form.fields, *((name, value) for name, value, _ in form.boxes)]
     body = urlencode([*pairs, ("decision", "allow")])
@@ -202,7 +208,7 @@ def _submit(world: World, person: Person, page: Page) -> Page:
 
 
 def test_az_18_however_often_allow_is_pressed_there_is_one_code(
-    world: World, alice: Person
+    world: LiveServers, alice: Person
 ) -> None:
     page = consent_page(world, alice)
     codes, given = count(world, "vouchers", "kind = 'code'"), world.events("code.issued")
@@ -219,7 +225,7 @@ def test_az_18_however_often_allow_is_pressed_there_is_one_code(
     shown(_submit(world, alice, page), 400, "invalid_request")
 
 
-def test_az_18_yes_and_no_at_once_are_one_of_both(world: World, alice: Person) -> None:
+def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: Person) -> None:
     for _ in range(4):
         page = consent_page(world, alice)
         codes = count(world, "vouchers", "kind = 'code'")
@@ -233,7 +239,7 @@ def test_az_18_yes_and_no_at_once_are_one_of_both(world: World, alice: Person) -
         assert count(world, "vouchers", "kind = 'code'") == codes + issued
 
 
-def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: World, alice: Person) -> None:
+def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: LiveServers, alice: Person) -> None:
     page = consent_page(world, alice)
     back(world, alice.deny(page), "access_denied")
     with world.nothing_changes():
@@ -250,7 +256,7 @@ def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: World, alice: Perso
     ],
 )
 def test_az_17_a_client_that_changed_is_allowed_anew(
-    world: World, field: str, value: str, notice: str
+    world: LiveServers, field: str, value: str, notice: str
 ) -> None:
     world.client(f"changes-{field}")
     person = signed_in(world)
@@ -264,7 +270,7 @@ def test_az_17_a_client_that_changed_is_allowed_anew(
     yes(world, world.ask(person, f"changes-{field}", prompt="none"))
 
 
-def test_az_17_more_than_was_allowed_is_asked_for(world: World) -> None:
+def test_az_17_more_than_was_allowed_is_asked_for(world: LiveServers) -> None:
     world.client("wider1")
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person, "wider1")))
@@ -273,7 +279,7 @@ def test_az_17_more_than_was_allowed_is_asked_for(world: World) -> None:
     yes(world, world.ask(person, "wider1"))
 
 
-def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: World) -> None:
+def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: LiveServers) -> None:
     person = signed_in(world)
     said = {
         "redirect_uri": "http://127.0.0.1:8123/cb",
@@ -287,7 +293,7 @@ def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: World) -> 
     back(world, silent, "interaction_required", to=said["redirect_uri"])
 
 
-def test_az_23_no_fragment_of_ours_reaches_the_client(world: World, alice: Person) -> None:
+def test_az_23_no_fragment_of_ours_reaches_the_client(world: LiveServers, alice: Person) -> None:
     # A browser hands its fragment on to a redirect that has none.
     for page in (world.ask(alice), world.ask(alice, scope="nothing")):
         assert page.location.count("#") == 1
@@ -295,7 +301,7 @@ def test_az_23_no_fragment_of_ours_reaches_the_client(world: World, alice: Perso
 
 
 def test_az_23_what_was_issued_is_in_no_page_and_no_other_header(
-    world: World, alice: Person
+    world: LiveServers, alice: Person
 ) -> None:
     page = world.ask(alice)
     code = yes(world, page)

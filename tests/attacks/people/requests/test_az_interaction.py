@@ -8,7 +8,7 @@ import pytest
 
 from tests.attacks.people.requests.desk import count, switch_user
 from tests.attacks.people.told import consent_page, fetch, shown, signed_in, yes
-from tests.attacks.world import CALLBACK, PASSWORD, World
+from tests.support.live import CALLBACK, PASSWORD, LiveServers
 from tests.support.wait import CEILING
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.protocol.interaction import Interaction
@@ -27,7 +27,7 @@ def _sealed(page: Page) -> str:
     return parse_qs(urlsplit(page.url).query)["interaction"][0]
 
 
-def _at(world: World, path: str, sealed: str) -> str:
+def _at(world: LiveServers, path: str, sealed: str) -> str:
     return f"{world.auth}/oauth/{path}?interaction={quote(sealed, safe='')}"
 
 
@@ -37,7 +37,7 @@ def _pairs(page: Page, button: str = "allow") -> list[tuple[str, str]]:
     return [*form.fields, *boxes, ("decision", "allow")]
 
 
-def _decided(world: World, person: Person, page: Page) -> str:
+def _decided(world: LiveServers, person: Person, page: Page) -> str:
     """The address that a yes leads to, not yet opened."""
     form = page.forms[next(each.form for each in page.buttons if each.id == "allow")]
     body, url = urlencode(_pairs(page)), urljoin(page.url, form.action)
@@ -46,14 +46,14 @@ def _decided(world: World, person: Person, page: Page) -> str:
     return urljoin(page.url, answer.location)
 
 
-def _sealer(world: World) -> Sealer:
+def _sealer(world: LiveServers) -> Sealer:
     """The server's own, to make what nobody else could."""
     foundation = build_foundation(world.servers.settings, world.servers.runtime, SCOPES)
     asyncio.run(foundation.store.engine.close())
     return foundation.keyring.sealer
 
 
-def _forbidden(world: World, person: Person, page: Page, sealed: str) -> None:
+def _forbidden(world: LiveServers, person: Person, page: Page, sealed: str) -> None:
     """Nothing can be done with it in this browser."""
     for path in _PAGES:
         shown(fetch(person, "GET", _at(world, path, sealed)), 403, "forbidden")
@@ -63,7 +63,7 @@ def _forbidden(world: World, person: Person, page: Page, sealed: str) -> None:
             shown(fetch(person, "POST", _at(world, path, sealed), body), 403, "forbidden")
 
 
-def test_az_19_what_began_in_one_browser_is_nothing_in_another(world: World) -> None:
+def test_az_19_what_began_in_one_browser_is_nothing_in_another(world: LiveServers) -> None:
     alice, mallory = signed_in(world), signed_in(world, "mallory")
     alices, mallorys = consent_page(world, alice), consent_page(world, mallory)
     strangers = Person(world.auth)
@@ -79,7 +79,7 @@ def test_az_19_what_began_in_one_browser_is_nothing_in_another(world: World) -> 
     yes(world, fetch(alice, "GET", stolen))
 
 
-def test_az_19_nor_before_anybody_signed_in(world: World) -> None:
+def test_az_19_nor_before_anybody_signed_in(world: LiveServers) -> None:
     mallory, alice = Person(world.auth), Person(world.auth)
     page = world.ask(mallory)
     world.ask(alice)
@@ -92,7 +92,7 @@ def test_az_19_nor_before_anybody_signed_in(world: World) -> None:
     assert mallory.sign_in(page, "mallory", PASSWORD).status == 200
 
 
-def test_az_19_half_of_the_cookies_is_not_the_browser(world: World) -> None:
+def test_az_19_half_of_the_cookies_is_not_the_browser(world: LiveServers) -> None:
     alice, mallory = signed_in(world), signed_in(world, "mallory")
     page = consent_page(world, alice)
     sealed = _sealed(page)
@@ -119,7 +119,7 @@ def test_az_19_half_of_the_cookies_is_not_the_browser(world: World) -> None:
         shown(answer, 403, "forbidden")
 
 
-def test_az_19_a_link_that_nobody_opened_yet_is_each_browsers_own(world: World) -> None:
+def test_az_19_a_link_that_nobody_opened_yet_is_each_browsers_own(world: LiveServers) -> None:
     asked = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     mallory, alice = signed_in(world, "mallory"), signed_in(world)
     sent = fetch(mallory, "POST", f"{world.auth}/oauth/authorize", asked)
@@ -139,7 +139,7 @@ def _sealed_in(link: str) -> str:
     return parse_qs(urlsplit(link).query)["interaction"][0]
 
 
-def test_az_20_after_a_quarter_of_an_hour_it_is_over(world: World) -> None:
+def test_az_20_after_a_quarter_of_an_hour_it_is_over(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     waiting = Person(world.auth)
@@ -156,14 +156,14 @@ def test_az_20_after_a_quarter_of_an_hour_it_is_over(world: World) -> None:
         shown(waiting.sign_in(before, "alice", PASSWORD), 400, "invalid_request")
 
 
-def test_az_20_just_before_that_it_is_not(world: World) -> None:
+def test_az_20_just_before_that_it_is_not(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     world.servers.clock.forward(seconds(14 * 60 + 30))
     yes(world, alice.allow(page))
 
 
-def test_az_20_an_answered_one_stays_answered_when_its_mark_was_swept(world: World) -> None:
+def test_az_20_an_answered_one_stays_answered_when_its_mark_was_swept(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     decided = _decided(world, alice, page)
@@ -173,7 +173,7 @@ def test_az_20_an_answered_one_stays_answered_when_its_mark_was_swept(world: Wor
     shown(fetch(alice, "GET", decided), 400, "invalid_request")
 
 
-def test_az_20_who_signed_out_or_was_shut_out_meanwhile_decides_nothing(world: World) -> None:
+def test_az_20_who_signed_out_or_was_shut_out_meanwhile_decides_nothing(world: LiveServers) -> None:
     world.servers.register_user("carol", PASSWORD)
     carol = signed_in(world, "carol")
     page = consent_page(world, carol)
@@ -192,7 +192,7 @@ def test_az_20_who_signed_out_or_was_shut_out_meanwhile_decides_nothing(world: W
     assert any(button.id == "allow" for button in again.buttons)
 
 
-def test_az_20_a_yes_of_one_person_is_not_the_next_ones(world: World) -> None:
+def test_az_20_a_yes_of_one_person_is_not_the_next_ones(world: LiveServers) -> None:
     browser = signed_in(world)
     page = consent_page(world, browser, scope="account:read")
     decided = _decided(world, browser, page)
@@ -221,7 +221,7 @@ def _twisted(sealed: str) -> list[str]:
     ]  # fmt: skip
 
 
-def test_az_22_what_we_did_not_seal_is_nothing(world: World) -> None:
+def test_az_22_what_we_did_not_seal_is_nothing(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     body = urlencode(_pairs(page))
@@ -234,7 +234,7 @@ def test_az_22_what_we_did_not_seal_is_nothing(world: World) -> None:
     yes(world, alice.allow(page))
 
 
-def test_az_22_nor_is_what_another_key_or_another_purpose_sealed(world: World) -> None:
+def test_az_22_nor_is_what_another_key_or_another_purpose_sealed(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     ours = _sealer(world)
@@ -253,7 +253,7 @@ def test_az_22_nor_is_what_another_key_or_another_purpose_sealed(world: World) -
     )
 
 
-def test_az_22_what_an_older_version_sealed_is_over_and_no_fault(world: World) -> None:
+def test_az_22_what_an_older_version_sealed_is_over_and_no_fault(world: LiveServers) -> None:
     ours = _sealer(world)
     with world.nothing_changes():
         for plain in (
@@ -271,7 +271,7 @@ def test_az_22_what_an_older_version_sealed_is_over_and_no_fault(world: World) -
                 shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
 
 
-def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: World) -> None:
+def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice, state="a-state-to-look-for", nonce="a-nonce-to-look-for")
     for text in ("a-state", "a-nonce", "web1", "app.example", "notes", "alice"):
@@ -285,7 +285,7 @@ def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: World) -> None
 
 
 @pytest.mark.parametrize("kind", ["begin", "refuse", "page"])
-def test_az_21_thousands_that_nobody_answers_leave_nothing(world: World, kind: str) -> None:
+def test_az_21_thousands_that_nobody_answers_leave_nothing(world: LiveServers, kind: str) -> None:
     asked = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     target = "/oauth/authorize?" + urlencode({**asked, "scope": "notes:read"})
     if kind == "refuse":

@@ -12,7 +12,7 @@ import pytest
 from tests.attacks.people.requests.desk import count
 from tests.attacks.people.told import fetch, shown, signed_in
 from tests.attacks.raw import HARDENED, only, request, say
-from tests.attacks.world import CALLBACK, CODE_GRANT, PASSWORD, SCOPES, World, raw_jwt
+from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, SCOPES, LiveServers, raw_jwt
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import days, minutes
 from valetkey.testing.person import Page, Person
@@ -30,7 +30,7 @@ _STATES = (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _apps(world: World) -> None:
+def _apps(world: LiveServers) -> None:
     for client_id in ("oidc1", "oidc2"):
         world.client(
             client_id,
@@ -39,7 +39,7 @@ def _apps(world: World) -> None:
         )
 
 
-def _ask(world: World, person: Person, client_id: str = "oidc1", **said: str) -> Page:
+def _ask(world: LiveServers, person: Person, client_id: str = "oidc1", **said: str) -> Page:
     good = {"scope": "openid", "nonce": f"n-{next(_FRESH)}", "response_type": "code id_token"}
     return world.ask(person, client_id, **{**good, **said})
 
@@ -64,7 +64,7 @@ def _told(page: Page) -> dict[str, str]:
     return dict(pairs)
 
 
-def _yes(world: World, person: Person, page: Page) -> dict[str, str]:
+def _yes(world: LiveServers, person: Person, page: Page) -> dict[str, str]:
     """The answer after whatever is asked on the way."""
     ids = {button.id for button in page.buttons}
     if "sign-in" in ids:
@@ -76,7 +76,7 @@ def _yes(world: World, person: Person, page: Page) -> dict[str, str]:
     return said
 
 
-def _no(world: World, page: Page, error: str, *, state: str | None = "xyz") -> None:
+def _no(world: LiveServers, page: Page, error: str, *, state: str | None = "xyz") -> None:
     said = _told(page)
     assert said.get("error") == error, said
     assert said.get("state") == state
@@ -95,7 +95,7 @@ def _asks_who(page: Page) -> bool:
 
 
 @pytest.fixture(scope="module")
-def alice(world: World, _apps: None) -> Person:
+def alice(world: LiveServers, _apps: None) -> Person:
     person = signed_in(world)
     for client_id in ("oidc1", "oidc2"):
         _yes(world, person, _ask(world, person, client_id))
@@ -105,7 +105,7 @@ def alice(world: World, _apps: None) -> Person:
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
 @pytest.mark.parametrize("state", _STATES, ids=ascii)
 def test_az_05_state_comes_back_as_it_was(
-    world: World, alice: Person, state: str, mode: str
+    world: LiveServers, alice: Person, state: str, mode: str
 ) -> None:
     said = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
     assert said["state"] == state
@@ -116,7 +116,7 @@ def test_az_05_state_comes_back_as_it_was(
 
 @pytest.mark.parametrize("state", ["\0", "a\nb", "a\r\nSet-Cookie: session=evil", "x" * 2_049])
 def test_az_05_what_a_form_would_change_is_refused_without_it(
-    world: World, alice: Person, state: str
+    world: LiveServers, alice: Person, state: str
 ) -> None:
     with world.nothing_changes():
         page = _ask(world, alice, state=state, response_mode="form_post")
@@ -125,7 +125,7 @@ def test_az_05_what_a_form_would_change_is_refused_without_it(
 
 
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
-def test_az_09_prompt_none_asks_nobody_anything(world: World, mode: str) -> None:
+def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers, mode: str) -> None:
     person = Person(world.auth)
     asked = {"prompt": "none", "response_type": "code", "response_mode": mode}
     with world.nothing_changes():
@@ -140,7 +140,7 @@ def test_az_09_prompt_none_asks_nobody_anything(world: World, mode: str) -> None
     "said", [{"prompt": "login"}, {"max_age": "0"}, {"prompt": "login consent"}], ids=str
 )
 def test_az_09_prompt_login_and_max_age_0_ask_again_and_the_token_says_so(
-    world: World, said: dict[str, str]
+    world: LiveServers, said: dict[str, str]
 ) -> None:
     person = signed_in(world)
     before = _claims(_yes(world, person, _ask(world, person))["id_token"])
@@ -157,7 +157,9 @@ def test_az_09_prompt_login_and_max_age_0_ask_again_and_the_token_says_so(
     assert (after["sid"], after["sub"]) == (before["sid"], before["sub"])
 
 
-def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(world: World, alice: Person) -> None:
+def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(
+    world: LiveServers, alice: Person
+) -> None:
     hint = _yes(world, alice, _ask(world, alice))["id_token"]
     _yes(world, alice, _ask(world, alice, id_token_hint=hint, prompt="none"))
     mallory = signed_in(world, "mallory")
@@ -171,7 +173,7 @@ def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(world: World, alice: 
             assert _asks_who(_ask(world, person, id_token_hint=hint))
 
 
-def test_az_11_an_expired_hint_is_a_hint(world: World) -> None:
+def test_az_11_an_expired_hint_is_a_hint(world: LiveServers) -> None:
     person = signed_in(world)
     hint = _yes(world, person, _ask(world, person))["id_token"]
     world.servers.clock.forward(days(1))
@@ -181,7 +183,7 @@ def test_az_11_an_expired_hint_is_a_hint(world: World) -> None:
     _yes(world, person, _ask(world, person, id_token_hint=hint, prompt="none"))
 
 
-def test_az_11_what_is_no_hint_of_ours_is_refused(world: World, alice: Person) -> None:
+def test_az_11_what_is_no_hint_of_ours_is_refused(world: LiveServers, alice: Person) -> None:
     good = _yes(world, alice, _ask(world, alice))["id_token"]
     others = _yes(world, alice, _ask(world, alice, "oidc2"))["id_token"]
     claims = _claims(good)
@@ -209,7 +211,7 @@ def test_az_11_what_is_no_hint_of_ours_is_refused(world: World, alice: Person) -
 
 @pytest.mark.parametrize("response_type", ["id_token", "id_token token", "code id_token"])
 def test_az_13_the_nonce_is_there_short_and_fresh(
-    world: World, alice: Person, response_type: str
+    world: LiveServers, alice: Person, response_type: str
 ) -> None:
     asked = partial(_ask, world, alice, response_type=response_type)
     with world.nothing_changes():
@@ -223,7 +225,7 @@ def test_az_13_the_nonce_is_there_short_and_fresh(
 
 
 def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
-    world: World, alice: Person
+    world: LiveServers, alice: Person
 ) -> None:
     claims = json.dumps({"id_token": {"email": {"essential": True}}})
     with world.nothing_changes():
@@ -240,7 +242,7 @@ def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
 
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
-def test_az_19_a_transaction_belongs_to_its_browser(world: World, mode: str) -> None:
+def test_az_19_a_transaction_belongs_to_its_browser(world: LiveServers, mode: str) -> None:
     person = signed_in(world)
     page = _ask(world, person, response_mode=mode, prompt="consent")
     mallory = signed_in(world, "mallory")
@@ -259,7 +261,7 @@ def test_az_19_a_transaction_belongs_to_its_browser(world: World, mode: str) -> 
 
 
 def test_az_18_of_64_submissions_of_one_hybrid_answer_one_counts(
-    world: World, alice: Person
+    world: LiveServers, alice: Person
 ) -> None:
     page = _ask(world, alice, response_type="code id_token token", prompt="consent")
     tokens, codes = world.events("access_token.issued"), world.events("code.issued")
@@ -277,7 +279,7 @@ def test_az_18_of_64_submissions_of_one_hybrid_answer_one_counts(
     assert count(world, "grants") == grants + 1
 
 
-def test_az_20_another_user_signing_in_gets_no_data_of_the_first(world: World) -> None:
+def test_az_20_another_user_signing_in_gets_no_data_of_the_first(world: LiveServers) -> None:
     person = signed_in(world)
     before = _claims(_yes(world, person, _ask(world, person))["id_token"])
     page = person.sign_in(_ask(world, person, prompt="login"), "mallory", PASSWORD)

@@ -8,7 +8,7 @@ import pytest
 from tests.attacks.people.requests.desk import switch_client
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import CALLBACK, World
+from tests.support.live import CALLBACK, LiveServers
 from valetkey.kernel.moment import minutes
 from valetkey.testing.person import Page, Person
 
@@ -145,7 +145,7 @@ def _query(**said: str) -> str:
     return urlencode({name: text for name, text in {**_GOOD, **said}.items() if text})
 
 
-def _ask(world: World, **said: str) -> Page:
+def _ask(world: LiveServers, **said: str) -> Page:
     url = f"{world.auth}/oauth/authorize?{_query(**said)}"
     return fetch(Person(world.auth), "GET", url)
 
@@ -154,7 +154,7 @@ def _without_reference(page: Page) -> str:
     return re.sub(r"VK-[0-9A-Z]{4}-[0-9A-Z]{4}-[0-9A-Z]{4}", "", page.body)
 
 
-def test_az_01_who_is_not_registered_and_who_is_off_get_the_same_page(world: World) -> None:
+def test_az_01_who_is_not_registered_and_who_is_off_get_the_same_page(world: LiveServers) -> None:
     world.client("off1")
     assert _ask(world, client_id="off1").status == 303
     switch_client(world, "off1", on=False)
@@ -171,21 +171,21 @@ def test_az_01_who_is_not_registered_and_who_is_off_get_the_same_page(world: Wor
                   "invalid_request")  # fmt: skip
 
 
-def test_az_01_two_clients_are_none(world: World) -> None:
+def test_az_01_two_clients_are_none(world: LiveServers) -> None:
     with world.nothing_changes():
         for more in ("client_id=web1", "client_id=web2", "client_id=", "client%5fid=web2"):
             url = f"{world.auth}/oauth/authorize?{_query()}&{more}"
             shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
 
 
-def test_az_01_a_client_id_of_ten_kibibytes_is_not_looked_up(world: World) -> None:
+def test_az_01_a_client_id_of_ten_kibibytes_is_not_looked_up(world: LiveServers) -> None:
     target = f"/oauth/authorize?client_id={'a' * 10_240}"
     assert only(say(world.auth, request(world.auth, "GET", target))).status == 414
 
 
 @pytest.mark.parametrize("name", _TWISTED)
 def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
-    world: World, name: str
+    world: LiveServers, name: str
 ) -> None:
     assert _ask(world).status == 303
     with world.nothing_changes():
@@ -196,7 +196,7 @@ def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
             assert not _ask(world, **{name: text}).location.startswith("/")
 
 
-def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: World) -> None:
+def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize?{_query()}"
     for more in ("prompt=", "nonce=", "max_age", "code_challenge=&code_challenge_method=", "x"):
         assert fetch(Person(world.auth), "GET", f"{url}&{more}").location.startswith("/oauth/sign")
@@ -204,7 +204,7 @@ def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: World) -> None
     back(world, empty, "invalid_request")
 
 
-def test_az_03_half_here_and_half_there_is_refused(world: World) -> None:
+def test_az_03_half_here_and_half_there_is_refused(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize"
     person = Person(world.auth)
     names = list(_GOOD)
@@ -224,7 +224,7 @@ def test_az_03_half_here_and_half_there_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_az_03_other_methods_do_nothing(world: World, method: str) -> None:
+def test_az_03_other_methods_do_nothing(world: LiveServers, method: str) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
@@ -243,7 +243,7 @@ def test_az_03_other_methods_do_nothing(world: World, method: str) -> None:
     ["text/plain", "application/json", "multipart/form-data; boundary=x", "", "text/html",
      "application/x-www-form-urlencoded; charset=utf-16"],
 )  # fmt: skip
-def test_az_03_a_form_comes_as_a_form(world: World, kind: str) -> None:
+def test_az_03_a_form_comes_as_a_form(world: LiveServers, kind: str) -> None:
     url = f"{world.auth}/oauth/authorize"
     with world.nothing_changes():
         page = fetch(Person(world.auth), "POST", url, _query(), {"content-type": kind})
@@ -258,7 +258,7 @@ def test_az_03_a_form_comes_as_a_form(world: World, kind: str) -> None:
         "&".join(f"x{number}=" for number in range(101)),
     ],
 )  # fmt: skip
-def test_az_06_what_cannot_be_read_is_told_to_nobody_else(world: World, query: str) -> None:
+def test_az_06_what_cannot_be_read_is_told_to_nobody_else(world: LiveServers, query: str) -> None:
     with world.nothing_changes():
         good = _query(state="") if query.startswith("state") else _query()
         for asked in (f"{good}&{query}", f"{query}&{good}"):
@@ -268,7 +268,7 @@ def test_az_06_what_cannot_be_read_is_told_to_nobody_else(world: World, query: s
 
 
 @pytest.mark.parametrize("raw", [b"\x80", b"\xff\xfe", b"\xc3\xa9", b"\x01", b"\x7f", b"\t"])
-def test_az_06_raw_bytes_in_the_address_are_refused(world: World, raw: bytes) -> None:
+def test_az_06_raw_bytes_in_the_address_are_refused(world: LiveServers, raw: bytes) -> None:
     sent = request(world.auth, "GET", f"/oauth/authorize?{_query(state='')}&state=@@")
     with world.nothing_changes():
         reply = only(say(world.auth, sent.replace(b"@@", raw)))
@@ -276,7 +276,7 @@ def test_az_06_raw_bytes_in_the_address_are_refused(world: World, raw: bytes) ->
         assert "location" not in reply.headers
 
 
-def test_az_09_prompt_none_asks_nobody_anything(world: World) -> None:
+def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers) -> None:
     person = Person(world.auth)
     with world.nothing_changes():
         back(world, world.ask(person, prompt="none"), "login_required")
@@ -291,7 +291,7 @@ def test_az_09_prompt_none_asks_nobody_anything(world: World) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["login", "select_account", "login consent"])
-def test_az_09_prompt_login_means_it(world: World, prompt: str) -> None:
+def test_az_09_prompt_login_means_it(world: LiveServers, prompt: str) -> None:
     person = signed_in(world)
     page = world.ask(person, prompt=prompt)
     assert any(button.id == "sign-in" for button in page.buttons)
@@ -305,7 +305,7 @@ def test_az_09_prompt_login_means_it(world: World, prompt: str) -> None:
     yes(world, page if page.location else person.allow(page))
 
 
-def test_az_10_max_age_is_held_against_the_time_of_signing_in(world: World) -> None:
+def test_az_10_max_age_is_held_against_the_time_of_signing_in(world: LiveServers) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     yes(world, world.ask(person, max_age="60"))
@@ -318,7 +318,7 @@ def test_az_10_max_age_is_held_against_the_time_of_signing_in(world: World) -> N
         yes(world, world.ask(person, max_age=much))
 
 
-def test_az_12_what_is_unknown_is_ignored_and_never_shown(world: World) -> None:
+def test_az_12_what_is_unknown_is_ignored_and_never_shown(world: LiveServers) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     for name in ("claims", "ui_locales", "acr_values", "display", "audience", "decision", "iss"):
@@ -329,7 +329,7 @@ def test_az_12_what_is_unknown_is_ignored_and_never_shown(world: World) -> None:
         assert "hacked" not in page.body
 
 
-def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: World) -> None:
+def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: LiveServers) -> None:
     alice = signed_in(world)
     for name in ("interaction", "trial", "csrf", "decision", "reference"):
         for value in ("x", "%00"):
@@ -345,7 +345,9 @@ def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: World
     assert page.told["state"] == "mine"
 
 
-def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(world: World) -> None:
+def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(
+    world: LiveServers,
+) -> None:
     world.client("plain1", scopes=("openid", "read"))
     alice = signed_in(world)
     for scope in ("openid", "read openid"):
@@ -365,7 +367,7 @@ def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(world
     assert "id_token" not in said
 
 
-def test_az_14_scope_is_what_was_allowed_each_once(world: World) -> None:
+def test_az_14_scope_is_what_was_allowed_each_once(world: LiveServers) -> None:
     person = signed_in(world)
     page = consent_page(world, person, scope="notes:read write notes:read read write")
     boxes = [value for _, value, _ in page.forms[1].boxes]
@@ -377,7 +379,7 @@ def test_az_14_scope_is_what_was_allowed_each_once(world: World) -> None:
     back(world, world.ask(person, scope="read write", prompt="none"), "consent_required")
 
 
-def test_az_15_the_resource_is_the_api(world: World) -> None:
+def test_az_15_the_resource_is_the_api(world: LiveServers) -> None:
     person = signed_in(world)
     page = consent_page(world, person, resource=world.api)
     granted = world.exchange(yes(world, person.allow(page)))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import CALLBACK, PASSWORD, World
+from tests.support.live import CALLBACK, PASSWORD, LiveServers
 from valetkey.testing.person import Page, Person
 
 _FOREIGN: tuple[Mapping[str, str], ...] = (
@@ -28,7 +28,7 @@ _FOREIGN: tuple[Mapping[str, str], ...] = (
 _BUTTONS = ("sign-in", "allow", "deny", "switch-account", "sign-out")
 
 
-def _page(world: World, button: str) -> tuple[Person, Page]:
+def _page(world: LiveServers, button: str) -> tuple[Person, Page]:
     """Somebody in front of the page with this button."""
     if button == "sign-in":
         person = Person(world.auth)
@@ -50,14 +50,14 @@ def _form(page: Page, button: str) -> tuple[str, dict[str, str]]:
     return urljoin(page.url, form.action), said
 
 
-def _works(world: World, answer: Page) -> None:
+def _works(world: LiveServers, answer: Page) -> None:
     """The control: the form does what it is for."""
     assert answer.status == 303, answer.text
     assert answer.location.startswith(("/", world.auth))
 
 
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_01_a_form_needs_the_token_of_this_browser(world: World, button: str) -> None:
+def test_lg_01_a_form_needs_the_token_of_this_browser(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
     other, others = _page(world, button)
     url, said = _form(page, button)
@@ -80,7 +80,7 @@ def test_lg_01_a_form_needs_the_token_of_this_browser(world: World, button: str)
 
 
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_05_a_form_from_another_site_is_refused(world: World, button: str) -> None:
+def test_lg_05_a_form_from_another_site_is_refused(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
     url, said = _form(page, button)
     with world.nothing_changes():
@@ -101,14 +101,16 @@ def test_lg_05_a_form_from_another_site_is_refused(world: World, button: str) ->
     ],
 )
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_05_a_form_of_ours_is_not(world: World, button: str, headers: dict[str, str]) -> None:
+def test_lg_05_a_form_of_ours_is_not(
+    world: LiveServers, button: str, headers: dict[str, str]
+) -> None:
     person, page = _page(world, button)
     url, said = _form(page, button)
     sent = {name: value.replace("@", world.auth) for name, value in headers.items()}
     _works(world, fetch(person, "POST", url, said, sent))
 
 
-def test_lg_05_two_origins_are_none(world: World) -> None:
+def test_lg_05_two_origins_are_none(world: LiveServers) -> None:
     person, page = _page(world, "allow")
     url, said = _form(page, "allow")
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
@@ -124,7 +126,7 @@ def test_lg_05_two_origins_are_none(world: World) -> None:
 
 
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_03_a_form_works_by_post_alone(world: World, button: str) -> None:
+def test_lg_03_a_form_works_by_post_alone(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
     url, said = _form(page, button)
     more = "&" if "?" in url else "?"
@@ -147,7 +149,7 @@ def test_lg_03_a_form_works_by_post_alone(world: World, button: str) -> None:
     _works(world, fetch(person, "POST", url, said))
 
 
-def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: World) -> None:
+def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: LiveServers) -> None:
     person, page = _page(world, "allow")
     consent, said = _form(page, "allow")
     sign_out, bye = _form(person.open(f"{world.auth}/oauth/sign-out"), "sign-out")
@@ -164,7 +166,7 @@ def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: World) -> None:
 
 
 def test_lg_04_nobody_is_signed_in_as_somebody_else_by_a_form_from_elsewhere(
-    world: World,
+    world: LiveServers,
 ) -> None:
     mallory = Person(world.auth)
     _, said = _form(mallory.open(f"{world.auth}/oauth/sign-in"), "sign-in")
@@ -182,7 +184,7 @@ def test_lg_04_nobody_is_signed_in_as_somebody_else_by_a_form_from_elsewhere(
     assert mallory.submit(mallory.open(url), "sign-in", planted).status == 200
 
 
-def test_lg_08_no_link_no_picture_and_no_other_site_signs_anybody_out(world: World) -> None:
+def test_lg_08_no_link_no_picture_and_no_other_site_signs_anybody_out(world: LiveServers) -> None:
     person = signed_in(world)
     url = f"{world.auth}/oauth/sign-out"
     with world.nothing_changes():
@@ -201,7 +203,7 @@ def test_lg_08_no_link_no_picture_and_no_other_site_signs_anybody_out(world: Wor
      "\\\\evil.test", "http:evil.test", "javascript:alert(1)", "/\r\nLocation: https://evil.test",
      "https:evil.test", ".evil.test", "@evil.test", "/%2f%2fevil.test", "///evil.test"],
 )  # fmt: skip
-def test_lg_11_no_parameter_says_where_a_person_goes(world: World, place: str) -> None:
+def test_lg_11_no_parameter_says_where_a_person_goes(world: LiveServers, place: str) -> None:
     names = (
         "next", "continue", "return_to", "returnUrl", "redirect", "redirect_uri", "url",
         "post_logout_redirect_uri", "target", "goto", "RelayState", "interaction_uri",
@@ -226,7 +228,7 @@ def test_lg_11_no_parameter_says_where_a_person_goes(world: World, place: str) -
      "/..//evil.test", "/.//evil.test", "/;@evil.test", "/errors/..%2f..%2fevil", "/errors/evil",
      "/errors/%3Cscript%3Eevil", "/oauth/sign-in/", "/oauth//sign-in", "/OAUTH/sign-in"],
 )  # fmt: skip
-def test_lg_11_no_path_leads_elsewhere(world: World, path: str) -> None:
+def test_lg_11_no_path_leads_elsewhere(world: LiveServers, path: str) -> None:
     reply = only(say(world.auth, request(world.auth, "GET", path)))
     assert reply.status in {400, 404}
     assert "location" not in reply.headers
@@ -247,7 +249,7 @@ def _is_ours(script: Mapping[str, str | None]) -> bool:
     return str(script.get("src")).startswith("/assets/") and set(script) <= {"src", "defer"}
 
 
-def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: World) -> None:
+def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: LiveServers) -> None:
     person = signed_in(world)
     pages = [
         world.ask(Person(world.auth)),
@@ -281,7 +283,7 @@ def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: W
     "text",
     ['"><script>evil()</script>', "' onfocus=evil() x='", "{{evil}}", "\u202eevil", "<b>evil"],
 )
-def test_lg_what_is_typed_comes_back_as_text(world: World, text: str) -> None:
+def test_lg_what_is_typed_comes_back_as_text(world: LiveServers, text: str) -> None:
     person = Person(world.auth)
     hinted = world.ask(person, login_hint=text)
     typed = person.submit(hinted, "sign-in", {"username": text, "password": "x"})
@@ -296,7 +298,7 @@ def test_lg_what_is_typed_comes_back_as_text(world: World, text: str) -> None:
         assert all(_is_ours(said) for tag, said in elements.found if tag == "script")
 
 
-def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: World) -> None:
+def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: LiveServers) -> None:
     person = signed_in(world)
     page = consent_page(world, person)
     for form in page.forms:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode, urljoin
 import pytest
 
 from tests.attacks.people.told import owed
-from tests.attacks.world import CODE_GRANT, PASSWORD, World
+from tests.support.live import CODE_GRANT, PASSWORD, LiveServers
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.testing.person import Page, Person
 
@@ -14,7 +14,7 @@ _BYE = "https://app.example/bye"
 
 
 @pytest.fixture(scope="module")
-def openid(world: World) -> World:
+def openid(world: LiveServers) -> LiveServers:
     """The world, and an app whose grants end with the session."""
     world.client(
         "bound1",
@@ -27,7 +27,7 @@ def openid(world: World) -> World:
     return world
 
 
-def _visit(world: World) -> tuple[Person, dict[str, str]]:
+def _visit(world: LiveServers) -> tuple[Person, dict[str, str]]:
     """Somebody who signed in to the app; what it was given."""
     person = Person(world.auth)
     page = world.ask(person, "bound1", scope="openid notes:read")
@@ -38,23 +38,23 @@ def _visit(world: World) -> tuple[Person, dict[str, str]]:
     return person, answer.json
 
 
-def _asked(world: World, **said: str) -> str:
+def _asked(world: LiveServers, **said: str) -> str:
     return f"{world.auth}/oauth/logout?{urlencode(said)}"
 
 
-def _is_in(world: World, person: Person) -> bool:
+def _is_in(world: LiveServers, person: Person) -> bool:
     page = world.ask(person, "bound1", scope="openid", prompt="none")
     return page.told.get("error") != "login_required"
 
 
-def _questions(world: World, tokens: dict[str, str]) -> Iterator[str]:
+def _questions(world: LiveServers, tokens: dict[str, str]) -> Iterator[str]:
     for hint in ("", tokens["id_token"], "nonsense"):
         for back in ("", _BYE, "https://evil.example/"):
             said = {"id_token_hint": hint, "post_logout_redirect_uri": back, "state": "s"}
             yield _asked(world, **{name: value for name, value in said.items() if value})
 
 
-def test_lg_23_no_link_signs_anybody_out(openid: World) -> None:
+def test_lg_23_no_link_signs_anybody_out(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     elsewhere = {"sec-fetch-site": "cross-site", "referer": "https://evil.example/"}
     with openid.nothing_changes():
@@ -68,7 +68,7 @@ def test_lg_23_no_link_signs_anybody_out(openid: World) -> None:
     assert _is_in(openid, person)
 
 
-def test_lg_23_no_form_of_another_site_signs_anybody_out(openid: World) -> None:
+def test_lg_23_no_form_of_another_site_signs_anybody_out(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     cookies = {"cookie": "; ".join(f"{name}={value}" for name, value in person.cookies.items())}
     page = person.open(_asked(openid, id_token_hint=tokens["id_token"]))
@@ -89,7 +89,7 @@ def test_lg_23_no_form_of_another_site_signs_anybody_out(openid: World) -> None:
     assert _is_in(openid, person)
 
 
-def test_lg_23_nobody_is_led_where_nothing_was_agreed(openid: World) -> None:
+def test_lg_23_nobody_is_led_where_nothing_was_agreed(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     for back in (
         "https://evil.example/",
@@ -115,7 +115,7 @@ def test_lg_23_nobody_is_led_where_nothing_was_agreed(openid: World) -> None:
         person, tokens = _visit(openid)
 
 
-def test_lg_23_who_goes_back_finds_nothing(openid: World) -> None:
+def test_lg_23_who_goes_back_finds_nothing(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     before = dict(person.cookies)
     question = person.open(_asked(openid, id_token_hint=tokens["id_token"]))
@@ -136,7 +136,7 @@ def test_lg_23_who_goes_back_finds_nothing(openid: World) -> None:
     }
 
 
-def test_lg_23_what_hung_on_the_session_is_over(openid: World) -> None:
+def test_lg_23_what_hung_on_the_session_is_over(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     assert openid.introspect(tokens["access_token"], "bound1")["active"] is True
     person.submit(person.open(f"{openid.auth}/oauth/sign-out"), "sign-out")
@@ -144,7 +144,7 @@ def test_lg_23_what_hung_on_the_session_is_over(openid: World) -> None:
     assert openid.introspect(tokens["access_token"], "bound1")["active"] is False
 
 
-def test_lg_23_a_code_of_an_ended_session_is_worth_nothing(openid: World) -> None:
+def test_lg_23_a_code_of_an_ended_session_is_worth_nothing(openid: LiveServers) -> None:
     person, _ = _visit(openid)
     page = openid.ask(person, "bound1", scope="openid notes:read")
     person.submit(person.open(f"{openid.auth}/oauth/sign-out"), "sign-out")

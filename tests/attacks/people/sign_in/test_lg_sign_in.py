@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.people.requests.desk import change_password, count, switch_user
 from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
-from tests.attacks.world import PASSWORD, World
+from tests.support.live import PASSWORD, LiveServers
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.kernel.moment import hours, minutes
@@ -22,12 +22,12 @@ _SESSION = re.compile(r"valetkey-session=(vk_[a-z]+_[0-9A-Za-z]+); Path=/; HttpO
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_held_up(world: World) -> None:
+def _nobody_is_held_up(world: LiveServers) -> None:
     """Failures of the test before are forgotten."""
     world.servers.clock.forward(minutes(16))
 
 
-def _try(world: World, name: str, password: str, person: Person | None = None) -> Page:
+def _try(world: LiveServers, name: str, password: str, person: Person | None = None) -> Page:
     person = person or Person(world.auth)
     page = person.open(f"{world.auth}/oauth/sign-in")
     return owed(person.sign_in(page, name, password))
@@ -40,7 +40,7 @@ def _without_accidents(page: Page, *typed: str) -> str:
     return text
 
 
-def _is_in(world: World, person: Person, name: str = "Alice") -> bool:
+def _is_in(world: LiveServers, person: Person, name: str = "Alice") -> bool:
     return name in person.open(f"{world.auth}/").text
 
 
@@ -48,7 +48,7 @@ def _cookies_of(page: Page) -> list[str]:
     return page.headers.get_all("set-cookie") or []
 
 
-def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: World) -> None:
+def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: LiveServers) -> None:
     planted = fresh_secret(Prefix.SESSION, SYSTEM.random).reveal()
     mallorys = signed_in(world, "mallory")
     url = f"{world.auth}/oauth/sign-in"
@@ -67,7 +67,9 @@ def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: Worl
     assert not _is_in(world, mallorys, "Mallory")
 
 
-def test_lg_02_every_sign_in_has_another_cookie_and_the_last_is_worth_nothing(world: World) -> None:
+def test_lg_02_every_sign_in_has_another_cookie_and_the_last_is_worth_nothing(
+    world: LiveServers,
+) -> None:
     person = signed_in(world)
     seen = {person.cookies["valetkey-session"]}
     for _ in range(3):
@@ -81,7 +83,7 @@ def test_lg_02_every_sign_in_has_another_cookie_and_the_last_is_worth_nothing(wo
         assert not _is_in(world, old)
 
 
-def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: World) -> None:
+def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: LiveServers) -> None:
     person = Person(world.auth)
     first = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
     (browser,) = _cookies_of(first)
@@ -105,7 +107,7 @@ def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: World) -> No
     assert "domain" not in f"{browser}{session}{mark}".lower()
 
 
-def test_lg_06_what_is_in_a_cookie_is_in_no_page_and_no_table(world: World) -> None:
+def test_lg_06_what_is_in_a_cookie_is_in_no_page_and_no_table(world: LiveServers) -> None:
     person = signed_in(world)
     secrets = list(person.cookies.values())
     pages = [consent_page(world, person), person.open(f"{world.auth}/")]
@@ -116,7 +118,7 @@ def test_lg_06_what_is_in_a_cookie_is_in_no_page_and_no_table(world: World) -> N
     assert not any(secret in kept for secret in secrets)
 
 
-def test_lg_06_two_cookies_of_one_name_are_none(world: World) -> None:
+def test_lg_06_two_cookies_of_one_name_are_none(world: LiveServers) -> None:
     person, mallory = signed_in(world), signed_in(world, "mallory")
     good, bad = person.cookies["valetkey-session"], mallory.cookies["valetkey-session"]
     target = "/"
@@ -142,7 +144,7 @@ def test_lg_06_two_cookies_of_one_name_are_none(world: World) -> None:
         assert b"Mallory" not in reply.body or pairs.startswith("valetkey-session=" + bad)
 
 
-def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: World) -> None:
+def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: LiveServers) -> None:
     person = signed_in(world)
     whole = person.cookies["valetkey-session"]
     drawn = {fresh_secret(Prefix.SESSION, SYSTEM.random).reveal() for _ in range(10_000)}
@@ -162,7 +164,9 @@ def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: World) -> 
     assert _is_in(world, thief)
 
 
-def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(world: World) -> None:
+def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(
+    world: LiveServers,
+) -> None:
     world.servers.register_user("dora", PASSWORD)
     switch_user(world, "dora", on=False)
     known = _try(world, "alice", "wrong horse battery staple")
@@ -183,7 +187,7 @@ def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(world:
         assert page.headers.keys() == known.headers.keys()
 
 
-def test_lg_12_nor_does_the_time_it_takes(world: World) -> None:
+def test_lg_12_nor_does_the_time_it_takes(world: LiveServers) -> None:
     def took(name: str) -> float:
         person = Person(world.auth)
         page = person.open(f"{world.auth}/oauth/sign-in")
@@ -199,7 +203,9 @@ def test_lg_12_nor_does_the_time_it_takes(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["alice", "nobody", "alice@example.com"])
-def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(world: World, name: str) -> None:
+def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(
+    world: LiveServers, name: str
+) -> None:
     person = Person(world.auth)
     limit = world.servers.settings.limits.sign_in_failures
     statuses = [_try(world, name, "wrong", person).status for _ in range(limit + 2)]
@@ -222,7 +228,7 @@ def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(world: World, 
      PASSWORD.upper(), f" {PASSWORD}", f"{PASSWORD} ", PASSWORD.replace(" ", "\u00a0"),
      "%", "' or '1'='1", "$argon2id$v=19$m=19456,t=2,p=1$AAAA$AAAA", "\ud7ff", "\U0001f511"],
 )  # fmt: skip
-def test_lg_13_no_word_opens_every_door(world: World, password: str) -> None:
+def test_lg_13_no_word_opens_every_door(world: LiveServers, password: str) -> None:
     sessions = count(world, "sessions")
     for name in ("alice", "nobody"):
         person = Person(world.auth)
@@ -233,7 +239,7 @@ def test_lg_13_no_word_opens_every_door(world: World, password: str) -> None:
     assert count(world, "sessions") == sessions
 
 
-def test_lg_13_every_character_of_a_long_password_counts(world: World) -> None:
+def test_lg_13_every_character_of_a_long_password_counts(world: LiveServers) -> None:
     long = "x" * 1_023
     world.servers.register_user("longy", long + "a")
     for wrong in (long, long + "b", long + "aa", long[:72] + "a", long[:72]):
@@ -241,7 +247,7 @@ def test_lg_13_every_character_of_a_long_password_counts(world: World) -> None:
     assert _try(world, "longy", long + "a").status == 200
 
 
-def test_lg_15_all_spellings_of_one_account_share_one_counter(world: World) -> None:
+def test_lg_15_all_spellings_of_one_account_share_one_counter(world: LiveServers) -> None:
     spellings = ("alice", "ALICE", " alice ", "Alice", "alice@example.com", "ALICE@EXAMPLE.COM",
                  "ａlice", "alice@EXAMPLE.com ", "\talice", "aliCe\n")  # fmt: skip
     limit = world.servers.settings.limits.sign_in_failures
@@ -251,20 +257,22 @@ def test_lg_15_all_spellings_of_one_account_share_one_counter(world: World) -> N
         assert _try(world, name, PASSWORD).status == 429
 
 
-def test_lg_15_a_tag_makes_another_account_and_guesses_at_it_are_its_own(world: World) -> None:
+def test_lg_15_a_tag_makes_another_account_and_guesses_at_it_are_its_own(
+    world: LiveServers,
+) -> None:
     for number in range(world.servers.settings.limits.sign_in_failures + 5):
         assert _try(world, f"alice+{number}@example.com", PASSWORD).status == 401
     assert _try(world, "alice", PASSWORD).status == 200
 
 
-def test_lg_15_failures_are_counted_and_written_down(world: World) -> None:
+def test_lg_15_failures_are_counted_and_written_down(world: LiveServers) -> None:
     failed = world.events(SignInFailed.name)
     for _ in range(3):
         _try(world, "alice", "wrong")
     assert world.events(SignInFailed.name) == failed + 3
 
 
-def test_lg_19_another_password_ends_sessions_grants_and_open_requests(world: World) -> None:
+def test_lg_19_another_password_ends_sessions_grants_and_open_requests(world: LiveServers) -> None:
     world.servers.register_user("erin", PASSWORD)
     first, second = signed_in(world, "erin"), signed_in(world, "erin")
     page = consent_page(world, first)
@@ -283,7 +291,7 @@ def test_lg_19_another_password_ends_sessions_grants_and_open_requests(world: Wo
     assert _try(world, "erin", "another horse battery staple").status == 200
 
 
-def test_lg_21_many_at_once_each_become_who_they_are(world: World) -> None:
+def test_lg_21_many_at_once_each_become_who_they_are(world: LiveServers) -> None:
     names = [f"person{number}" for number in range(16)]
     for name in names:
         world.servers.register_user(name, PASSWORD)
@@ -295,7 +303,7 @@ def test_lg_21_many_at_once_each_become_who_they_are(world: World) -> None:
         assert set(shown_name) == {name.capitalize()}
 
 
-def test_lg_23_after_signing_out_there_is_no_way_back(world: World) -> None:
+def test_lg_23_after_signing_out_there_is_no_way_back(world: LiveServers) -> None:
     world.client("bound1", ends_with_session=True)
     person = signed_in(world)
     bound = world.exchange(
@@ -322,7 +330,9 @@ def test_lg_23_after_signing_out_there_is_no_way_back(world: World) -> None:
 
 
 @pytest.mark.parametrize(("unused", "inside"), [(7, True), (8, False)])
-def test_lg_23_a_session_that_nobody_uses_ends(world: World, unused: int, *, inside: bool) -> None:
+def test_lg_23_a_session_that_nobody_uses_ends(
+    world: LiveServers, unused: int, *, inside: bool
+) -> None:
     person = signed_in(world)
     world.servers.clock.forward(hours(unused))
     assert _is_in(world, person) == inside
@@ -358,7 +368,7 @@ def test_lg_25_a_username_is_not_somebody_elses_address(username: str) -> None:
     assert "username" in {fault.field for fault in faults}
 
 
-def test_lg_the_sign_in_page_of_an_app_and_none_at_all(world: World) -> None:
+def test_lg_the_sign_in_page_of_an_app_and_none_at_all(world: LiveServers) -> None:
     person = signed_in(world)
     page = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
     assert page.headers["location"] == "/"
@@ -370,7 +380,7 @@ def test_lg_the_sign_in_page_of_an_app_and_none_at_all(world: World) -> None:
     shown(fetch(person, "POST", f"{world.auth}/oauth/switch-account", ""), 400, "invalid_request")
 
 
-def test_lg_23_a_session_ends_however_busy_it_is(world: World) -> None:
+def test_lg_23_a_session_ends_however_busy_it_is(world: LiveServers) -> None:
     person = signed_in(world)
     for _ in range(102):
         world.servers.clock.forward(hours(7))

@@ -12,7 +12,7 @@ from tests.authorization.endpoints.mailed.post import (
     run,
     signed_in,
 )
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.email_change import BEFORE_THE_CHANGE
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import ApiToken, Identity, Role
@@ -24,21 +24,21 @@ from valetkey.kernel.secret import Fingerprint
 NEW = "thief@evil.example"
 
 
-async def passkey(it: Service, name: str, at: Instant) -> None:
+async def passkey(it: Harness, name: str, at: Instant) -> None:
     """One more, added then."""
     handle = f"handle-{name}"
     key = Passkey(f"cr_{name}", ADA, name, handle, b"x", synced=False, counter=0, created_at=at)
     await it.write(lambda tx: tx.credentials.add_passkey(key))
 
 
-async def connected(it: Service, name: str) -> None:
+async def connected(it: Harness, name: str) -> None:
     """One more account elsewhere, connected now."""
     now = it.clock.now
     one = Identity("https://elsewhere.example", name, ADA, name, now, now)
     await it.write(lambda tx: tx.identities.link(one))
 
 
-async def ways_in(it: Service) -> tuple[list[str], list[str], bool, int, int]:
+async def ways_in(it: Harness) -> tuple[list[str], list[str], bool, int, int]:
     """Passkeys, accounts elsewhere, whether there is an app, recovery codes, tokens that work."""
 
     def work(tx: Transaction) -> tuple[list[str], list[str], bool, int, int]:
@@ -56,7 +56,7 @@ async def ways_in(it: Service) -> tuple[list[str], list[str], bool, int, int]:
 def test_mf_09_what_a_thief_added_goes_when_the_old_address_takes_the_account_back(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         await connected(it, "hers")
         long_ago = it.clock.now

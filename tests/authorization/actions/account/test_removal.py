@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.email.message import Written, write
 from valetkey.authorization.email.outbox import MailOutbox
@@ -19,19 +19,19 @@ from valetkey.kernel.runtime import SYSTEM
 MAIL = MailSettings(host="127.0.0.1", from_address="acme@example.com")
 
 
-def removal(it: Service, grace: int) -> Removal:
+def removal(it: Harness, grace: int) -> Removal:
     keyring = it.foundation.keyring
     return Removal(MailOutbox(MAIL, keyring, SYSTEM.random), days(grace))
 
 
-async def letters(it: Service, deed: Removal) -> list[tuple[EmailKind, str, Written]]:
+async def letters(it: Harness, deed: Removal) -> list[tuple[EmailKind, str, Written]]:
     """What waits to be sent."""
     mails = await it.write(lambda tx: tx.mails.lease(it.clock.now, Instant(it.clock.now + 60), 10))
     found = [deed.outbox.open(mail) for mail in mails]
     return [(each.kind, each.to, write(each, brand=Brand("Acme"))) for each in found if each]
 
 
-async def ada(it: Service) -> User:
+async def ada(it: Harness) -> User:
     user = await it.read(lambda tx: tx.users.find(ADA))
     assert user is not None
     return user
@@ -41,7 +41,7 @@ async def ada(it: Service) -> User:
 def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
     tmp_path: Path, grace: int, words: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         deed, user = removal(it, grace), await ada(it)
         due = await it.write(lambda tx: deed.plan(tx, user, it.clock.now))
         assert due == it.clock.now + days(grace)
@@ -64,7 +64,7 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
 
 
 def test_without_mail_it_ends_all_the_same(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         def work(tx: Transaction) -> bool:
             user = tx.users.find(ADA)
             assert user is not None

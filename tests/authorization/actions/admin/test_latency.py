@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import NOON, Service, run
+from tests.support.harness import NOON, Harness, run
 from valetkey.authorization.actions.admin.overview import (
     KEPT,
     LONGER,
@@ -32,7 +32,7 @@ def test_an_answer_is_counted_by_its_hour_its_outcome_and_its_step() -> None:
 
 
 def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         clocks = [AnswerClock() for _ in range(4)]
         for clock in clocks:
             for _ in range(9):
@@ -55,7 +55,7 @@ def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> N
 
 
 def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         clock, store = AnswerClock(), it.foundation.store
         clock.note(NOON, 200, 0.004)
         begun, door = threading.Event(), threading.Event()
@@ -86,7 +86,7 @@ async def _write(store: Store, work: Callable[[Transaction], None]) -> None:
 
 
 def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         clock = AnswerClock()
         clock.note(NOON, 200, 0.004)
         store = it.foundation.store
@@ -103,14 +103,14 @@ def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:
 
 
 def test_the_server_counts_its_own_answers(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.call("GET", "/oauth/jwks")
         await it.call("GET", "/health/live")
         await it.call("GET", "/nowhere")
         await it.app._on_close()  # type: ignore[misc]
         del it
 
-    async def counted(it: Service) -> None:
+    async def counted(it: Harness) -> None:
         (now,) = await it.read(lambda tx: last_hours(tx, NOON, 1))
         assert now.answers == 1
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, NOON, Service, run
+from tests.support.harness import ADA, NOON, Harness, run
 from valetkey.authorization.actions.admin.owner import (
     LASTS,
     OwnerLink,
@@ -28,18 +28,18 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_secret
 
 
-async def issued(it: Service, *, break_glass: bool = False) -> Secret:
+async def issued(it: Harness, *, break_glass: bool = False) -> Secret:
     link, key = fresh_link(SYSTEM.random), it.foundation.keyring.fingerprint_key
     await it.write(lambda tx: issue_link(tx, link, key, it.clock.now, break_glass=break_glass))
     return link
 
 
-async def found(it: Service, link: Secret) -> OwnerLink | None:
+async def found(it: Harness, link: Secret) -> OwnerLink | None:
     key, now = it.foundation.keyring.fingerprint_key, it.clock.now
     return await it.read(lambda tx: find_link(tx, link.reveal(), key, now))
 
 
-async def there(it: Service, uid: Uid, *, protected: bool = True) -> str:
+async def there(it: Harness, uid: Uid, *, protected: bool = True) -> str:
     """The id of a session of theirs; the account has a second factor, or none."""
     session_id = f"se_{uid}"
 
@@ -60,7 +60,7 @@ async def there(it: Service, uid: Uid, *, protected: bool = True) -> str:
     return session_id
 
 
-async def become(it: Service, link: OwnerLink, session_id: str) -> str:
+async def become(it: Harness, link: OwnerLink, session_id: str) -> str:
     """What came of it: "owner" or the check that refused."""
     sessions, now = it.settings.sessions, it.clock.now
     try:
@@ -73,7 +73,7 @@ async def become(it: Service, link: OwnerLink, session_id: str) -> str:
     return "owner"
 
 
-async def ada_as_owner(it: Service) -> str:
+async def ada_as_owner(it: Harness) -> str:
     """Make her the first owner, who may register apps and then may not; the link that did."""
     for operation in (ADMIT_DEVELOPER, DISMISS_DEVELOPER):
         assert await it.perform(operation, {"uid": str(ADA)}) == Done(changed=True)
@@ -87,7 +87,7 @@ async def ada_as_owner(it: Service) -> str:
 def test_ad_01_of_sixty_four_bearers_of_one_link_one_becomes_an_owner(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         accounts = it.foundation.accounts()
         sessions: list[str] = []
         for number in range(64):
@@ -109,7 +109,7 @@ def test_ad_01_of_sixty_four_bearers_of_one_link_one_becomes_an_owner(
 def test_ad_01_of_two_links_only_the_first_that_is_used_makes_an_owner(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         record = UserRecord("bob", "bob@example.com")
         await it.write(lambda tx: it.foundation.accounts().register(tx, record, NOON, uid=1002))
         links = [await found(it, await issued(it)) for _ in range(2)]
@@ -123,7 +123,7 @@ def test_ad_01_of_two_links_only_the_first_that_is_used_makes_an_owner(
 
 
 def test_ad_01_the_link_closes_after_its_use_and_after_its_time(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         late = await issued(it)
         it.clock.forward(LASTS)
         assert await found(it, late) is None
@@ -141,7 +141,7 @@ def test_ad_01_the_link_closes_after_its_use_and_after_its_time(tmp_path: Path) 
 
 
 def test_ad_01_broken_glass_makes_another_owner_and_is_on_record(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         record = UserRecord("bob", "bob@example.com")
         await it.write(lambda tx: it.foundation.accounts().register(tx, record, NOON, uid=1002))
         await it.perform(GIVE_ROLE, {"uid": str(ADA)}, RoleWanted(Role.OWNER))
@@ -158,7 +158,7 @@ def test_ad_01_broken_glass_makes_another_owner_and_is_on_record(tmp_path: Path)
 
 
 def test_a_password_alone_does_not_make_an_owner(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         link = await found(it, await issued(it))
         assert link is not None
         session = await there(it, ADA, protected=False)
@@ -171,7 +171,7 @@ def test_a_password_alone_does_not_make_an_owner(tmp_path: Path) -> None:
 
 
 def test_strings_that_are_no_links_are_none(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         key, now = it.foundation.keyring.fingerprint_key, it.clock.now
         foreign = fresh_secret(Prefix.LINK, SYSTEM.random).reveal()
         for text in ("", "\0", "\ud800", "x" * 10_240, foreign):
@@ -181,7 +181,7 @@ def test_strings_that_are_no_links_are_none(tmp_path: Path) -> None:
 
 
 def test_the_bearer_is_registered_once_and_only_with_a_good_link(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         link = await found(it, await issued(it))
         assert link is not None
         accounts = it.foundation.accounts()

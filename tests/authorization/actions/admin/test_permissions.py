@@ -1,8 +1,11 @@
 """Who may do what: the table, and that it is asked of the moment."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.admin.permissions import (
     MAY,
     NOTHING,
@@ -43,8 +46,10 @@ def test_higher_role_cannot_be_administered() -> None:
         assert allowed == [other <= place for other in range(len(order))], role
 
 
-def test_a_role_is_asked_for_in_the_transaction_that_acts(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_role_is_asked_for_in_the_transaction_that_acts(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         async def of(role: Role | None, *, off: bool = False) -> frozenset[Permission]:
             user = replace(ALICE, disabled_at=NOON if off else None)
 
@@ -63,11 +68,11 @@ def test_a_role_is_asked_for_in_the_transaction_that_acts(database_url: str) -> 
         await it.store.write(lambda tx: tx.sessions.end("se_1", NOON))
         assert await of(Role.OWNER) == frozenset()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         def work(tx: Transaction) -> list[str]:
             tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON)
             tx.sessions.start(SESSION, Fingerprint("print"))
@@ -84,4 +89,4 @@ def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(sqlite_url: str)
 
         assert await it.store.write(work) == ["admin.rank", "admin.permission"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

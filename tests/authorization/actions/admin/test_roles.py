@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from tests.authorization.endpoints.world import NOON, Service, run
+from tests.support.harness import NOON, Harness, run
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.operations.records import Done
@@ -15,13 +15,13 @@ from valetkey.kernel.refusal import Refused
 ADA, BOB = Uid(1001), Uid(1002)
 
 
-async def _bob(it: Service) -> None:
+async def _bob(it: Harness) -> None:
     accounts = it.foundation.accounts()
     record = UserRecord("bob", "bob@example.com")
     await it.write(lambda tx: accounts.register(tx, record, NOON, uid=BOB))
 
 
-async def _give(it: Service, uid: Uid, role: Role | None) -> str:
+async def _give(it: Harness, uid: Uid, role: Role | None) -> str:
     """What came of it: "done", "as before" or the check that refused."""
     try:
         done = await it.perform(GIVE_ROLE, {"uid": str(uid)}, RoleWanted(role))
@@ -30,7 +30,7 @@ async def _give(it: Service, uid: Uid, role: Role | None) -> str:
     return "done" if done == Done(changed=True) else "as before"
 
 
-async def _owners(it: Service) -> list[int]:
+async def _owners(it: Harness) -> list[int]:
     holders = await it.read(it.foundation.roles.holders)
     return [each.user.uid for each in holders if each.user.role is Role.OWNER]
 
@@ -38,7 +38,7 @@ async def _owners(it: Service) -> list[int]:
 def test_role_is_granted_once_and_unknown_user_is_not_found(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _give(it, ADA, Role.SUPPORT) == "done"
         assert await _give(it, ADA, Role.SUPPORT) == "as before"
         assert await _give(it, Uid(77), Role.SUPPORT) == "admin.user"
@@ -49,7 +49,7 @@ def test_role_is_granted_once_and_unknown_user_is_not_found(
 
 
 def test_of_two_owners_who_go_at_once_exactly_one_goes(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _bob(it)
         for _ in range(5):
             for uid in (ADA, BOB):
@@ -62,7 +62,7 @@ def test_of_two_owners_who_go_at_once_exactly_one_goes(tmp_path: Path, database_
 
 
 def test_last_owner_cannot_be_disabled(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _bob(it)
         accounts = it.foundation.accounts()
         for uid in (ADA, BOB):
@@ -94,7 +94,7 @@ def test_last_owner_cannot_be_disabled(tmp_path: Path, database_url: str) -> Non
 
 
 def test_an_event_says_who_did_it_and_what_was_before(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _give(it, ADA, Role.OWNER) == "done"
         events = await it.read(lambda tx: tx.events.newest(50))
         (event,) = [each for each in events if each.name == "role.changed"]

@@ -1,14 +1,9 @@
 """Health: every finding comes from facts, and goes away when it was mended."""
 
-from tests.authorization.endpoints.visitor.world import (
-    ISSUER,
-    NATIVE,
-    NOON,
-    SCOPES,
-    WEB,
-    World,
-    run,
-)
+from pathlib import Path
+
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ISSUER, NATIVE, SCOPES, WEB, run
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.health import (
     Finding,
@@ -49,24 +44,24 @@ LEGACY = replace(
 )
 
 
-def registrar(it: World) -> Registrar:
+def registrar(it: Harness) -> Registrar:
     keyring = it.server.keyring
     rules = ClientRules((ISSUER,), tuple(SCOPES), RULES, ProfileName.CLASSIC)
     return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.server.random, "portal")
 
 
-async def found(it: World, client: Client, at: Instant) -> dict[FindingKind, Finding]:
+async def found(it: Harness, client: Client, at: Instant) -> dict[FindingKind, Finding]:
     await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + 1), 1_000))
     findings = await it.store.read(lambda tx: findings_of(tx, client, at))
     return {each.sign: each for each in findings}
 
 
-async def note(it: World, what: str, at: Instant, client_id: str = "web1") -> None:
+async def note(it: Harness, what: str, at: Instant, client_id: str = "web1") -> None:
     await it.store.write(lambda tx: tx.usage.note(client_id, what, at))
 
 
-def test_a_good_app_is_well(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_good_app_is_well(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await note(it, grant_used("authorization_code"), OLD)
         for name in GOOD.scope:
             await note(it, scope_used(name), OLD)
@@ -74,11 +69,11 @@ def test_a_good_app_is_well(sqlite_url: str) -> None:
         signs = await found(it, replace(GOOD, logo_uri="", policy_uri=""), OLD)
         assert set(signs) == {FindingKind.NO_LOGO, FindingKind.NO_POLICY}
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_legacy_grants_are_found_used_or_not(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_legacy_grants_are_found_used_or_not(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await it.change(LEGACY)
         # A new app may not have come to use them yet.
         assert {FindingKind.IMPLICIT_USED, FindingKind.PASSWORD_USED} <= set(
@@ -100,21 +95,21 @@ def test_legacy_grants_are_found_used_or_not(database_url: str) -> None:
         assert isinstance(done, Client)
         assert done.grant_types == WEB.grant_types | {"implicit"}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_nothing_is_called_unused_while_events_wait_to_be_counted(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_nothing_is_called_unused_while_events_wait_to_be_counted(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         assert FindingKind.IMPLICIT_UNUSED in await found(it, LEGACY, OLD)
         earlier = Instant(OLD - days(1))
         await it.store.write(lambda tx: tx.events.add(SignInFailed(None, "x"), earlier))
         assert FindingKind.IMPLICIT_UNUSED not in await found(it, LEGACY, OLD)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_pkce_can_be_required_as_soon_as_every_request_has_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         optional = replace(GOOD, profile_name=ProfileName.CLASSIC, requires_pkce=False)
         assert (await found(it, optional, OLD))[FindingKind.PKCE_UNUSED].fix is None
         await note(it, PKCE_MISSING, Instant(OLD - days(5)))
@@ -136,11 +131,11 @@ def test_pkce_can_be_required_as_soon_as_every_request_has_it(sqlite_url: str) -
             await found(it, NATIVE, later)
         )
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_only_unused_scopes_are_removed(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_only_unused_scopes_are_removed(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         client = replace(GOOD, required_scope=Scope.of("write"))
         await it.change(client)
         assert FindingKind.SCOPES_UNUSED not in await found(it, client, OLD)
@@ -156,11 +151,13 @@ def test_only_unused_scopes_are_removed(database_url: str) -> None:
         assert isinstance(done, Client)
         assert set(done.scope) == {"write", "notes:read"}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         def add(tx: Transaction) -> None:
             secret = ClientSecret("cs_1", Fingerprint("f1"), None)
             tx.clients.add_secret("web1", secret, NOON)
@@ -186,11 +183,11 @@ def test_secrets_in_urls_old_secrets_and_idle_ones_are_found(database_url: str) 
             await found(it, GOOD, year)
         )
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_plain_http_and_a_needless_profile_are_found(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_plain_http_and_a_needless_profile_are_found(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         local = replace(GOOD, redirect_uris=("http://127.0.0.1:8000/cb", "https://app.example/"))
         finding = (await found(it, local, NEW))[FindingKind.HTTP_REDIRECT]
         assert finding.about == ("http://127.0.0.1:8000/cb",)
@@ -203,4 +200,4 @@ def test_plain_http_and_a_needless_profile_are_found(sqlite_url: str) -> None:
         await note(it, PKCE_MISSING, OLD)
         assert FindingKind.CLASSIC_NEEDLESS not in await found(it, classic, OLD)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

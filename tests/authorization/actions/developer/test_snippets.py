@@ -14,8 +14,8 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser
 
-from tests.authorization.endpoints.visitor.world import WEB
 from tests.clients.programs import find_node
+from tests.support.visitors import WEB
 from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import psycopg
 
-from tests.authorization.endpoints.visitor import world
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World
+from tests.support import visitors
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ALICE, BOB
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.developer.usage import (
     BATCH,
@@ -48,17 +49,17 @@ TODAY = day_of(NOON)
 NO = Refusal(ErrorCode.INVALID_GRANT, "no", "test.check")
 
 
-def run(url: str, story: Callable[[World], Awaitable[None]]) -> None:
-    """A story in a world in which nothing has happened."""
+def run(directory: Path, story: Callable[[Harness], Awaitable[None]], database: str = "") -> None:
+    """Run a test on a server without events."""
 
-    async def begin(it: World) -> None:
+    async def begin(it: Harness) -> None:
         await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + 1), 1_000))
         await story(it)
 
-    world.run(url, begin)
+    visitors.run(directory, begin, database)
 
 
-async def count(it: World, at: Instant | None = None) -> int:
+async def count(it: Harness, at: Instant | None = None) -> int:
     """Count until there is nothing left; how many events it was."""
     now = it.clock.now if at is None else at
     total = 0
@@ -67,7 +68,7 @@ async def count(it: World, at: Instant | None = None) -> int:
     return total
 
 
-async def days_of(it: World, client_id: str | None) -> Sequence[Day]:
+async def days_of(it: Harness, client_id: str | None) -> Sequence[Day]:
     since = Instant(NOON - days(90))
     return await it.store.read(lambda tx: usage_of(tx, client_id, since))
 
@@ -75,7 +76,7 @@ async def days_of(it: World, client_id: str | None) -> Sequence[Day]:
 API = "https://a.x"
 
 
-async def counted(it: World, client_id: str | None) -> Day:
+async def counted(it: Harness, client_id: str | None) -> Day:
     """The one day on which anything was counted."""
     (day,) = await days_of(it, client_id)
     return day
@@ -85,8 +86,10 @@ def redeemed(uid: int = ALICE.uid, client: str = "web1", scope: str = "read") ->
     return CodeRedeemed(uid, client, "gr_1", "at_1", scope, API)
 
 
-def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             for uid in (ALICE.uid, ALICE.uid, BOB.uid):
                 tx.events.add(redeemed(uid), NOON)
@@ -120,11 +123,11 @@ def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(database_url: st
         active = await it.store.read(lambda tx: tx.usage.active_since("web1", TODAY))
         assert active == 2
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_what_a_client_did_last_is_known(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_a_client_did_last_is_known(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(CodeIssued(ALICE.uid, "web1", "g", pkce=False), NOON)
             tx.events.add(CodeIssued(ALICE.uid, "web1", "g", pkce=True), Instant(NOON + 5))
@@ -141,13 +144,13 @@ def test_what_a_client_did_last_is_known(sqlite_url: str) -> None:
             scope_used("notes:read"): NOON + 6,
         }
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_processes_that_count_at_once_count_each_event_once(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         many = 4 * BATCH
 
         def happen(tx: Transaction) -> None:
@@ -171,10 +174,12 @@ def test_processes_that_count_at_once_count_each_event_once(
         day = await counted(it, "web1")
         assert (day.tokens, day.people) == ({"authorization_code": many}, 7)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_count_that_is_undone_leaves_nothing_and_is_done_again(database_url: str) -> None:
+def test_a_count_that_is_undone_leaves_nothing_and_is_done_again(
+    tmp_path: Path, database_url: str
+) -> None:
     class _Killed(Exception):
         pass
 
@@ -182,7 +187,7 @@ def test_a_count_that_is_undone_leaves_nothing_and_is_done_again(database_url: s
         assert roll_up(tx, Instant(NOON + LAG + 1)) == 1
         raise _Killed
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.events.add(redeemed(), NOON))
         it.clock.forward(LAG + 1)
         with contextlib.suppress(_Killed):
@@ -192,22 +197,22 @@ def test_a_count_that_is_undone_leaves_nothing_and_is_done_again(database_url: s
         assert await count(it) == 0
         assert (await counted(it, "web1")).tokens == {"authorization_code": 1}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_an_event_is_counted_when_it_is_older_than_the_lag_and_no_sooner(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_event_is_counted_when_it_is_older_than_the_lag_and_no_sooner(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.events.add(redeemed(), NOON))
         assert await count(it, Instant(NOON + LAG)) == 0
         assert await count(it, Instant(NOON + LAG + 1)) == 1
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_commits_late_is_counted_all_the_same(postgres_url: str) -> None:
+def test_what_commits_late_is_counted_all_the_same(tmp_path: Path, postgres_url: str) -> None:
     """A request of noon commits after a later one, while another process counts."""
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         begun, may_end = threading.Event(), threading.Event()
 
         def slow() -> None:
@@ -236,13 +241,17 @@ def test_what_commits_late_is_counted_all_the_same(postgres_url: str) -> None:
         assert await count(it, Instant(NOON + LAG + 2)) == 2
         assert (await counted(it, "web1")).tokens == {"authorization_code": 2}
 
-    run(postgres_url, story)
+    run(tmp_path, story, postgres_url)
 
 
-def test_refusals_are_counted_with_their_records_and_once(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_refusals_are_counted_with_their_records_and_once(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         queue = DecisionQueue(SYSTEM.random)
-        upkeep = Maintenance(it.store, queue, it.minter.keys, Runtime(lambda: NOON, SYSTEM.random))
+        upkeep = Maintenance(
+            it.store, queue, it.authorize.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
+        )
         queue.put(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
         queue.put(NO, endpoint="/oauth/token", at=NOON)
         same = list(queue.waiting)
@@ -254,11 +263,13 @@ def test_refusals_are_counted_with_their_records_and_once(database_url: str) -> 
         assert (await counted(it, "web1")).errors == {"invalid_grant": 2}
         assert (await counted(it, None)).errors == {"invalid_grant": 3}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_old_numbers_and_people_who_stayed_away_are_forgotten(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_old_numbers_and_people_who_stayed_away_are_forgotten(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.events.add(redeemed(), NOON))
         it.clock.forward(LAG + 1)
         await count(it)
@@ -270,11 +281,11 @@ def test_old_numbers_and_people_who_stayed_away_are_forgotten(database_url: str)
             found = await it.store.read(lambda tx: tx.usage.active_since("web1", 0))
             assert (found, len(await days_of(it, "web1"))) == (people, kept)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_client_that_goes_takes_its_traces_along(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_client_that_goes_takes_its_traces_along(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(redeemed(ALICE.uid, "nat1"), NOON)
             tx.events.add(redeemed(BOB.uid, "web1"), NOON)
@@ -289,11 +300,11 @@ def test_a_client_that_goes_takes_its_traces_along(database_url: str) -> None:
         assert await it.store.read(lambda tx: tx.usage.active_since("web1", 0)) == 1
         assert (await counted(it, None)).tokens == {"authorization_code": 2}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_history_older_than_what_is_kept_is_not_counted_first(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_history_older_than_what_is_kept_is_not_counted_first(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(redeemed(), Instant(NOON - days(DAYS_KEPT + 1)))
             tx.events.add(replace(redeemed(), client_id="nat1"), NOON)
@@ -302,4 +313,4 @@ def test_history_older_than_what_is_kept_is_not_counted_first(sqlite_url: str) -
         assert await count(it, Instant(NOON + LAG + 1)) == 1
         assert await days_of(it, "web1") == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -4,20 +4,20 @@ import asyncio
 from pathlib import Path
 from time import monotonic
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.actions.inspection.inspector import KEPT, WITHIN, Inspector
 from valetkey.config.sections.mail import MailSettings, MailTls
 from valetkey.kernel.replace import replace
 
 
-def _inspector(it: Service, port: int) -> Inspector:
+def _inspector(it: Harness, port: int) -> Inspector:
     mail = MailSettings(host="127.0.0.1", port=port, tls=MailTls.NONE, from_address="a@example.com")
     settings = replace(it.settings, mail=mail)
     return Inspector(settings, it.foundation.store, it.foundation.keyring, it.foundation.roles)
 
 
 def test_mail_server_that_never_answers_delays_no_page(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         connected: list[asyncio.StreamWriter] = []
 
         async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +43,7 @@ def test_mail_server_that_never_answers_delays_no_page(tmp_path: Path) -> None:
 
 
 def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         connections = 0
 
         async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path
 
 
 def test_database_that_is_gone_is_a_finding(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         inspector = _inspector(it, 1)
         await it.foundation.store.engine.close()
         found = await inspector.findings(it.clock.now)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.authorization.actions.admin.test_owner import there
-from tests.authorization.endpoints.world import ADA, NOON, Service, run
+from tests.support.harness import ADA, NOON, Harness, run
 from valetkey.authorization.actions.inspection.check import Condition, Level, Site
 from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.authorization.actions.inspection.table import CHECKS, CONDITIONS, in_database
@@ -13,7 +13,7 @@ from valetkey.authorization.model.account.user import Role
 ROOT = Path(__file__).parents[4]
 
 
-async def _found(it: Service) -> dict[str, Level]:
+async def _found(it: Harness) -> dict[str, Level]:
     site = Site(it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now)
     found = await it.read(lambda tx: in_database(tx, site))
     return {each.condition.name: each.level for each in found if each.level is not Level.GOOD}
@@ -39,7 +39,7 @@ def _filled(row: Condition) -> None:
 
 
 def test_single_owner_without_a_second_factor_is_found(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert (await mail(it.settings)).condition.name == "mail_off"
         before = await _found(it)
         await it.write(lambda tx: tx.people.set_role(ADA, Role.OWNER, NOON))
@@ -55,7 +55,7 @@ def test_single_owner_without_a_second_factor_is_found(tmp_path: Path) -> None:
 
 
 def test_missing_signing_keys_are_found(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert not {"no_key", "no_next_key"} & (await _found(it)).keys()
         await it.write(
             lambda tx: tx.db.run("DELETE FROM signing_keys WHERE activates_at > 1800000000")
@@ -68,7 +68,7 @@ def test_missing_signing_keys_are_found(tmp_path: Path) -> None:
 
 
 def test_many_risky_clients_are_counted_not_listed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.write(
             lambda tx: tx.db.run(
                 "UPDATE clients SET redirect_uris = :uris",

@@ -2,8 +2,9 @@
 
 import re
 
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, API, World
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, API
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Consent, Grant
 from valetkey.authorization.storage.transaction import Transaction
@@ -15,7 +16,7 @@ from valetkey.kernel.secret import fresh_id
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
-async def signed_in(it: World, name: str = "alice", agent: str = FIREFOX) -> Browser:
+async def signed_in(it: Harness, name: str = "alice", agent: str = FIREFOX) -> Browser:
     """A browser in which they are signed in."""
     browser = it.browser()
     page = await browser.get("/oauth/sign-in")
@@ -28,7 +29,7 @@ async def signed_in(it: World, name: str = "alice", agent: str = FIREFOX) -> Bro
 
 
 async def grant_of(
-    it: World,
+    it: Harness,
     client_id: str,
     scope: Scope,
     *,
@@ -62,7 +63,7 @@ async def grant_of(
     return grant.id
 
 
-async def live(it: World, user: User) -> list[str]:
+async def live(it: Harness, user: User) -> list[str]:
     """The ids of their grants that have not ended."""
     now = it.clock.now
     grants = await it.store.read(lambda tx: tx.grants.live_of_user(user.uid, now, 9))

@@ -1,10 +1,12 @@
 """What happened: to me alone, in words, newest first, page by page."""
 
 import re
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows, signed_in
-from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
 from tests.authorization.pages.reading import Reading
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
@@ -30,8 +32,10 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 
 
-def test_events_are_told_in_words_and_only_to_whom_they_concern(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_events_are_told_in_words_and_only_to_whom_they_concern(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(ConsentGiven(ALICE.uid, "web1", "read"), it.clock.now)
             tx.events.add(
@@ -57,11 +61,13 @@ def test_events_are_told_in_words_and_only_to_whom_they_concern(database_url: st
         assert "Printer" not in other.body
         assert other.body.count("<time") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_pages_follow_each_other_without_gap_or_repetition(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_pages_follow_each_other_without_gap_or_repetition(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             for each in range(SHOWN * 2):
                 # Many in one second: the place is more than a time.
@@ -78,11 +84,11 @@ def test_pages_follow_each_other_without_gap_or_repetition(database_url: str) ->
         assert counts == [SHOWN, SHOWN, 1]
         assert knows(page, ">Newest</a>")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_looking_changes_nothing_and_wrong_places_are_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_looking_changes_nothing_and_wrong_places_are_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         await it.store.write(
             lambda tx: tx.events.add(UserChanged(ALICE.uid, ("name",)), it.clock.now)
@@ -99,11 +105,11 @@ def test_looking_changes_nothing_and_wrong_places_are_refused(sqlite_url: str) -
         )
         assert await it.events() == before
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_home_leads_to_every_page_of_the_account(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_home_leads_to_every_page_of_the_account(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         home = await browser.get("/")
         for name in ("apps", "sessions", "security", "activity"):
@@ -113,7 +119,7 @@ def test_home_leads_to_every_page_of_the_account(sqlite_url: str) -> None:
             assert f'href="/account/{name}" aria-current="page"' in page.body
         assert "/account/" not in (await it.browser().get("/")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_every_event_that_names_a_person_is_told_in_words_or_says_why_not() -> None:
@@ -129,8 +135,10 @@ def test_every_event_that_names_a_person_is_told_in_words_or_says_why_not() -> N
     assert not [text for text in said if "Other activity" in text]
 
 
-def test_only_what_was_asked_for_is_told_and_everything_is_of_some_kind(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_only_what_was_asked_for_is_told_and_everything_is_of_some_kind(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             for name in (*TOLD, *NOT_TOLD):
                 tx.db.run(
@@ -159,13 +167,13 @@ def test_only_what_was_asked_for_is_told_and_everything_is_of_some_kind(database
         for other in ("", "nothing", "<b>", "apps'"):
             assert (await browser.get("/account/activity", kind=other)).status == 200
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_a_sign_in_says_in_which_browser_and_an_act_of_others_that_it_was_theirs(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         changed = UserChanged(ALICE.uid, ("name",))
         await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by=by_user(1002))
@@ -175,4 +183,4 @@ def test_a_sign_in_says_in_which_browser_and_an_act_of_others_that_it_was_theirs
         assert page.body.count("By an operator of this server") == 1
         assert "1002" not in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

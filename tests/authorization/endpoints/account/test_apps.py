@@ -1,11 +1,13 @@
 """Connected apps: everything of one app is one entry, and ends with one press."""
 
 import re
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
 from tests.authorization.pages.reading import Reading
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.kernel.moment import days, hours, minutes
@@ -18,8 +20,10 @@ async def end(browser: Browser, client_id: str) -> Answer:
     return await browser.submit(page, "end")
 
 
-def test_an_app_says_who_it_is_what_it_may_do_and_since_when(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_says_who_it_is_what_it_may_do_and_since_when(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("notes:read", "client:read"))
         it.clock.forward(days(2))
         browser = await signed_in(it)
@@ -31,11 +35,13 @@ def test_an_app_says_who_it_is_what_it_may_do_and_since_when(database_url: str) 
         assert "notes:read" not in page.body
         assert "Pocket Printer" not in page.body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_several_grants_of_one_app_are_one_entry_and_end_together(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_several_grants_of_one_app_are_one_entry_and_end_together(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         first = await grant_of(it, "web1", Scope.of("notes:read"))
         it.clock.forward(minutes(5))
         second = await grant_of(it, "web1", Scope.of("read"))
@@ -60,11 +66,13 @@ def test_several_grants_of_one_app_are_one_entry_and_end_together(database_url: 
         assert events.count("grant.revoked") == 2
         assert events.count("consent.withdrawn") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_grant_bound_to_a_session_is_listed_while_the_session_lives(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_grant_bound_to_a_session_is_listed_while_the_session_lives(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         (session,) = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
         await grant_of(it, "web1", Scope.of("read"), session_id=session.id, consent=False)
@@ -74,11 +82,13 @@ def test_a_grant_bound_to_a_session_is_listed_while_the_session_lives(database_u
         await end(browser, "web1")
         assert knows(await browser.get("/account/apps"), "No connected apps")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_an_app_that_need_not_ask_is_listed_without_any_access(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_that_need_not_ask_is_listed_without_any_access(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("read"), lasts=60)
         it.clock.forward(hours(1))
         browser = await signed_in(it)
@@ -87,11 +97,11 @@ def test_an_app_that_need_not_ask_is_listed_without_any_access(database_url: str
         assert "Notes Printer</bdi></h2>" not in (await browser.get("/account/apps")).body
         assert (await it.events()).count("consent.withdrawn") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_all_end_with_one_press(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_all_end_with_one_press(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         assert (await browser.get("/account/apps/end-all")).location == "/account/apps"
         await grant_of(it, "web1", Scope.of("read"))
@@ -104,13 +114,13 @@ def test_all_end_with_one_press(database_url: str) -> None:
         assert await live(it, ALICE) == []
         assert await live(it, BOB) == [theirs]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_looking_changes_nothing_and_no_address_can_claim_that_something_ended(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         browser = await signed_in(it)
         before = await it.events()
@@ -123,22 +133,22 @@ def test_looking_changes_nothing_and_no_address_can_claim_that_something_ended(
         assert await live(it, ALICE) == [grant]
         assert await it.events() == before
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_who_is_not_signed_in_is_sent_to_sign_in(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_is_not_signed_in_is_sent_to_sign_in(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         for path in ("/account/apps", "/account/apps/end", "/account/apps/end-all"):
             assert (await it.browser().get(path)).location == f"/oauth/sign-in?to={path}"
         for path in ("/account/apps/end", "/account/apps/end-all"):
             answer = await it.browser().post(path, {"app": "web1"})
             assert answer.location == "/oauth/sign-in"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_another_allowed_is_not_there(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_another_allowed_is_not_there(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, "nat1", Scope.of("read"))
         theirs = await grant_of(it, "web1", Scope.of("read"), user=BOB)
         browser = await signed_in(it)
@@ -149,11 +159,11 @@ def test_what_another_allowed_is_not_there(database_url: str) -> None:
             assert (asked.status, pressed.status) == (404, 404), client_id
         assert await live(it, BOB) == [theirs]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_no_form_of_another_site_session_or_browser_ends_anything(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_no_form_of_another_site_session_or_browser_ends_anything(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         browser, elsewhere = await signed_in(it), await signed_in(it)
         page = await browser.get("/account/apps/end", app="web1")
@@ -170,27 +180,28 @@ def test_no_form_of_another_site_session_or_browser_ends_anything(sqlite_url: st
         assert (await browser.post(action, fields)).status == 303, "pressed twice"
         assert await live(it, ALICE) == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_consent_page_leads_to_where_access_ends(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_consent_page_leads_to_where_access_ends(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await browser.sign_in(await browser.ask())
         assert 'href="/account/apps"' in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-async def note(it: World, grant_id: str, scope: str) -> None:
+async def note(it: Harness, grant_id: str, scope: str) -> None:
     use = ScopeUse(grant_id, scope, it.clock.now)
     assert await it.store.write(lambda tx: tx.scope_uses.note(use))
 
 
 def test_what_was_used_and_what_never_was_is_said_permission_by_permission(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         old = await grant_of(it, "nat1", Scope.of("notes:read"))
         it.clock.forward(minutes(1))
         watched = ("read", "notes:read")
@@ -224,15 +235,15 @@ def test_what_was_used_and_what_never_was_is_said_permission_by_permission(
             "This app has no access at the moment",
         )
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def plain(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def test_an_app_page_says_in_which_browser_one_said_yes(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_page_says_in_which_browser_one_said_yes(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         (session,) = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
         await grant_of(it, "web1", Scope.of("read"), session_id=session.id)
@@ -245,11 +256,13 @@ def test_an_app_page_says_in_which_browser_one_said_yes(sqlite_url: str) -> None
             "Unknown browser",
         )
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_page_of_an_app_that_one_has_not_connected_is_not_there(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_page_of_an_app_that_one_has_not_connected_is_not_there(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("read"), user=BOB)
         browser = await signed_in(it)
         pages = [
@@ -260,4 +273,4 @@ def test_the_page_of_an_app_that_one_has_not_connected_is_not_there(database_url
         said = {Reading(page.body.encode()).the("main").text for page in pages}
         assert len({re.sub(r"VK-[A-Z0-9-]+", "", text) for text in said}) == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

@@ -1,12 +1,14 @@
 """Another password: only for who knows the current one; everything else ends."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import ALICE, run
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.scope import Scope
@@ -26,12 +28,14 @@ async def is_in(browser: Browser) -> bool:
     return 'id="sign-out"' in (await browser.get("/")).body
 
 
-async def stored(it: World) -> str | None:
+async def stored(it: Harness) -> str | None:
     return await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
 
 
-def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_everything_but_this_session_ends_and_the_new_one_signs_in(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         phone, browser = await signed_in(it), await signed_in(it)
         await grant_of(it, "web1", Scope.of("read"))
         before = dict(browser.cookies)
@@ -59,7 +63,7 @@ def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url:
         )
         assert accepted.location == "/"
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,9 @@ def test_everything_but_this_session_ends_and_the_new_one_signs_in(database_url:
     ],
 )
 def test_what_cannot_be_one_is_said_at_its_field(
-    sqlite_url: str, new: str, again: str, words: str
+    tmp_path: Path, new: str, again: str, words: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         before = await stored(it)
         answer = await change(browser, new=new, again=again)
@@ -87,11 +91,13 @@ def test_what_cannot_be_one_is_said_at_its_field(
             assert secret not in answer.body
         assert await stored(it) == before
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         before = await stored(it)
         for guess in ("", "null", "wrong wrong"):
@@ -110,11 +116,11 @@ def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(database_url: s
         assert (await it.events()).count("sign_in.failed") == 3
         assert "password.changed" not in await it.events()
 
-    run(database_url, story, limits=LimitSettings(sign_in_failures=3))
+    run(tmp_path, story, database_url, limits=LimitSettings(sign_in_failures=3))
 
 
-def test_of_two_who_change_it_at_once_one_does(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_of_two_who_change_it_at_once_one_does(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browsers = [await signed_in(it) for _ in range(2)]
         pages = [await browser.get("/account/security/password") for browser in browsers]
         answers = await asyncio.gather(
@@ -130,11 +136,11 @@ def test_of_two_who_change_it_at_once_one_does(database_url: str) -> None:
         assert (await it.events()).count("password.changed") == 1
         assert [await is_in(browser) for browser in browsers].count(True) == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_no_link_and_no_form_of_another_site_changes_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_no_link_and_no_form_of_another_site_changes_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser, elsewhere = await signed_in(it), await signed_in(it)
         before = await stored(it)
         said = {"current": PASSWORD, "new": NEW, "again": NEW}
@@ -148,4 +154,4 @@ def test_no_link_and_no_form_of_another_site_changes_it(sqlite_url: str) -> None
         assert (await it.browser().post(action, said)).location == "/oauth/sign-in"
         assert await stored(it) == before
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,12 +1,14 @@
 """Where one is signed in: every browser by its name, and the end of each but this."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Browser
+from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes
@@ -28,13 +30,13 @@ async def is_in(browser: Browser) -> bool:
     return 'id="sign-out"' in (await browser.get("/")).body
 
 
-async def session_ids(it: World) -> list[str]:
+async def session_ids(it: Harness) -> list[str]:
     found = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
     return [session.id for session in sorted(found, key=lambda each: each.last_seen_at)]
 
 
-def test_each_browser_is_named_and_this_one_marked(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_each_browser_is_named_and_this_one_marked(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await signed_in(it, agent=IPHONE)
         it.clock.forward(minutes(3))
         await signed_in(it, "bob", agent="Mozilla/5.0 (Windows NT 10.0) Firefox/140.0")
@@ -49,11 +51,11 @@ def test_each_browser_is_named_and_this_one_marked(database_url: str) -> None:
         assert page.body.count("This browser") == 1
         assert page.body.index("This browser") < page.body.index("Safari")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_session_begun_in_the_future_gives_no_access(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_session_begun_in_the_future_gives_no_access(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         earlier = await signed_in(it, agent=IPHONE)
         it.clock.forward(hours(1))
         later = await signed_in(it)
@@ -61,11 +63,13 @@ def test_session_begun_in_the_future_gives_no_access(sqlite_url: str) -> None:
         it.clock.forward(-hours(1))
         assert [await is_in(earlier), await is_in(later)] == [True, False]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.register(TOLD)
         phone = await signed_in(it, agent=IPHONE)
         (lost,) = await session_ids(it)
@@ -91,11 +95,11 @@ def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(database_url: s
         assert await it.count("outbox") == 1
         assert (await it.events()).count("session.ended") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_all_others_are_signed_out_with_one_press(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_all_others_are_signed_out_with_one_press(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         others = [await signed_in(it, agent=IPHONE) for _ in range(3)]
         it.clock.forward(hours(5))
         assert await is_in(others[0])
@@ -112,11 +116,11 @@ def test_all_others_are_signed_out_with_one_press(database_url: str) -> None:
         for other in others:
             assert not await is_in(other)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_session_of_another_user_is_not_found(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_session_of_another_user_is_not_found(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await signed_in(it, agent=IPHONE)
         (hers,) = await session_ids(it)
         victim = await signed_in(it)
@@ -131,11 +135,11 @@ def test_session_of_another_user_is_not_found(database_url: str) -> None:
         for alive in (victim, other, browser):
             assert await is_in(alive)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_this_one_ends_at_the_sign_out_page_only(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_this_one_ends_at_the_sign_out_page_only(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await signed_in(it, agent=IPHONE)
         it.clock.forward(minutes(2))
         browser = await signed_in(it)
@@ -147,11 +151,11 @@ def test_this_one_ends_at_the_sign_out_page_only(sqlite_url: str) -> None:
         assert answer.status == 404
         assert await is_in(browser)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_cross_site_request_signs_no_user_out(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_cross_site_request_signs_no_user_out(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         phone = await signed_in(it, agent=IPHONE)
         browser = await signed_in(it)
         action, fields = (await browser.get("/account/sessions")).form("end-all")
@@ -170,7 +174,7 @@ def test_cross_site_request_signs_no_user_out(sqlite_url: str) -> None:
             "/oauth/sign-in?to=/account/sessions"
         )
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +188,13 @@ def test_cross_site_request_signs_no_user_out(sqlite_url: str) -> None:
     ],
 )
 def test_a_session_says_how_it_was_begun(
-    sqlite_url: str, methods: tuple[str, ...], words: str
+    tmp_path: Path, methods: tuple[str, ...], words: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         said = " ".join(methods)
         await it.store.write(lambda tx: tx.db.run("UPDATE sessions SET methods = :m", m=said))
         page = await browser.get("/account/sessions")
         assert words in re.sub(r"\s+", " ", page.body).replace(" </span>", "</span>")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

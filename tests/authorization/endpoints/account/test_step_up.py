@@ -1,12 +1,15 @@
 """Before something that matters: who is it, again."""
 
+from pathlib import Path
+
 from tests.authorization.endpoints.account.people import knows, signed_in
-from tests.authorization.endpoints.visitor.browser import PASSWORD
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.session import PROOF_LASTS, find_present
 
 
-async def proof(it: World, cookie: str) -> tuple[int, tuple[str, ...]]:
+async def proof(it: Harness, cookie: str) -> tuple[int, tuple[str, ...]]:
     key, settings, now = it.server.keyring.fingerprint_key, it.server.sessions, it.clock.now
     found = await it.store.read(lambda tx: find_present(tx, cookie, "", key, settings, now))
     assert found is not None
@@ -14,8 +17,8 @@ async def proof(it: World, cookie: str) -> tuple[int, tuple[str, ...]]:
     return now - session.proved_at, session.proved_by
 
 
-def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_page_asks_judges_and_leads_back(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await signed_in(it)
         it.clock.forward(PROOF_LASTS)
         page = await alice.get("/account/confirm?to=/account/apps")
@@ -35,36 +38,36 @@ def test_the_page_asks_judges_and_leads_back(database_url: str) -> None:
         thief = it.browser({"__Host-session": before})
         assert (await thief.get("/account/apps")).location == "/oauth/sign-in?to=/account/apps"
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_step_up_requires_a_session(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_step_up_requires_a_session(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         page = await it.browser().get("/account/confirm")
         assert page.location == "/oauth/sign-in?to=/account/confirm"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_another_persons_password_proves_nothing(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_another_persons_password_proves_nothing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await signed_in(it)
         await it.store.write(lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_x", "x", 1))  # type: ignore[arg-type]
         page = await alice.get("/account/confirm")
         said = {"password": PASSWORD, "username": "bob"}
         assert (await alice.submit(page, "confirm", **said)).status == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_guesses_count_as_at_the_sign_in_page(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_guesses_count_as_at_the_sign_in_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await signed_in(it)
         page = await alice.get("/account/confirm")
-        for _ in range(it.password.limits.sign_in_failures):
+        for _ in range(it.settings.limits.sign_in_failures):
             assert (await alice.submit(page, "confirm", password="guess")).status == 401
         waits = await alice.submit(page, "confirm", password=PASSWORD)
         assert waits.status == 429
         assert int(waits.header("retry-after")) > 0
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -4,18 +4,19 @@ import re
 from html import unescape
 
 from tests.authorization.endpoints.account.people import signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, World
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE
 from valetkey.authorization.model.account.user import Role, User
 
 
-async def give(it: World, role: Role | None, user: User = ALICE) -> None:
+async def give(it: Harness, role: Role | None, user: User = ALICE) -> None:
     """Let them have this role, whoever says so."""
     now = it.clock.now
     assert await it.store.write(lambda tx: tx.people.set_role(user.uid, role, now))
 
 
-async def administrator(it: World, role: Role = Role.OWNER, user: User = ALICE) -> Browser:
+async def administrator(it: Harness, role: Role = Role.OWNER, user: User = ALICE) -> Browser:
     """A browser in which they just signed in and entered administration."""
     await give(it, role, user)
     browser = await signed_in(it, user.username)

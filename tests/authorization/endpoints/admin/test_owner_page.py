@@ -1,8 +1,11 @@
 """The owner's link in a browser: an account or a sign-in, a second factor, the role."""
 
+from pathlib import Path
+
 from tests.authorization.endpoints.account.people import knows, signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import run
 from valetkey.authorization.actions.admin.owner import LASTS, fresh_link, issue_link
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.storage.transaction import Transaction
@@ -11,13 +14,13 @@ from valetkey.kernel.runtime import SYSTEM
 WORD = "a long and good password"
 
 
-async def link_of(it: World, *, break_glass: bool = False) -> str:
+async def link_of(it: Harness, *, break_glass: bool = False) -> str:
     link, key, now = fresh_link(SYSTEM.random), it.server.keyring.fingerprint_key, it.clock.now
     await it.store.write(lambda tx: issue_link(tx, link, key, now, break_glass=break_glass))
     return link.reveal()
 
 
-async def opened(it: World, browser: Browser) -> Answer:
+async def opened(it: Harness, browser: Browser) -> Answer:
     """What the link shows first; it is in no address any more."""
     link = await link_of(it)
     answer = await browser.get("/admin/owner", link=link)
@@ -27,7 +30,7 @@ async def opened(it: World, browser: Browser) -> Answer:
     return page
 
 
-async def protect(it: World, username: str) -> None:
+async def protect(it: Harness, username: str) -> None:
     """A second factor, and that it was proved in this session."""
 
     def work(tx: Transaction) -> None:
@@ -43,7 +46,7 @@ async def protect(it: World, username: str) -> None:
     await it.store.write(work)
 
 
-async def roles(it: World) -> list[tuple[str, Role | None]]:
+async def roles(it: Harness) -> list[tuple[str, Role | None]]:
     def work(tx: Transaction) -> list[tuple[str, Role | None]]:
         found = [tx.users.find(uid) for uid in tx.people.with_roles(9)]
         return [(user.username, user.role) for user in found if user is not None]
@@ -52,9 +55,10 @@ async def roles(it: World) -> list[tuple[str, Role | None]]:
 
 
 def test_ad_01_with_an_account_of_their_own_and_a_second_factor_they_are_the_owner(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await opened(it, browser)
         answer = await browser.submit(
@@ -75,11 +79,11 @@ def test_ad_01_with_an_account_of_their_own_and_a_second_factor_they_are_the_own
         # It is over for everybody, with whatever cookie.
         assert (await browser.get("/admin/owner")).status == 404
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_ad_01_somebody_with_an_account_signs_in(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ad_01_somebody_with_an_account_signs_in(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await opened(it, browser)
         assert knows(page, "You are signed in as")
@@ -91,11 +95,11 @@ def test_ad_01_somebody_with_an_account_signs_in(sqlite_url: str) -> None:
         assert await roles(it) == [("alice", Role.OWNER)]
         assert "owner_link.redeemed" in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await opened(it, browser)
         await protect(it, "alice")
@@ -110,11 +114,11 @@ def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(sqlite_u
         assert knows(answer, "Link expired")
         assert await roles(it) == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_is_wrong_with_the_account_stands_at_its_field(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_is_wrong_with_the_account_stands_at_its_field(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await opened(it, browser)
         answer = await browser.submit(
@@ -137,11 +141,11 @@ def test_what_is_wrong_with_the_account_stands_at_its_field(sqlite_url: str) -> 
         assert user is not None
         assert user.email_verified_at is not None
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_account_is_made_only_with_the_link_and_our_form(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_account_is_made_only_with_the_link_and_our_form(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await opened(it, browser)
         _, fields = page.form("make")
@@ -153,4 +157,4 @@ def test_an_account_is_made_only_with_the_link_and_our_form(sqlite_url: str) -> 
         assert (await browser.post("/admin/owner/account", {**good, "csrf": ["x"]})).status == 403
         assert await it.store.read(lambda tx: tx.users.find_by_name("olive")) is None
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,12 +1,14 @@
 """One person in the hands of those who look after them: what each role may do, and what ends."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
 from tests.authorization.endpoints.admin.people import administrator, do, give
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.config.sections.mail import MailSettings, MailTransport
@@ -18,19 +20,21 @@ PAGE = f"/admin/users/{BOB.uid}"
 NOTES = Scope.of("notes:read")
 
 
-async def bob_now(it: World) -> User:
+async def bob_now(it: Harness) -> User:
     user = await it.store.read(lambda tx: tx.users.find(BOB.uid))
     assert user is not None
     return user
 
 
-async def last(it: World, name: str) -> EventRecord:
+async def last(it: Harness, name: str) -> EventRecord:
     page = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
     return [event for event in page if event.name == name][-1]
 
 
-def test_everything_of_a_person_is_seen_and_nothing_that_signs_in(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_everything_of_a_person_is_seen_and_nothing_that_signs_in(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
         browser = await administrator(it, Role.AUDITOR)
@@ -44,11 +48,13 @@ def test_everything_of_a_person_is_seen_and_nothing_that_signs_in(database_url: 
         # An auditor is offered nothing.
         assert f"{PAGE}/" not in page.body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_switching_off_says_what_ends_ends_it_and_is_on_record(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_switching_off_says_what_ends_ends_it_and_is_on_record(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         bob = await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
         browser = await administrator(it, Role.ADMINISTRATOR)
@@ -72,11 +78,11 @@ def test_switching_off_says_what_ends_ends_it_and_is_on_record(database_url: str
         assert (await bob_now(it)).disabled_at is None
         assert await live(it, BOB) == []
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_support_may_only_sign_users_out(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_support_may_only_sign_users_out(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         bob = await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
         browser = await administrator(it, Role.SUPPORT)
@@ -94,11 +100,13 @@ def test_support_may_only_sign_users_out(database_url: str) -> None:
         assert len(await live(it, BOB)) == 1
         assert (await last(it, "session.ended")).done_by == f"user {ALICE.uid}"
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_support_takes_lost_factors_away_and_the_person_is_told(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_support_takes_lost_factors_away_and_the_person_is_told(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         bob = await signed_in(it, "bob")
         browser = await administrator(it, Role.SUPPORT)
         assert f"{PAGE}/reset-factors" not in (await browser.get(PAGE)).body
@@ -120,11 +128,11 @@ def test_support_takes_lost_factors_away_and_the_person_is_told(database_url: st
         answer = await browser.get(f"{PAGE}/reset-factors")
         assert answer.location == f"/account/confirm?to={PAGE}/reset-factors"
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_support_sends_a_link_to_choose_another_password(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_support_sends_a_link_to_choose_another_password(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.SUPPORT)
         # To an address that may be anybody's nothing is sent.
         assert f"{PAGE}/reset-mail" not in (await browser.get(PAGE)).body
@@ -143,11 +151,11 @@ def test_support_sends_a_link_to_choose_another_password(database_url: str) -> N
         assert told == [303] * 4 + [409]
         assert await it.store.read(lambda tx: tx.users.password_hash(BOB.uid))
 
-    run(database_url, story, mail=MailSettings(transport=MailTransport.MAILBOX))
+    run(tmp_path, story, database_url, mail=MailSettings(transport=MailTransport.MAILBOX))
 
 
-def test_higher_role_cannot_be_administered(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_higher_role_cannot_be_administered(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         for mine, theirs in (
             (Role.SUPPORT, Role.ADMINISTRATOR),
             (Role.SUPPORT, Role.OWNER),
@@ -166,11 +174,11 @@ def test_higher_role_cannot_be_administered(database_url: str) -> None:
             assert knows(refused, "this user has a higher role than yours")
         assert "session.ended" not in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_an_app_loses_access_and_the_other_keeps_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_loses_access_and_the_other_keeps_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, WEB.id, NOTES, user=BOB)
         kept = await grant_of(it, "nat1", NOTES, user=BOB)
         browser = await administrator(it)
@@ -182,11 +190,11 @@ def test_an_app_loses_access_and_the_other_keeps_it(sqlite_url: str) -> None:
         assert (await browser.get(f"{PAGE}/end-app", app="web2")).status == 404
         assert (await browser.get(f"{PAGE}/end-app", app="\0")).status == 400
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_address_is_taken_as_verified_and_somebody_registers_apps(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         assert knows(await browser.get(PAGE), "Email not verified")
         page = await browser.follow(await do(browser, f"{PAGE}/verify-email"))
@@ -205,11 +213,11 @@ def test_an_address_is_taken_as_verified_and_somebody_registers_apps(sqlite_url:
         assert not await it.store.read(lambda tx: tx.members.is_developer(BOB.uid))
         assert {"developer.admitted", "developer.dismissed"} <= set(await it.events())
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_admins_cannot_disable_themselves_or_the_last_owner(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_admins_cannot_disable_themselves_or_the_last_owner(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.OWNER)
         mine = f"/admin/users/{ALICE.uid}"
         answer = await do(browser, f"{mine}/disable")
@@ -220,22 +228,22 @@ def test_admins_cannot_disable_themselves_or_the_last_owner(sqlite_url: str) -> 
         assert knows(answer, "this is the last owner")
         assert "user.disabled" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_parallel_disabling_succeeds_once(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_parallel_disabling_succeeds_once(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         action, fields = (await browser.get(f"{PAGE}/disable")).form("do")
         answers = await asyncio.gather(*(browser.post(action, fields) for _ in range(8)))
         assert {answer.status for answer in answers} == {303}
         assert (await it.events()).count("user.disabled") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_an_account_is_deleted_with_all_that_is_known(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_account_is_deleted_with_all_that_is_known(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         bob = await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
         browser = await administrator(it, Role.ADMINISTRATOR)
@@ -251,7 +259,7 @@ def test_an_account_is_deleted_with_all_that_is_known(database_url: str) -> None
         # Not oneself, and not the last owner.
         assert (await do(browser, f"/admin/users/{ALICE.uid}/delete")).status == 409
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 @pytest.mark.parametrize(
@@ -270,18 +278,18 @@ def test_an_account_is_deleted_with_all_that_is_known(database_url: str) -> None
         f"{PAGE}/delete/x",
     ],
 )
-def test_what_is_not_there_is_not_found(path: str, sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_is_not_there_is_not_found(path: str, tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         assert (await browser.get(path)).status == 404
         _, fields = (await browser.get(f"{PAGE}/disable")).form("do")
         assert (await browser.post(path, fields)).status in {404, 405}
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ad_05_a_role_is_given_only_after_a_recent_proof(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ad_05_a_role_is_given_only_after_a_recent_proof(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         question = await browser.get(f"{PAGE}/role")
         assert question.status == 200
@@ -301,4 +309,4 @@ def test_ad_05_a_role_is_given_only_after_a_recent_proof(sqlite_url: str) -> Non
         assert event.done_by == f"user {ALICE.uid}"
         assert (await do(browser, f"{PAGE}/role", role="king")).status == 400
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

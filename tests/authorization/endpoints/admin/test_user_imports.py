@@ -4,12 +4,14 @@ import csv
 import json
 import re
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.admin.people import administrator, give
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import BOB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import BOB, run
 from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.background.user_imports import UserImporter
@@ -42,7 +44,7 @@ async def upload(browser: Browser, content: bytes, name: str = "users.csv") -> A
     )
 
 
-async def work(it: World) -> None:
+async def work(it: Harness) -> None:
     """Let a worker do what is due."""
     runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
     while await UserImporter(it.store, ImportWork(Accounts(SYSTEM.random)), runtime).work_some():
@@ -54,8 +56,8 @@ async def decide(browser: Browser, page: Answer, button: str) -> Answer:
     return await browser.follow(await browser.submit(page, button, decision=decision))
 
 
-def test_file_is_checked_then_imported_then_reported(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_file_is_checked_then_imported_then_reported(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         assert f'href="{_IMPORT}"' in (await browser.get("/admin/users")).body
         sent = await upload(browser, _FILE.encode())
@@ -94,11 +96,11 @@ def test_file_is_checked_then_imported_then_reported(database_url: str) -> None:
         by = {each.done_by for each in told if each.name.startswith("user_import.")}
         assert by == {"user 1001"}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_import_is_stopped_and_its_file_discarded(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_import_is_stopped_and_its_file_discarded(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         for stage in ("stop", "discard"):
             sent = await upload(browser, _FILE.encode())
@@ -111,7 +113,7 @@ def test_import_is_stopped_and_its_file_discarded(sqlite_url: str) -> None:
         assert await it.count("users") == 2
         assert "users.csv" in (await browser.get(_IMPORT)).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,8 @@ def test_import_is_stopped_and_its_file_discarded(sqlite_url: str) -> None:
         (b'username,email\na,"b', "Zeile 2 ist kein CSV"),
     ],
 )
-def test_wrong_file_is_explained_on_the_form(sqlite_url: str, content: bytes, said: str) -> None:
-    async def story(it: World) -> None:
+def test_wrong_file_is_explained_on_the_form(tmp_path: Path, content: bytes, said: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await browser.post("/language", {"language": "de"})
         answer = await upload(browser, content)
@@ -133,11 +135,11 @@ def test_wrong_file_is_explained_on_the_form(sqlite_url: str, content: bytes, sa
         none = await upload(browser, b"", name="")
         assert (none.status, "wählen" in none.body) == (400, True)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_other_roles_find_no_import_and_old_proof_is_renewed_first(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_other_roles_find_no_import_and_old_proof_is_renewed_first(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         sent = await upload(browser, _FILE.encode())
         await work(it)
@@ -157,7 +159,7 @@ def test_other_roles_find_no_import_and_old_proof_is_renewed_first(sqlite_url: s
         assert late.location.startswith("/account/confirm")
         assert "Waiting for your decision" in (await browser.get(sent.location)).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 _TEXTS = (
@@ -208,8 +210,8 @@ def _wrong_users() -> str:
     return f'[{",".join(rows)},{{}},17,{{"uid":1e999}},{{"name":"{"x" * 70_000}"}}]'
 
 
-def test_every_reason_is_told_in_the_language_of_the_administrator(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_every_reason_is_told_in_the_language_of_the_administrator(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         sent = await upload(browser, _wrong_users().encode(), "users.json")
         assert sent.status == 303, sent.body
@@ -237,7 +239,7 @@ def test_every_reason_is_told_in_the_language_of_the_administrator(sqlite_url: s
         assert "username: darf höchstens 200 Zeichen haben" in shown
         assert "must" not in shown
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def _id(sent: Answer) -> str:

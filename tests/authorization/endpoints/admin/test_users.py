@@ -1,18 +1,21 @@
 """Looking for people: by the beginning of a word, by uid, with filters, page by page."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.people import administrator
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 
-async def many(it: World, count: int) -> None:
+async def many(it: Harness, count: int) -> None:
     def work(tx: Transaction) -> None:
         for number in range(count):
             user = replace(
@@ -38,8 +41,8 @@ def listed(page: Answer) -> list[str]:
     ]
 
 
-def test_people_are_found_and_filtered(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_people_are_found_and_filtered(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         everybody = await browser.get("/admin/users")
         assert set(listed(everybody)) == {"/admin/users/1001", "/admin/users/1002"}
@@ -51,11 +54,11 @@ def test_people_are_found_and_filtered(database_url: str) -> None:
         assert knows(nobody, "No users found")
         assert "<script>x" not in nobody.body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_pagination_leaves_no_user_out(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_pagination_leaves_no_user_out(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await many(it, 120)
         browser = await administrator(it, Role.AUDITOR)
         for start in ("/admin/users", "/admin/users?q=person"):
@@ -71,7 +74,7 @@ def test_pagination_leaves_no_user_out(sqlite_url: str) -> None:
         off = await browser.get("/admin/users", q="person", show="disabled")
         assert listed(off) == ["/admin/users/10000", "/admin/users/10040", "/admin/users/10080"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -88,20 +91,20 @@ def test_pagination_leaves_no_user_out(sqlite_url: str) -> None:
         "after=ff.1",
     ],
 )
-def test_an_address_that_was_not_ours_is_refused(query: str, sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_address_that_was_not_ours_is_refused(query: str, tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         answer = await browser.get(f"/admin/users?{query}")
         assert answer.status == 400, query
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_search_of_any_length_is_answered(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_search_of_any_length_is_answered(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         assert (await browser.get("/admin/users", q="b" * 5_000)).status == 200
         assert (await browser.get("/admin/users", q="9" * 300)).status == 200
         assert (await browser.get("/admin/users", show="nonsense")).status == 200
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

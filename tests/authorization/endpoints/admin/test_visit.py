@@ -1,18 +1,21 @@
 """Who gets into administration, for how long, and what everybody else finds there: nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.admin.people import administrator, give
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.kernel.moment import hours, minutes
 
 COOKIE = "__Host-administration"
 
 
-def test_visitors_and_users_without_role_get_404(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_visitors_and_users_without_role_get_404(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         paths = ("/admin/users", "/admin/users/1001", "/admin/roles", "/admin/owner")
         stranger = it.browser()
         for path in paths:
@@ -25,22 +28,22 @@ def test_visitors_and_users_without_role_get_404(database_url: str) -> None:
         assert "/admin" not in (await bob.get("/account/sessions")).body
         assert COOKIE not in bob.cookies
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_every_role_reads_and_is_shown_the_way(role: Role, sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_every_role_reads_and_is_shown_the_way(role: Role, tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, role)
         for path in ("/admin", "/admin/users", "/admin/users/1002", "/admin/roles"):
             assert (await browser.get(path)).status == 200, path
         assert 'href="/admin"' in (await browser.get("/account/sessions")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_cookie_is_strict_and_nothing_goes_without_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_cookie_is_strict_and_nothing_goes_without_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await give(it, Role.OWNER)
         browser = await signed_in(it)
         page = await browser.get("/admin")
@@ -57,13 +60,13 @@ def test_the_cookie_is_strict_and_nothing_goes_without_it(sqlite_url: str) -> No
             thief = it.browser({**stolen, COOKIE: planted})
             assert (await thief.get("/admin")).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_idle_for_half_an_hour_or_in_for_half_a_day_one_proves_again_who_one_is(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         for _ in range(3):
             it.clock.forward(minutes(29))
@@ -84,11 +87,11 @@ def test_idle_for_half_an_hour_or_in_for_half_a_day_one_proves_again_who_one_is(
         it.clock.forward(hours(1) - minutes(30))
         assert (await browser.get("/admin")).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_role_that_was_taken_away_counts_at_once(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_role_that_was_taken_away_counts_at_once(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         page = await browser.get("/admin/users/1002/disable")
         await give(it, Role.AUDITOR)
@@ -100,11 +103,11 @@ def test_a_role_that_was_taken_away_counts_at_once(database_url: str) -> None:
         assert bob.disabled_at is None
         assert "user.disabled" not in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_form_from_elsewhere_is_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_form_from_elsewhere_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         page = await browser.get("/admin/users/1002/disable")
         action, fields = page.form("do")
@@ -117,11 +120,11 @@ def test_a_form_from_elsewhere_is_refused(sqlite_url: str) -> None:
             assert (await browser.post(action, said, headers)).status == 403
         assert "user.disabled" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_session_of_disabled_admin_has_no_access(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_session_of_disabled_admin_has_no_access(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await give(it, Role.OWNER, BOB)
         bob = await administrator(it, Role.OWNER, BOB)
@@ -129,4 +132,4 @@ def test_session_of_disabled_admin_has_no_access(sqlite_url: str) -> None:
         assert (await bob.submit(page, "do")).status == 303
         assert (await browser.get("/admin")).location == "/oauth/sign-in?to=/admin"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

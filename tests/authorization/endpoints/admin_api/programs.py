@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.admin.permissions import MAY, CommandLine, Permission
@@ -51,7 +51,7 @@ class Reply:
 class Caller:
     """Somebody with a token."""
 
-    it: Service
+    it: Harness
     token: str
 
     async def call(
@@ -100,7 +100,7 @@ class Caller:
         return Reply(status, {k.decode(): v.decode() for k, v in pairs}, told)
 
 
-async def person(it: Service, name: str, role: Role | None, uid: int) -> Uid:
+async def person(it: Harness, name: str, role: Role | None, uid: int) -> Uid:
     """Somebody with an account and this role."""
     record = UserRecord(name, f"{name}@example.com", name.capitalize())
     made = await it.write(
@@ -111,13 +111,13 @@ async def person(it: Service, name: str, role: Role | None, uid: int) -> Uid:
     return made.uid
 
 
-async def give_role(it: Service, uid: Uid, role: Role | None) -> None:
+async def give_role(it: Harness, uid: Uid, role: Role | None) -> None:
     """Assign or remove a role."""
     await it.write(lambda tx: tx.people.set_role(uid, role, it.clock.now))
 
 
 async def caller(
-    it: Service,
+    it: Harness,
     role: Role = Role.OWNER,
     permissions: Sequence[str] = (),
     *,

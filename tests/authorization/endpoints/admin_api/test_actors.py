@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller, person
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.event.event import SYSTEM, by_client, by_token, by_user
@@ -47,7 +47,7 @@ CALLS: tuple[tuple[str, object, str], ...] = (
 def test_each_call_leaves_its_event_with_the_token_that_made_it(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await person(it, "bob", None, 2002)
         owner = await caller(it)
@@ -75,7 +75,7 @@ def _page(done_by: str, place: Cursor, tx: Transaction) -> Sequence[EventRecord]
     return tx.event_search.page(EventFilter(done_by=done_by), place, 2)
 
 
-async def _every(it: Service, done_by: str) -> list[EventRecord]:
+async def _every(it: Harness, done_by: str) -> list[EventRecord]:
     """What this actor did, two events at a time."""
     seen, place = list[EventRecord](), END
     while True:
@@ -89,7 +89,7 @@ async def _every(it: Service, done_by: str) -> list[EventRecord]:
 def test_what_an_actor_did_to_itself_and_to_others_is_found_as_one(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("robot", grant_types=("client_credentials",))
         for _ in range(3):
             assert await it.own_token("robot")
@@ -115,7 +115,7 @@ def test_what_an_actor_did_to_itself_and_to_others_is_found_as_one(
 
 
 def test_an_event_of_before_has_an_unknown_actor(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.write(
             lambda tx: tx.db.run(
                 "INSERT INTO events (id, at, name, uid, data) VALUES ('ev_0', 1, 'user.disabled',"
@@ -128,7 +128,7 @@ def test_an_event_of_before_has_an_unknown_actor(tmp_path: Path, database_url: s
 
 
 def test_change_without_actor_is_rolled_back(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         def work(tx: Transaction) -> None:
             user = tx.users.find(ADA)
             assert user is not None
@@ -146,7 +146,7 @@ def test_change_without_actor_is_rolled_back(tmp_path: Path, database_url: str) 
 def test_token_acts_up_to_the_role_whose_permissions_it_has(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await person(it, "bob", Role.SUPPORT, 2002)
         await person(it, "cyd", None, 2003)
         token = await caller(it, permissions=("read", "people"))
@@ -162,7 +162,7 @@ def test_token_acts_up_to_the_role_whose_permissions_it_has(
 
 
 def test_tokens_that_a_token_made_end_with_it(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         first, other = await caller(it), await caller(it)
         tokens = [first]
         for name in ("second", "third"):

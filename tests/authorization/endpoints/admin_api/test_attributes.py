@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
 from valetkey.authorization.model.account.user import MOST_ATTRIBUTES, Attribute, User
 from valetkey.authorization.storage.transaction import Transaction
@@ -12,7 +12,7 @@ _OF_ADA = f"/users/{ADA}/attributes"
 
 
 def test_attributes_are_declared_set_and_removed(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         schema = {"type": "string", "maxLength": 8}
         for changed in (True, False):
@@ -57,7 +57,7 @@ def test_attributes_are_declared_set_and_removed(tmp_path: Path, database_url: s
 
 
 def test_attributes_are_bounded_in_number_and_size(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         now = it.clock.now
 
         def fill(tx: Transaction) -> None:

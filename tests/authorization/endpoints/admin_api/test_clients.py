@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.authorization.endpoints.world import CALLBACK, Service, run
+from tests.support.harness import CALLBACK, Harness, run
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.register.client import Client
@@ -15,7 +15,7 @@ from valetkey.kernel.replace import replace
 
 
 def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         body = {"name": "Notes Printer", "redirect_uris": [CALLBACK], "scopes": ["notes:read"]}
         made = await owner.call("POST", "/clients", body)
@@ -44,7 +44,7 @@ def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
 
 
 def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         sector = OpenIdRegistration(sector_identifier_uri="https://nowhere.invalid/sector")
         uris = (CALLBACK, "https://app.example/other")
         client = await it.client("web", redirect_uris=uris, openid=sector)
@@ -86,7 +86,7 @@ def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
 
 
 def test_the_mark_of_verification_is_for_people_to_read(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it)
         assert (await owner.call("PUT", "/clients/web/verified")).json == {"changed": True}
@@ -105,7 +105,7 @@ def test_the_mark_of_verification_is_for_people_to_read(tmp_path: Path) -> None:
 
 
 def test_what_somebody_else_changes_of_its_looks_ends_the_mark(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         owner = await caller(it)
         await owner.call("PUT", "/clients/web/verified")
@@ -122,7 +122,7 @@ def test_what_somebody_else_changes_of_its_looks_ends_the_mark(tmp_path: Path) -
 
 
 def test_disabled_client_loses_its_tokens(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         tokens = await it.tokens("web")
         owner = await caller(it)
@@ -138,7 +138,7 @@ def test_disabled_client_loses_its_tokens(tmp_path: Path) -> None:
 
 
 def test_secrets_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", grant_types=("client_credentials",))
         owner = await caller(it)
         made = await owner.call("POST", "/clients/web/secrets", {"others_live": 60})
@@ -159,7 +159,7 @@ def test_secrets_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
 
 
 def test_legacy_grants_are_set_one_by_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", profile="classic")
         owner = await caller(it)
         on = await owner.call("PUT", "/clients/web/legacy/implicit")
@@ -181,7 +181,7 @@ def test_legacy_grants_are_set_one_by_one(tmp_path: Path) -> None:
 
 
 def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         for number in range(5):
             await it.client(f"app{number}")
             it.clock.forward(number % 2)
@@ -202,7 +202,7 @@ def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None
 
 
 def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it)
         await owner.call("PUT", "/clients/web/verified")
@@ -229,7 +229,7 @@ def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: s
 
 
 def test_resource_server_client_cannot_be_changed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         for method, path in (("POST", "disable"), ("PUT", "verified"), ("POST", "secrets")):
             body: object = {} if path == "secrets" else None
@@ -240,7 +240,7 @@ def test_resource_server_client_cannot_be_changed(tmp_path: Path) -> None:
 
 
 def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("odd@name/1")
         owner = await caller(it)
         for written in ("odd@name%2F1", "odd%40name%2f1"):

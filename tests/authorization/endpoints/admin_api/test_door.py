@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
+from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.operation import Operation
@@ -37,7 +37,7 @@ def _path(operation: Operation) -> str:
 def test_operations_refuse_visitors_and_lower_roles(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         strangers = [
             Caller(it, ""),
@@ -63,7 +63,7 @@ def test_operations_refuse_visitors_and_lower_roles(
 
 
 def test_every_operation_can_be_called_by_whose_role_allows_it(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         for role in Role:
             one = await caller(it, role)
@@ -77,7 +77,7 @@ def test_every_operation_can_be_called_by_whose_role_allows_it(tmp_path: Path) -
 
 
 def test_a_token_is_never_worth_more_than_its_makers_role(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it, Role.OWNER)
         assert (await owner.call("PUT", "/clients/web/verified")).status == 200
@@ -99,7 +99,7 @@ def test_a_token_is_never_worth_more_than_its_makers_role(tmp_path: Path) -> Non
 
 
 def test_it_ends_when_its_time_is_over_and_when_somebody_ends_it(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         short = await caller(it, lifetime=days(1))
         it.clock.forward(days(1) - 1)
         assert (await short.call("GET", "/token")).status == 200
@@ -118,7 +118,7 @@ def test_it_ends_when_its_time_is_over_and_when_somebody_ends_it(tmp_path: Path)
 
 
 def test_no_wider_and_no_longer_token_comes_from_a_narrower_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         narrow = await caller(it, Role.OWNER, ("read", "keys"), lifetime=days(7))
         wanted = {"name": "Next", "permissions": ["read"], "lifetime": 86_400}
         made = await narrow.call("POST", "/tokens", wanted)
@@ -138,7 +138,7 @@ def test_no_wider_and_no_longer_token_comes_from_a_narrower_one(tmp_path: Path) 
 
 
 def test_a_lower_role_does_not_end_the_token_of_a_higher_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         of_owner = (await owner.call("GET", "/token")).record["id"]
         bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)
@@ -150,7 +150,7 @@ def test_a_lower_role_does_not_end_the_token_of_a_higher_one(tmp_path: Path) -> 
 
 
 def test_session_cookies_do_not_authenticate_the_api(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await give_role(it, ADA, Role.OWNER)
         await it.password("a good long password")
         browser = Browser(it.app, host="localhost:8400", scheme="http")
@@ -188,7 +188,7 @@ def test_session_cookies_do_not_authenticate_the_api(tmp_path: Path) -> None:
     ],
 )
 def test_bad_bodies_are_told_what_is_wrong(tmp_path: Path, raw: bytes, said: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         answer = await owner.call("POST", "/tokens", raw=raw)
         assert answer.status == 400, answer.body
@@ -203,7 +203,7 @@ def test_bad_bodies_are_told_what_is_wrong(tmp_path: Path, raw: bytes, said: str
      "disabled=yes", "type=root", "q=", "q=" + "x" * 81, "q=%00", "q=%ff", "q=%zz"],
 )  # fmt: skip
 def test_bad_queries_are_refused(tmp_path: Path, query: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         assert (await owner.call("GET", f"/clients?{query}")).status == 400
 
@@ -211,7 +211,7 @@ def test_bad_queries_are_refused(tmp_path: Path, query: str) -> None:
 
 
 def test_what_is_not_in_the_table_is_not_there(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         for path in ("", "/x", "/clients/", "/clients/nobody/x/y", "/../token"):
             assert (await owner.call("GET", path)).status == 404, path

@@ -9,7 +9,7 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.authorization.endpoints.admin_api.test_groups import make_groups
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions import groups
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -37,7 +37,7 @@ def _requires(*names: str) -> OpenIdRegistration:
 
 
 def test_renamed_group_keeps_members_roles_and_apps(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff", "engineering<staff")
         await it.client("app", scopes=SCOPES, openid=_requires("staff", "team", "crew"))
@@ -73,7 +73,7 @@ def test_renamed_group_keeps_members_roles_and_apps(tmp_path: Path, database_url
 
 
 def test_group_moves_below_another_and_back(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff", "board", "engineering<staff")
         await owner.call("PUT", f"/groups/engineering/members/{ADA}")
@@ -107,7 +107,7 @@ def test_group_that_too_many_apps_require_is_not_renamed(
 ) -> None:
     monkeypatch.setattr(groups, "MOST_RENAMED", 1)
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff")
         await it.client("app", openid=_requires("staff"))
@@ -120,7 +120,7 @@ def test_group_that_too_many_apps_require_is_not_renamed(
 
 
 def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "a", "b", "c")
         await it.client("app", openid=_requires("a"))
@@ -153,7 +153,7 @@ def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_ur
 def test_name_that_another_transaction_is_taking_is_refused(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "a")
         other, begun = Group("gr_other", "x", "", "", it.clock.now), threading.Event()

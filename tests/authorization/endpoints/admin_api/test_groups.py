@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
-from tests.authorization.endpoints.visitor import world as visitors
-from tests.authorization.endpoints.world import ADA, Answer, Service, run
+from tests.support import visitors
+from tests.support.asgi import Answer
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.scim import MOST_OF_USER
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
@@ -30,14 +31,14 @@ def _told(answer: Answer) -> Mapping[str, object]:
     return claims
 
 
-async def _claims(it: Service, token: str) -> dict[str, object]:
+async def _claims(it: Harness, token: str) -> dict[str, object]:
     answer = await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
     assert answer.status == 200, answer.body
     return answer.json
 
 
 def test_groups_are_created_nested_once_and_deleted(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff", "engineering<staff", "board")
         for body, field in (
@@ -66,7 +67,7 @@ def test_groups_are_created_nested_once_and_deleted(tmp_path: Path, database_url
 def test_membership_shows_at_userinfo_at_once_and_in_the_next_token(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff", "engineering<staff", "board")
         path = f"/groups/engineering/members/{ADA}"
@@ -94,7 +95,7 @@ def test_membership_shows_at_userinfo_at_once_and_in_the_next_token(
 
 
 def test_all_groups_of_a_user_are_set_at_once_and_bounded(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "a", "b", "c")
         path = f"/users/{ADA}/groups"
@@ -128,7 +129,7 @@ def test_all_groups_of_a_user_are_set_at_once_and_bounded(tmp_path: Path) -> Non
 def test_deleted_group_is_swept_and_its_name_starts_empty(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff")
         await owner.call("PUT", f"/groups/staff/members/{ADA}")
@@ -144,7 +145,7 @@ def test_deleted_group_is_swept_and_its_name_starts_empty(
 
 
 def test_only_members_get_tokens_of_an_app_with_requiredmake_groups(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff", "engineering<staff")
         required = OpenIdRegistration(required_groups=("staff",))
@@ -163,12 +164,12 @@ def test_only_members_get_tokens_of_an_app_with_requiredmake_groups(tmp_path: Pa
     run(tmp_path, story)
 
 
-def test_user_in_none_of_the_required_groups_is_denied_before_consent(sqlite_url: str) -> None:
-    async def story(it: visitors.World) -> None:
+def test_user_in_none_of_the_required_groups_is_denied_before_consent(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         required = OpenIdRegistration(required_groups=("staff",))
         await it.register(replace(visitors.WEB, id="closed", openid=required))
         alice = it.browser()
         answer = await alice.sign_in(await alice.ask(client_id="closed"))
         assert answer.told["error"] == "access_denied"
 
-    visitors.run(sqlite_url, story)
+    visitors.run(tmp_path, story)

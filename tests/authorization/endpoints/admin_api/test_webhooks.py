@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
 
@@ -13,7 +13,7 @@ URL = "https://receiver.example/hook"
 
 
 def test_webhook_is_created_tested_and_removed(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         created = await owner.call("POST", "/webhooks", {"url": URL, "events": ["user.disabled"]})
         webhook_id, secret = str(created.json["webhook_id"]), str(created.json["secret"])
@@ -40,7 +40,7 @@ def test_webhook_is_created_tested_and_removed(tmp_path: Path, database_url: str
 
 
 def test_changed_webhook_keeps_its_secret_and_rejects_stale_changes(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         at = f"/webhooks/{(await owner.call('POST', '/webhooks', {'url': URL})).json['webhook_id']}"
         tag = {"if-match": (await owner.call("GET", at)).headers["etag"]}
@@ -61,7 +61,7 @@ def test_changed_webhook_keeps_its_secret_and_rejects_stale_changes(tmp_path: Pa
 
 
 def test_address_and_responses_are_masked_for_auditors(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await owner.call("POST", "/webhooks", {"url": f"{URL}/s3cret?token=s3cret"})
         auditor = await caller(it, Role.AUDITOR)
@@ -104,7 +104,7 @@ def test_address_and_responses_are_masked_for_auditors(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_webhook_is_rejected(tmp_path: Path, wanted: dict[str, object]) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         assert (await owner.call("POST", "/webhooks", wanted)).status == 400
         assert (await owner.call("GET", "/webhooks")).items == []
@@ -113,7 +113,7 @@ def test_invalid_webhook_is_rejected(tmp_path: Path, wanted: dict[str, object]) 
 
 
 def test_number_of_webhooks_is_bounded(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         for number in range(MOST_WEBHOOKS + 1):
             answer = await owner.call("POST", "/webhooks", {"url": URL})

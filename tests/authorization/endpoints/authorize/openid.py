@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from html import unescape
 from re import findall
 
-from tests.authorization.endpoints.visitor.browser import Answer, Browser, usual
-from tests.authorization.endpoints.visitor.world import ALICE, ISSUER, WEB, World
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser, usual
+from tests.support.visitors import ALICE, ISSUER, WEB
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.voucher import CodePayload, VoucherKind
 from valetkey.kernel.jose import jwt
@@ -65,7 +66,7 @@ async def ask(browser: Browser, **changed: str) -> Answer:
     return await browser.follow(await browser.get("/oauth/authorize", **asking(**changed)))
 
 
-async def allowed(it: World, browser: Browser, **changed: str) -> Said:
+async def allowed(it: Harness, browser: Browser, **changed: str) -> Said:
     """The answer after signing in and allowing, wherever that is asked for."""
     page = await ask(browser, **changed)
     if 'id="sign-in"' in page.body:
@@ -77,11 +78,11 @@ async def allowed(it: World, browser: Browser, **changed: str) -> Said:
     return told
 
 
-def claims_of(it: World, id_token: str, client_id: str = "oidc1") -> dict[str, object]:
+def claims_of(it: Harness, id_token: str, client_id: str = "oidc1") -> dict[str, object]:
     """What our ID token says, once its signature was found good."""
     return jwt.verify(
         id_token,
-        it.minter.keys.published(it.clock.now),
+        it.authorize.minter.keys.published(it.clock.now),
         typ=("jwt",),
         algorithms=tuple(Algorithm),
         issuer=ISSUER,
@@ -90,7 +91,7 @@ def claims_of(it: World, id_token: str, client_id: str = "oidc1") -> dict[str, o
     )
 
 
-async def begin(it: World) -> Browser:
+async def begin(it: Harness) -> Browser:
     """A browser in which alice signed in and allowed everything that is asked for here."""
     await it.register(EVERYTHING)
     browser = it.browser()
@@ -98,19 +99,19 @@ async def begin(it: World) -> Browser:
     return browser
 
 
-async def id_token(it: World, browser: Browser, **changed: str) -> str:
+async def id_token(it: Harness, browser: Browser, **changed: str) -> str:
     told = await allowed(it, browser, response_type="id_token", **changed)
     return told.fields["id_token"]
 
 
-async def payload(it: World, code: str) -> CodePayload:
+async def payload(it: Harness, code: str) -> CodePayload:
     mark = it.server.keyring.fingerprint_key.of("code", code)
     voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
     assert voucher is not None
     return CodePayload.decode(voucher.payload)
 
 
-async def consent(it: World) -> Consent:
+async def consent(it: Harness) -> Consent:
     found = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "oidc1"))
     assert found is not None
     return found

@@ -1,25 +1,20 @@
 """The authorization endpoint, as a browser and the app behind it see it."""
 
+from pathlib import Path
 from urllib.parse import urlencode
 
-from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
-from tests.authorization.endpoints.visitor.world import (
-    ALICE,
-    CHALLENGE,
-    ISSUER,
-    NOON,
-    PKCE,
-    WEB,
-    World,
-    run,
-)
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import usual
+from tests.support.visitors import ALICE, CHALLENGE, ISSUER, PKCE, WEB, run
 from valetkey.authorization.model.voucher import CodePayload
 from valetkey.kernel.replace import replace
 
 
-def test_a_person_signs_in_allows_and_the_app_gets_a_code(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_person_signs_in_allows_and_the_app_gets_a_code(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask(nonce="n-1", **PKCE)
         assert page.status == 200
@@ -54,11 +49,11 @@ def test_a_person_signs_in_allows_and_the_app_gets_a_code(database_url: str) -> 
         assert voucher.grant_id.startswith("gr_")
         assert sorted(await it.events()) == ["code.issued", "consent.given", "session.started"]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_who_allowed_it_before_is_not_asked_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_allowed_it_before_is_not_asked_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         first = await alice.allow(await alice.sign_in(await alice.ask()))
         second = await alice.get("/oauth/authorize", **usual(prompt="none"))
@@ -71,11 +66,11 @@ def test_who_allowed_it_before_is_not_asked_again(sqlite_url: str) -> None:
         all_of_it = await alice.ask(scope="read write notes:read", prompt="none")
         assert "code" in all_of_it.told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_without_state_and_scope_and_redirect_uri_the_defaults_hold(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_without_state_and_scope_and_redirect_uri_the_defaults_hold(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(state="-", scope="-", redirect_uri="-"))
         answer = await alice.allow(page)
@@ -84,11 +79,11 @@ def test_without_state_and_scope_and_redirect_uri_the_defaults_hold(sqlite_url: 
         assert code.scope == "notes:read"
         assert not code.redirect_uri_given
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_09_prompt_login_really_asks_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_09_prompt_login_really_asks_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))
         for changed in ({"prompt": "login"}, {"prompt": "select_account"}, {"max_age": "0"}):
@@ -99,11 +94,11 @@ def test_az_09_prompt_login_really_asks_again(sqlite_url: str) -> None:
             code = CodePayload.decode((await voucher_of(it, answer.told["code"])).payload)
             assert code.auth_time == it.clock.now
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_09_prompt_none_never_shows_a_page(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_09_prompt_none_never_shows_a_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         answer = await alice.get("/oauth/authorize", **usual(prompt="none"))
@@ -112,13 +107,13 @@ def test_az_09_prompt_none_never_shows_a_page(sqlite_url: str) -> None:
         answer = await alice.get("/oauth/authorize", **usual(prompt="none", max_age="10"))
         assert answer.told["error"] == "login_required"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_az_13_a_nonce_counts_once_per_client_and_a_reload_does_not_use_it(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(WEB, id="web2"))
         alice = it.browser()
         await alice.ask(nonce="n" * 64)
@@ -130,11 +125,11 @@ def test_az_13_a_nonce_counts_once_per_client_and_a_reload_does_not_use_it(
         other = await alice.allow(await alice.ask(nonce="n" * 64, client_id="web2"))
         assert "code" in other.told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_on_post_cookies_that_browsers_keep_back_are_not_missed(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_on_post_cookies_that_browsers_keep_back_are_not_missed(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))
         kept = dict(alice.cookies)
@@ -145,11 +140,11 @@ def test_on_post_cookies_that_browsers_keep_back_are_not_missed(sqlite_url: str)
         assert "code" in (await alice.follow(posted)).told
         assert alice.cookies == kept
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_03_nothing_happens_by_other_methods(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_03_nothing_happens_by_other_methods(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         for method in ("HEAD", "PUT", "DELETE", "OPTIONS"):
             for path in ("/oauth/authorize", "/oauth/sign-in", "/oauth/consent"):
@@ -160,27 +155,27 @@ def test_lg_03_nothing_happens_by_other_methods(sqlite_url: str) -> None:
         body = urlencode(usual()).encode()
         is_page(await browser.send("POST", "/oauth/authorize", body, plain), 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_cookies_are_host_only_secure_and_out_of_scripts_reach(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_cookies_are_host_only_secure_and_out_of_scripts_reach(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.browser().get("/oauth/authorize", **usual())
         cookie = answer.header("set-cookie")
         assert cookie.startswith("__Host-browser=vk_br_")
         assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_on_loopback_http_no_app_on_another_port_has_cookies_of_these_names(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser(host="127.0.0.1:8400", scheme="http")
         answer = await alice.allow(await alice.sign_in(await alice.ask()))
         assert "code" in answer.told
         names = ("browser", "browser-state", "familiar", "session")
         assert sorted(alice.cookies) == [f"valetkey-{name}" for name in names]
 
-    run(sqlite_url, story, issuer="http://127.0.0.1:8400")
+    run(tmp_path, story, issuer="http://127.0.0.1:8400")

@@ -1,7 +1,10 @@
 """The implicit grant: off by default, and short where it is on (RFC 6749 section 4.2)."""
 
-from tests.authorization.endpoints.visitor.browser import usual
-from tests.authorization.endpoints.visitor.world import API, ISSUER, NOON, WEB, World, run
+from pathlib import Path
+
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import usual
+from tests.support.visitors import API, ISSUER, WEB, run
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.kernel.jose import access_token
@@ -10,19 +13,21 @@ from valetkey.kernel.replace import replace
 IMPLICIT = replace(WEB, id="imp1", grant_types=frozenset({"implicit", "refresh_token"}))
 
 
-def test_gr_01_it_is_refused_in_the_fragment_where_it_is_off(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_gr_01_it_is_refused_in_the_fragment_where_it_is_off(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.browser().get("/oauth/authorize", **usual(response_type="token"))
         assert answer.told == {}
         assert answer.told_in_fragment["error"] == "unauthorized_client"
         assert answer.told_in_fragment["state"] == "xyz"
         assert answer.told_in_fragment["iss"] == ISSUER
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.register(IMPLICIT)
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(client_id="imp1", response_type="token"))
@@ -43,7 +48,7 @@ def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(database_url: 
         ]
         assert (told["token_type"], told["expires_in"], told["uid"]) == ("bearer", "600", "1001")
         assert (told["scope"], told["state"], told["iss"]) == ("notes:read", "xyz", ISSUER)
-        keys = it.minter.keys.published(it.clock.now)
+        keys = it.authorize.minter.keys.published(it.clock.now)
         token = access_token.verify(
             told["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
         )
@@ -60,11 +65,11 @@ def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(database_url: 
             "session.started",
         ]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_gr_11_switched_off_in_flight_it_is_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_gr_11_switched_off_in_flight_it_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(IMPLICIT)
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(client_id="imp1", response_type="token"))
@@ -73,11 +78,11 @@ def test_gr_11_switched_off_in_flight_it_is_refused(sqlite_url: str) -> None:
         assert answer.told_in_fragment["error"] == "unauthorized_client"
         assert await it.count("grants") == 0
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_token_by_reference_can_be_found_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_token_by_reference_can_be_found_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(IMPLICIT, access_token_format=AccessTokenFormat.REFERENCE))
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(client_id="imp1", response_type="token"))
@@ -88,4 +93,4 @@ def test_a_token_by_reference_can_be_found_again(sqlite_url: str) -> None:
         assert found is not None
         assert found[0].uid == 1001
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -3,20 +3,16 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from tests.authorization.endpoints.authorize.openid import EVERYTHING, ask
-from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.visitor.looks import is_page
-from tests.authorization.endpoints.visitor.world import (
-    ALICE,
-    NOON,
-    WEB,
-    World,
-    run,
-)
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import usual
+from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.endpoints.authorize.answer import ClientError, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
@@ -33,8 +29,8 @@ from valetkey.kernel.scope import Scope
 from valetkey.web.exchange import Headers, Request
 
 
-def test_az_19_another_browser_can_do_nothing_with_the_address(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_19_another_browser_can_do_nothing_with_the_address(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, mallory = it.browser(), it.browser()
         begun = await alice.get("/oauth/authorize", **usual())
         stranger = await mallory.get(begun.location)
@@ -51,42 +47,44 @@ def test_az_19_another_browser_can_do_nothing_with_the_address(sqlite_url: str) 
         is_page(await mallory.submit(consent, "allow", decision="allow"), 403)
         assert "code" in (await alice.allow(consent)).told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("sealed", ["x", "v1.AAAA", "", "%00", "v1." + "A" * 6_000])
-def test_an_address_that_we_did_not_make_leads_nowhere(sqlite_url: str, sealed: str) -> None:
-    async def story(it: World) -> None:
+def test_an_address_that_we_did_not_make_leads_nowhere(tmp_path: Path, sealed: str) -> None:
+    async def story(it: Harness) -> None:
         for path in ("/oauth/authorize", "/oauth/consent"):
             is_page(await it.browser().get(f"{path}?interaction={sealed}"), 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_interaction_ends_after_a_quarter_of_an_hour(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_interaction_ends_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         it.clock.forward(15 * 60)
         is_page(await alice.sign_in(page), 400)
         assert await it.count("sessions") == 0
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_21_requests_that_nobody_answers_leave_nothing_behind(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_21_requests_that_nobody_answers_leave_nothing_behind(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         for _ in range(50):
             await it.browser().get("/oauth/authorize", **usual())
         for table in ("vouchers", "sessions", "decisions", "throttles"):
             assert await it.count(table) == 0, table
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_however_often_the_answer_is_given_there_is_one_code(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_however_often_the_answer_is_given_there_is_one_code(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask())
         decided = await alice.submit(page, "allow", decision="allow")
@@ -99,11 +97,11 @@ def test_however_often_the_answer_is_given_there_is_one_code(database_url: str) 
         is_page(await alice.deny(page), 400)
         assert (await it.events()).count("code.issued") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_closed_account_is_signed_out_everywhere(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_closed_account_is_signed_out_everywhere(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask())
         decided = await alice.submit(page, "allow", decision="allow")
@@ -112,23 +110,23 @@ def test_a_closed_account_is_signed_out_everywhere(sqlite_url: str) -> None:
         assert "password" in answer.body
         assert "code.issued" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_a_request_that_no_browser_picked_up_yet_is_none_of_our_pages_business(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         posted = await alice.post("/oauth/authorize", usual())
         loose = posted.location.partition("?")[2]
         for page in ("sign-in", "consent"):
             is_page(await alice.get(f"/oauth/{page}?{loose}"), 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-async def pending_of(it: World, **parameters: str) -> Pending:
+async def pending_of(it: Harness, **parameters: str) -> Pending:
     """A request that alice may have answered at once."""
     alice = it.browser()
     await alice.allow(await alice.sign_in(await alice.ask(prompt="consent")))
@@ -146,8 +144,8 @@ async def pending_of(it: World, **parameters: str) -> Pending:
     return pending
 
 
-def test_what_ended_after_it_was_looked_at_is_looked_at_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_ended_after_it_was_looked_at_is_looked_at_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         now = it.clock.now
         loud, silent = await pending_of(it), await pending_of(it, prompt="none")
         for pending in (loud, silent):
@@ -167,11 +165,11 @@ def test_what_ended_after_it_was_looked_at_is_looked_at_again(sqlite_url: str) -
         with pytest.raises(Refused):
             await answer(it.server, last, now)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_fell_due_meanwhile_is_asked_for(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_fell_due_meanwhile_is_asked_for(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(max_age="60"))
         decided = await alice.submit(page, "allow", decision="allow")
@@ -180,7 +178,7 @@ def test_what_fell_due_meanwhile_is_asked_for(sqlite_url: str) -> None:
         pending = await pending_of(it, max_age="60")
         assert isinstance(await answer(it.server, pending, Instant(it.clock.now + 61)), SignIn)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +194,8 @@ class _EndsFirst(Store):
         return await self.engine.write(lambda db: ended(Transaction(db, self.random)))
 
 
-def test_who_is_signed_out_in_the_last_moment_signs_in_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_is_signed_out_in_the_last_moment_signs_in_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))
         site = replace(it.server, store=_EndsFirst(it.store.engine, it.store.random))
@@ -209,16 +207,17 @@ def test_who_is_signed_out_in_the_last_moment_signs_in_again(sqlite_url: str) ->
             headers=Headers(((b"cookie", cookie.encode()),)),
             at=it.clock.now,
         )
-        response = await Authorize(site, it.minter).get(request)
+        response = await Authorize(site, it.authorize.minter).get(request)
         assert dict(response.headers)["location"].startswith("/oauth/sign-in?interaction=")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_who_signs_out_while_the_answer_is_given_is_told_of_or_never_named(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         for number in range(8):
             alice = it.browser()
@@ -239,4 +238,4 @@ def test_who_signs_out_while_the_answer_is_given_is_told_of_or_never_named(
             if not issued:
                 assert last.status == 400 or 'id="sign-in"' in last.body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

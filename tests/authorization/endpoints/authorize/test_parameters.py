@@ -1,6 +1,7 @@
 """What the parameters of OpenID Connect change (Core sections 3.1.2.1, 5.5 and 11)."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,8 @@ from tests.authorization.endpoints.authorize.openid import (
     said,
     wish,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.logout import session_state
@@ -30,8 +32,8 @@ from valetkey.kernel.scope import Scope
 ACR = Acr.PASSWORD.value
 
 
-def test_silently_the_sign_in_is_as_old_as_it_was(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_silently_the_sign_in_is_as_old_as_it_was(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         it.clock.forward(minutes(5))
         claims = claims_of(it, await id_token(it, alice, prompt="none", nonce="second"))
@@ -39,14 +41,14 @@ def test_silently_the_sign_in_is_as_old_as_it_was(sqlite_url: str) -> None:
         told = said(await ask(alice, prompt="none", max_age="10000", nonce="third"))
         assert (await payload(it, told.fields["code"])).auth_time == NOON
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("changed", [{"prompt": "login"}, {"max_age": "0"}, {"max_age": "1"}])
 def test_az_09_asked_to_sign_in_again_the_person_did_so_later_in_the_same_session(
-    sqlite_url: str, changed: dict[str, str]
+    tmp_path: Path, changed: dict[str, str]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         before = claims_of(it, await id_token(it, alice, nonce="second"))
         it.clock.forward(1)
@@ -57,11 +59,11 @@ def test_az_09_asked_to_sign_in_again_the_person_did_so_later_in_the_same_sessio
         assert after["auth_time"] == NOON + 1
         assert (after["sid"], after["sub"]) == (before["sid"], before["sub"])
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_10_a_client_without_max_age_has_the_one_it_registered(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_10_a_client_without_max_age_has_the_one_it_registered(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         short = replace(EVERYTHING, openid=OpenIdRegistration(default_max_age=60))
         alice = await begin(it)
         await it.change(short)
@@ -71,11 +73,11 @@ def test_az_10_a_client_without_max_age_has_the_one_it_registered(sqlite_url: st
         assert asks_who(await ask(alice, nonce="3"))
         assert "code" in said(await ask(alice, nonce="4", max_age="3600")).names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_prompts_can_be_combined(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_prompts_can_be_combined(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         page = await ask(alice, prompt="login consent", nonce="2")
         assert asks_who(page)
@@ -85,11 +87,11 @@ def test_prompts_can_be_combined(sqlite_url: str) -> None:
         page = await ask(alice, prompt="select_account", nonce="3")
         assert asks_who(page)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_11_an_id_token_says_who_is_meant_however_old_it_is(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_11_an_id_token_says_who_is_meant_however_old_it_is(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")
         it.clock.forward(days(2))
@@ -99,11 +101,11 @@ def test_az_11_an_id_token_says_who_is_meant_however_old_it_is(sqlite_url: str) 
         told = said(await ask(alice, id_token_hint=hint, prompt="none", nonce="4"))
         assert "code" in told.names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")
         bob = it.browser()
@@ -120,16 +122,16 @@ def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(sqlite_u
         told = said(await bob.sign_in(page))
         assert (await payload(it, told.fields["code"])).uid == ALICE.uid
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_az_11_what_is_no_id_token_of_ours_for_this_client_is_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_az_11_what_is_no_id_token_of_ours_for_this_client_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         await it.register(replace(EVERYTHING, id="other1"))
         good = await id_token(it, alice, nonce="2")
         claims, now = claims_of(it, good), it.clock.now
-        ours, theirs = it.minter.keys.current(now), SigningKey.generate(Algorithm.ES256)
+        ours, theirs = it.authorize.minter.keys.current(now), SigningKey.generate(Algorithm.ES256)
         others = await id_token(it, alice, client_id="other1", nonce="3")
         twisted = {
             "another client's": others,
@@ -150,11 +152,11 @@ def test_az_11_what_is_no_id_token_of_ours_for_this_client_is_refused(sqlite_url
                 assert told.fields["error"] == "invalid_request", name
         assert "code" in said(await ask(alice, id_token_hint=good, nonce="4")).names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_openid_cannot_be_unticked(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_openid_cannot_be_unticked(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         alice = it.browser()
         page = await alice.sign_in(await ask(alice, scope="openid email"))
@@ -163,11 +165,11 @@ def test_openid_cannot_be_unticked(sqlite_url: str) -> None:
         told = said(await alice.allow(page, scope=[]))
         assert (await payload(it, told.fields["code"])).scope == "openid"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         await it.register(replace(EVERYTHING, id="o", grant_types=frozenset({"implicit"})))
         for client_id, response_type, shown in (
@@ -184,7 +186,7 @@ def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(sqlite_
             told = said(await alice.allow(page))
             assert "error" not in told.names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -196,27 +198,27 @@ def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(sqlite_
     ],
 )
 def test_what_is_not_supported_is_refused_by_its_own_name(
-    sqlite_url: str, name: str, error: str
+    tmp_path: Path, name: str, error: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = said(await ask(it.browser(), response_mode="form_post", **{name: "x"}))
         assert (told.way, told.fields["error"]) == ("form_post", error)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_only_changes_looks_is_accepted(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_only_changes_looks_is_accepted(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         more = {"display": "popup", "ui_locales": "fr-CA fr", "claims_locales": "se", "foo": "bar"}
         assert "code" in said(await ask(alice, nonce="2", **more)).names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_pairwise_subject_is_the_one_that_is_compared(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_pairwise_subject_is_the_one_that_is_compared(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         pairwise = OpenIdRegistration(subject_type="pairwise", sector="app.example")
         await it.register(replace(EVERYTHING, openid=pairwise))
         alice = it.browser()
@@ -232,11 +234,11 @@ def test_a_pairwise_subject_is_the_one_that_is_compared(sqlite_url: str) -> None
             told = said(await ask(alice, prompt="none", **asked))
             assert expected in told.names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_mark_of_the_session_is_that_of_the_browser(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_mark_of_the_session_is_that_of_the_browser(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         states = set[str]()
         for nonce in ("2", "3"):
@@ -251,11 +253,11 @@ def test_the_mark_of_the_session_is_that_of_the_browser(sqlite_url: str) -> None
         page = await ask(alice, client_id="plain1", scope="notes:read", nonce="4")
         assert "session_state" not in said(await alice.allow(page)).names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_old_token_is_a_hint_after_its_session_ended(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_old_token_is_a_hint_after_its_session_ended(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")
         fresh = it.browser()
@@ -263,4 +265,4 @@ def test_an_old_token_is_a_hint_after_its_session_ended(sqlite_url: str) -> None
         assert told.fields["error"] == "login_required"
         assert asks_who(await ask(fresh, id_token_hint=hint, nonce="3"))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,17 +1,13 @@
 """Redirect URIs: only the registered one is ever followed, at every step."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.visitor.looks import is_page
-from tests.authorization.endpoints.visitor.world import (
-    NATIVE,
-    NOON,
-    PKCE,
-    WEB,
-    World,
-    run,
-)
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import usual
+from tests.support.visitors import NATIVE, PKCE, WEB, run
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
@@ -59,20 +55,20 @@ RU = {
 )
 @pytest.mark.parametrize("client_id", ["web1", "nat1"])
 def test_ru_a_redirect_uri_that_is_not_registered_is_never_followed(
-    sqlite_url: str, uri: str, client_id: str
+    tmp_path: Path, uri: str, client_id: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         said = {**usual(client_id=client_id), **PKCE, "redirect_uri": uri}
         is_page(await it.browser().get("/oauth/authorize", **said), 400)
         is_page(await it.browser().post("/oauth/authorize", said), 400)
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("port", ["", ":1", ":1024", ":65535"])
-def test_ru_23_a_native_app_may_use_any_port_of_the_loopback(sqlite_url: str, port: str) -> None:
-    async def story(it: World) -> None:
+def test_ru_23_a_native_app_may_use_any_port_of_the_loopback(tmp_path: Path, port: str) -> None:
+    async def story(it: Harness) -> None:
         uri = f"http://127.0.0.1{port}/cb"
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(client_id="nat1", redirect_uri=uri, **PKCE))
@@ -91,15 +87,15 @@ def test_ru_23_a_native_app_may_use_any_port_of_the_loopback(sqlite_url: str, po
             said = usual(client_id="web2", redirect_uri=uri)
             is_page(await alice.get("/oauth/authorize", **said), 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ru_33_a_huge_request_is_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ru_33_a_huge_request_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.browser().ask(redirect_uri="https://app.example/" + "a" * 1_000_000)
         is_page(answer, 414)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -111,20 +107,20 @@ def test_ru_33_a_huge_request_is_refused(sqlite_url: str) -> None:
     ids=["redirect URI removed", "client disabled"],
 )
 def test_ru_37_what_was_removed_in_flight_gets_no_code(
-    sqlite_url: str, changed: dict[str, object]
+    tmp_path: Path, changed: dict[str, object]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask())
         await it.change(replace(WEB, **changed))  # type: ignore[arg-type]
         is_page(await alice.submit(page, "allow", decision="allow"), 400)
         assert "code.issued" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ru_37_removed_after_the_decision_before_the_answer(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ru_37_removed_after_the_decision_before_the_answer(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask())
         decided = await alice.submit(page, "allow", decision="allow")
@@ -135,4 +131,4 @@ def test_ru_37_removed_after_the_decision_before_the_answer(sqlite_url: str) -> 
         assert answer.told["error"] == "invalid_scope"
         assert "code.issued" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

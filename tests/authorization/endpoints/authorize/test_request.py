@@ -1,20 +1,14 @@
 """Authorization requests that are wrong: which are told to the person, which to the client."""
 
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import usual
 from tests.authorization.endpoints.visitor.looks import is_page
-from tests.authorization.endpoints.visitor.world import (
-    CHALLENGE,
-    ISSUER,
-    NOON,
-    PKCE,
-    WEB,
-    World,
-    run,
-)
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import usual
+from tests.support.visitors import CHALLENGE, ISSUER, PKCE, WEB, run
 from valetkey.kernel.replace import replace
 
 
@@ -24,9 +18,9 @@ from valetkey.kernel.replace import replace
     ids=["unknown", "disabled", "sql", "nul", "cyrillic", "long", "missing", "empty"],
 )
 def test_az_01_unknown_disabled_and_malformed_clients_get_the_same_page(
-    sqlite_url: str, client_id: str
+    tmp_path: Path, client_id: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(WEB, id="closed", disabled_at=NOON))
         answers = []
         for name in ("unknown", client_id):
@@ -37,11 +31,11 @@ def test_az_01_unknown_disabled_and_malformed_clients_get_the_same_page(
         assert answers[0] == answers[1]
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ru_21_and_az_03_nothing_may_be_said_twice_or_in_two_places(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ru_21_and_az_03_nothing_may_be_said_twice_or_in_two_places(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         good = urlencode(usual())
         evil = urlencode({"redirect_uri": "https://evil.test/cb"})
@@ -53,7 +47,7 @@ def test_ru_21_and_az_03_nothing_may_be_said_twice_or_in_two_places(sqlite_url: 
             split = await browser.send("POST", f"/oauth/authorize?{query}", body.encode())
             is_page(split, 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +81,9 @@ def test_ru_21_and_az_03_nothing_may_be_said_twice_or_in_two_places(sqlite_url: 
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
-    sqlite_url: str, changed: dict[str, str], error: str, method: str
+    tmp_path: Path, changed: dict[str, str], error: str, method: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser, said = it.browser(), usual(**changed)
         if method == "GET":
             answer = await browser.get("/oauth/authorize", **said)
@@ -104,12 +98,12 @@ def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
         assert set(told) == {"error", "error_description", "error_uri", "state", "iss"}
         assert (told["state"], told["iss"]) == ("xyz", ISSUER)
         assert told["error_description"]
-        decision = it.decisions.drain()[-1]
+        decision = it.server.decisions.drain()[-1]
         assert decision.reference == reference
         assert (decision.client_id, decision.code) == ("web1", error)
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +111,8 @@ def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
     ["x", '"><script>', "\0", "\r\nX: y", "\U0001f600", "&code=evil", "a+b c%20", "s" * 2_048],
     ids=lambda s: repr(s)[:20],
 )
-def test_az_05_state_comes_back_as_it_was_by_every_way(sqlite_url: str, state: str) -> None:
-    async def story(it: World) -> None:
+def test_az_05_state_comes_back_as_it_was_by_every_way(tmp_path: Path, state: str) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         refused = await alice.get("/oauth/authorize", **usual(state=state, scope="admin"))
         assert refused.told["state"] == state
@@ -127,24 +121,24 @@ def test_az_05_state_comes_back_as_it_was_by_every_way(sqlite_url: str, state: s
         assert answer.told["state"] == state
         assert answer.told["code"].startswith("vk_ac_")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("size", [2_049, 60_000])
-def test_az_05_a_state_that_is_too_long_is_refused_without_it(sqlite_url: str, size: int) -> None:
-    async def story(it: World) -> None:
+def test_az_05_a_state_that_is_too_long_is_refused_without_it(tmp_path: Path, size: int) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         answer = await browser.post("/oauth/authorize", usual(state="s" * size))
         answer = await browser.follow(answer)
         assert answer.told["error"] == "invalid_request"
         assert "state" not in answer.told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_request_too_long_to_be_carried_along_is_refused(sqlite_url: str, method: str) -> None:
-    async def story(it: World) -> None:
+def test_a_request_too_long_to_be_carried_along_is_refused(tmp_path: Path, method: str) -> None:
+    async def story(it: Harness) -> None:
         uri = "https://app.example/" + "a" * 1_970
         await it.register(replace(WEB, id="web2", redirect_uris=(uri,)))
         said = usual(
@@ -162,4 +156,4 @@ def test_a_request_too_long_to_be_carried_along_is_refused(sqlite_url: str, meth
         assert answer.location.startswith(f"{uri}?error=invalid_request&")
         assert "too%20long" in answer.location
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -2,6 +2,7 @@
 
 import asyncio
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,9 @@ from tests.authorization.endpoints.authorize.openid import (
     payload,
     said,
 )
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.visitor.world import API, ISSUER, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import Answer
+from tests.support.visitors import API, ISSUER, run
 from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
@@ -48,9 +50,9 @@ def brought(response_type: ResponseType) -> set[str]:
 @pytest.mark.parametrize("mode", ["", "query", "fragment", "form_post"])
 @pytest.mark.parametrize("response_type", ResponseType)
 def test_each_brings_what_its_words_say_and_nothing_else(
-    sqlite_url: str, response_type: ResponseType, mode: str
+    tmp_path: Path, response_type: ResponseType, mode: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
         if mode and not ResponseMode(mode).fits(response_type):
@@ -65,10 +67,10 @@ def test_each_brings_what_its_words_say_and_nothing_else(
         assert told.fields["state"] == STATE
         await check(it, response_type, told)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-async def check(it: World, response_type: ResponseType, told: Said) -> None:
+async def check(it: Harness, response_type: ResponseType, told: Said) -> None:
     (session,) = await it.store.read(lambda tx: tx.sessions.live_of(1001, it.clock.now))  # type: ignore[arg-type]
     if response_type.has_id_token:
         claims = claims_of(it, told.fields["id_token"])
@@ -84,7 +86,7 @@ async def check(it: World, response_type: ResponseType, told: Said) -> None:
         code = await payload(it, told.fields["code"])
         assert (code.nonce, code.methods, code.session_id) == (NONCE, ("pwd",), session.id)
     if response_type.has_token:
-        keys = it.minter.keys.published(it.clock.now)
+        keys = it.authorize.minter.keys.published(it.clock.now)
         token = access_token.verify(
             told.fields["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
         )
@@ -97,36 +99,36 @@ async def check(it: World, response_type: ResponseType, told: Said) -> None:
     assert list(told_of) == ([] if response_type is ResponseType.TOKEN else ["oidc1"])
 
 
-def test_the_order_of_the_words_does_not_matter(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_order_of_the_words_does_not_matter(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = await allowed(it, it.browser(), response_type="token id_token code")
         assert told.names >= {"code", "id_token", "access_token"}
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
     "text", ["none", "code none", "code code", "id_token  token", "TOKEN", " "]
 )
 def test_what_is_no_response_type_is_told_the_way_its_words_would_have_gone(
-    sqlite_url: str, text: str
+    tmp_path: Path, text: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = said(await ask(it.browser(), response_type=text))
         assert told.fields["error"] == "unsupported_response_type"
         assert told.fields["state"] == "xyz"
         assert told.way == ("fragment" if "id_token" in text else "query")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("response_type", FRONT)
 def test_what_comes_through_the_browser_needs_the_implicit_grant_and_a_profile_that_has_it(
-    sqlite_url: str, response_type: ResponseType
+    tmp_path: Path, response_type: ResponseType
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         code_only = frozenset({"authorization_code"})
         only = OpenIdRegistration(response_types=("code", "token id_token"))
         await it.register(replace(EVERYTHING, id="c", grant_types=code_only))
@@ -147,14 +149,14 @@ def test_what_comes_through_the_browser_needs_the_implicit_grant_and_a_profile_t
             else:
                 assert 'id="sign-in"' in answer.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("response_type", FRONT)
 def test_az_13_an_id_token_through_the_browser_needs_a_nonce(
-    sqlite_url: str, response_type: ResponseType
+    tmp_path: Path, response_type: ResponseType
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         answer = await ask(it.browser(), response_type=response_type, nonce="-")
         if response_type.has_id_token:
@@ -162,11 +164,11 @@ def test_az_13_an_id_token_through_the_browser_needs_a_nonce(
         else:
             assert 'id="sign-in"' in answer.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_id_token_needs_the_scope_openid(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_id_token_needs_the_scope_openid(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = said(await ask(it.browser(), response_type="id_token", scope="notes:read"))
         assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
@@ -174,14 +176,14 @@ def test_an_id_token_needs_the_scope_openid(sqlite_url: str) -> None:
         told = await allowed(it, it.browser(), response_type="id_token", scope="-")
         assert "id_token" in told.names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
         ({"prompt": "none"}, "login_required"),
-        ({"scope": "openid client:read"}, "invalid_scope"),
+        ({"scope": "openid notes:write"}, "invalid_scope"),
         ({"max_age": "soon"}, "invalid_request"),
         ({"id_token_hint": "e30.e30.e30"}, "invalid_request"),
     ],
@@ -189,35 +191,35 @@ def test_an_id_token_needs_the_scope_openid(sqlite_url: str) -> None:
 )
 @pytest.mark.parametrize("mode", ResponseMode)
 def test_an_error_goes_the_way_the_answer_would_have_gone(
-    sqlite_url: str, changed: dict[str, str], error: str, mode: ResponseMode
+    tmp_path: Path, changed: dict[str, str], error: str, mode: ResponseMode
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = said(await ask(it.browser(), response_mode=mode.value, **changed))
         assert told.way == mode.value
         assert told.fields["error"] == error
         assert (told.fields["state"], told.fields["iss"]) == ("xyz", ISSUER)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("response_mode", ["web_message", "query.jwt", "FORM_POST", "form_post "])
-def test_an_unknown_mode_is_told_by_the_usual_one(sqlite_url: str, response_mode: str) -> None:
-    async def story(it: World) -> None:
+def test_an_unknown_mode_is_told_by_the_usual_one(tmp_path: Path, response_mode: str) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         for response_type, way in (("code", "query"), ("code id_token", "fragment")):
             asked = {"response_type": response_type, "response_mode": response_mode}
             told = said(await ask(it.browser(), **asked))
             assert (told.way, told.fields["error"]) == (way, "invalid_request")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("state", ["a\0b", "a\nb", "a\r\nb"], ids=repr)
 def test_az_05_a_state_that_no_form_can_carry_is_refused_by_form(
-    sqlite_url: str, state: str
+    tmp_path: Path, state: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = said(await ask(it.browser(), response_mode="form_post", state=state))
         assert told.fields["error"] == "invalid_request"
@@ -225,13 +227,13 @@ def test_az_05_a_state_that_no_form_can_carry_is_refused_by_form(
         told = await allowed(it, it.browser(), state=state)
         assert told.fields["state"] == state
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_form_has_one_script_posts_only_to_client_and_is_not_cached(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         nonces = set[str]()
         for _ in range(2):
@@ -249,11 +251,11 @@ def test_form_has_one_script_posts_only_to_client_and_is_not_cached(
             nonces.add(nonce)
         assert len(nonces) == 2
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_64_submissions_of_one_hybrid_answer_issue_once(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_64_submissions_of_one_hybrid_answer_issue_once(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
         asked = {"response_type": "code id_token token", "response_mode": "form_post"}
@@ -272,11 +274,13 @@ def test_64_submissions_of_one_hybrid_answer_issue_once(database_url: str) -> No
         assert await it.count("grants") == 1
         assert await it.count("participants") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_who_signs_out_in_the_last_moment_is_told_and_nothing_is_issued(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_signs_out_in_the_last_moment_is_told_and_nothing_is_issued(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
         page = await browser.sign_in(await ask(browser, response_type="code id_token"))
@@ -287,11 +291,11 @@ def test_who_signs_out_in_the_last_moment_is_told_and_nothing_is_issued(database
         assert await it.count("participants") == 0
         assert "code.issued" not in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_by_post_every_parameter_arrives(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_by_post_every_parameter_arrives(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
         asked = asking(response_type="code id_token", response_mode="form_post", state=STATE)
@@ -302,14 +306,14 @@ def test_by_post_every_parameter_arrives(sqlite_url: str) -> None:
         assert told.fields["state"] == STATE
         assert claims_of(it, told.fields["id_token"])["nonce"] == NONCE
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
 def test_where_the_client_has_no_key_for_its_algorithm_it_is_told_so(
-    sqlite_url: str, mode: str
+    tmp_path: Path, mode: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         encrypted = OpenIdRegistration(
             id_token_encrypted_response_alg="RSA-OAEP-256",
             id_token_encrypted_response_enc="A128GCM",
@@ -323,4 +327,4 @@ def test_where_the_client_has_no_key_for_its_algorithm_it_is_told_so(
         assert told.fields["state"] == "xyz"
         assert not told.names & {"code", "id_token"}
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,6 +1,7 @@
 """Claims asked for one by one (OpenID Connect Core section 5.5)."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ from tests.authorization.endpoints.authorize.openid import (
     said,
     wish,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.protocol.claims import Acr
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -23,8 +25,8 @@ from valetkey.kernel.replace import replace
 ACR = Acr.PASSWORD.value
 
 
-def test_a_subject_in_claims_is_the_only_one_that_will_do(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_subject_in_claims_is_the_only_one_that_will_do(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         mine, bobs = (wish({"sub": {"value": str(user.uid)}}) for user in (ALICE, BOB))
         told = said(await ask(alice, claims=mine, prompt="none", nonce="2"))
@@ -33,11 +35,13 @@ def test_a_subject_in_claims_is_the_only_one_that_will_do(sqlite_url: str) -> No
         assert told.fields["error"] == "login_required"
         assert asks_who(await ask(alice, claims=bobs, nonce="3"))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_single_claims_are_shown_can_be_unticked_and_are_remembered(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_single_claims_are_shown_can_be_unticked_and_are_remembered(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         asked = wish({"email": {"essential": True}, "auth_time": None}, {"nickname": None})
         told = said(await ask(alice, claims=asked, prompt="none", nonce="2"))
@@ -71,11 +75,11 @@ def test_single_claims_are_shown_can_be_unticked_and_are_remembered(database_url
             "userinfo",
         }
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_claims_that_a_scope_brings_are_not_shown_twice(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_claims_that_a_scope_brings_are_not_shown_twice(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         asked = wish({"email": None, "name": None})
         page = await ask(alice, scope="openid email", claims=asked, nonce="2")
@@ -87,11 +91,11 @@ def test_claims_that_a_scope_brings_are_not_shown_twice(sqlite_url: str) -> None
         told = said(await ask(alice, scope="openid", claims=asked, prompt="none", nonce="3"))
         assert "code" in told.names
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_scope_that_is_not_ticked_takes_its_claims_along(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_scope_that_is_not_ticked_takes_its_claims_along(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         asked = wish({"email": None})
         page = await ask(alice, scope="openid email profile", claims=asked, nonce="2")
@@ -99,7 +103,7 @@ def test_a_scope_that_is_not_ticked_takes_its_claims_along(sqlite_url: str) -> N
         code = await payload(it, told.fields["code"])
         assert (code.scope, code.claims) == ("openid profile", "")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +119,9 @@ def test_a_scope_that_is_not_ticked_takes_its_claims_along(sqlite_url: str) -> N
     ids=str,
 )
 def test_only_an_essential_class_of_sign_in_is_insisted_on(
-    sqlite_url: str, asked: dict[str, str], names: set[str]
+    tmp_path: Path, asked: dict[str, str], names: set[str]
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         for prompt in ("none", "consent"):
             answer = await ask(alice, prompt=prompt, nonce=f"n-{prompt}", **asked)
@@ -126,16 +130,16 @@ def test_only_an_essential_class_of_sign_in_is_insisted_on(
             expected = "unmet_authentication_requirements"
             assert told.fields.get("error", expected) == expected
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
     "claims", ["x", "[]", '{"id_token": 1}', '{"userinfo": {"email": 1}}', '{"a":1,"a":2}']
 )
 def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
-    sqlite_url: str, claims: str
+    tmp_path: Path, claims: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         told = said(await ask(alice, claims=claims, nonce="2"))
         assert told.fields["error"] == "invalid_request"
@@ -143,11 +147,11 @@ def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
         page = await ask(alice, claims=claims, nonce="3", scope="notes:read")
         assert asks_whether(page)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_client_that_changed_is_told_apart_from_what_it_may_ask_for(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_client_that_changed_is_told_apart_from_what_it_may_ask_for(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await begin(it)
         asked = wish({"email": None})
         await alice.allow(await ask(alice, claims=asked, nonce="2"))
@@ -157,4 +161,4 @@ def test_a_client_that_changed_is_told_apart_from_what_it_may_ask_for(sqlite_url
         await alice.allow(page, claim=[])
         assert (await consent(it)).claims == frozenset()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

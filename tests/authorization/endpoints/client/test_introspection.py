@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import CREDENTIAL, Service, run
+from tests.support.harness import CREDENTIAL, Harness, run
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, AccessTokenFormat
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.access_token import AccessToken
@@ -17,7 +17,7 @@ INACTIVE = {"active": False}
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 def test_a_live_token_tells_what_the_rfc_says(tmp_path: Path, kind: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         said = await it.introspect((await it.tokens("web")).text("access_token"))
         assert str(said.pop("jti")).startswith("at_")
@@ -39,7 +39,7 @@ def test_a_live_token_tells_what_the_rfc_says(tmp_path: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 def test_a_clients_own_token_has_its_id_as_subject_and_no_grant(tmp_path: Path, kind: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",), access_token_format=kind)
         said = await it.introspect(await it.own_token("svc"))
         assert (said["active"], said["sub"], "grant_id" in said) == (True, "svc", False)
@@ -48,7 +48,7 @@ def test_a_clients_own_token_has_its_id_as_subject_and_no_grant(tmp_path: Path, 
 
 
 def test_a_refresh_token_is_known_by_what_it_gives(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
         said = await it.introspect(token)
@@ -64,7 +64,7 @@ def test_a_refresh_token_is_known_by_what_it_gives(tmp_path: Path) -> None:
 
 
 def test_only_the_client_itself_and_the_resource_server_are_told(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("other")
         await it.client("spa", type="public")
@@ -82,7 +82,7 @@ def test_only_the_client_itself_and_the_resource_server_are_told(tmp_path: Path)
 
 @pytest.mark.parametrize("token", ["x", "a.b.c", "a.b.", "..", "vk_at_x", "vk_rt_x.gr_1", "é"])
 def test_anything_else_is_exactly_inactive(tmp_path: Path, token: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await it.introspect(token) == INACTIVE
         missing = await it.token(RESOURCE_SERVER, "/oauth/introspect", client_secret=CREDENTIAL)
         missing.refused(400, "invalid_request")
@@ -90,7 +90,7 @@ def test_anything_else_is_exactly_inactive(tmp_path: Path, token: str) -> None:
     run(tmp_path, story)
 
 
-def _forged(it: Service, now: Instant) -> AccessToken:
+def _forged(it: Harness, now: Instant) -> AccessToken:
     return AccessToken(
         issuer=it.foundation.issuer,
         subject="1001",
@@ -107,7 +107,7 @@ def _forged(it: Service, now: Instant) -> AccessToken:
 
 @pytest.mark.parametrize("subject", ["ada", "0", "-1", "1_0", "²", "9" * 17, "1 "])
 def test_a_signed_token_of_no_possible_user_is_not_ours(tmp_path: Path, subject: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         grant_id = (await it.introspect((await it.tokens("web")).text("access_token")))["grant_id"]
         await it.foundation.keys.refresh(it.clock.now)
@@ -122,7 +122,7 @@ def test_a_signed_token_of_no_possible_user_is_not_ours(tmp_path: Path, subject:
 
 
 def test_a_signed_token_without_its_grant_has_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.foundation.keys.refresh(it.clock.now)
         key = it.foundation.keys.current(it.clock.now)
         token = _forged(it, it.clock.now)
@@ -134,7 +134,7 @@ def test_a_signed_token_without_its_grant_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_token_by_reference_for_another_api_is_not_for_this_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format="reference")
         token = (await it.tokens("web", "account:read")).text("access_token")
         assert (await it.ask(token, "account", "read")).status == 200
@@ -153,7 +153,7 @@ def test_a_token_by_reference_for_another_api_is_not_for_this_one(tmp_path: Path
 def test_what_another_process_ends_has_ended_here(
     tmp_path: Path, database_url: str, kind: AccessTokenFormat
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         token = (await it.tokens("web")).text("access_token")
         told = await it.introspect(token)
@@ -171,7 +171,7 @@ def test_what_another_process_ends_has_ended_here(
 def test_what_time_ends_has_ended_though_nobody_wrote(
     tmp_path: Path, kind: AccessTokenFormat
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         token = (await it.tokens("web")).text("access_token")
         told = await it.introspect(token)

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.authorization.endpoints.world import Service, service
+from tests.support.harness import Harness, harness
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.config.settings import TokenSettings
 from valetkey.kernel.jose import access_token, jwt
@@ -25,7 +25,7 @@ _TOKENS = TokenSettings(
 class Patient:
     """An API that fetches the keys when the answer's time is over, and never because of a kid."""
 
-    it: Service
+    it: Harness
     known: KeySet
     until: Instant = Instant(0)
 
@@ -49,7 +49,7 @@ def test_who_reads_the_keys_every_five_minutes_verifies_every_token_for_its_whol
     tmp_path: Path,
 ) -> None:
     async def story() -> None:
-        async with service(tmp_path, tokens=_TOKENS) as it:
+        async with harness(tmp_path, tokens=_TOKENS) as it:
             await it.client("svc1", grant_types=("client_credentials",))
             patient, signed = Patient(it, KeySet()), set[str]()
             held: list[tuple[Instant, str]] = []

@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.authorization.endpoints.world import SCOPES, Service, run
+from tests.support.harness import SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.grant_types import RULES
@@ -29,7 +29,7 @@ FLAGS = (
 GOLDEN = Path(__file__).with_name("metadata.json")
 
 
-async def _served(it: Service) -> dict[str, object]:
+async def _served(it: Harness) -> dict[str, object]:
     answer = await it.call("GET", "/.well-known/oauth-authorization-server")
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["access-control-allow-origin"] == "*"
@@ -37,21 +37,21 @@ async def _served(it: Service) -> dict[str, object]:
 
 
 def test_the_document_is_as_reviewed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _served(it) == json.loads(GOLDEN.read_text())
 
     run(tmp_path, story)
 
 
 def test_both_names_lead_to_the_same_document(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert (await it.call("GET", "/.well-known/openid-configuration")).json == await _served(it)
 
     run(tmp_path, story)
 
 
 def test_every_member_has_the_type_of_its_specification(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         for name, said in (await _served(it)).items():
             if name.startswith(FLAGS):
                 assert isinstance(said, bool), name
@@ -67,7 +67,7 @@ def test_every_member_has_the_type_of_its_specification(tmp_path: Path) -> None:
 
 
 def test_the_operators_links_are_told(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert not {"op_policy_uri", "op_tos_uri"} & set(await _served(it))
         brand = BrandSettings(privacy_url="https://x.example/p", terms_url="https://x.example/t")
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
@@ -82,7 +82,7 @@ def test_the_operators_links_are_told(tmp_path: Path) -> None:
 
 
 def test_what_it_announces_comes_from_the_registries(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("old", grant_types=("password",))
         said = await _served(it)
         assert said["grant_types_supported"] == [name for name in RULES if name != "implicit"]
@@ -96,7 +96,7 @@ def test_what_it_announces_comes_from_the_registries(tmp_path: Path) -> None:
 
 
 def test_every_endpoint_it_names_is_there(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         said = await _served(it)
         for name, address in said.items():
             if name.endswith(("_endpoint", "_uri", "_documentation")):
@@ -107,7 +107,7 @@ def test_every_endpoint_it_names_is_there(tmp_path: Path) -> None:
 
 
 def test_implicit_is_announced_while_a_client_may_use_it(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         def announced(said: dict[str, object]) -> list[object]:
             return [
                 "implicit" in str(said["grant_types_supported"]),
@@ -127,7 +127,7 @@ def test_implicit_is_announced_while_a_client_may_use_it(tmp_path: Path) -> None
 
 
 def test_the_key_set_holds_public_keys_only(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.call("GET", "/oauth/jwks")
         assert answer.headers["cache-control"] == "public, max-age=300"
         keys = answer.json["keys"]
@@ -142,7 +142,7 @@ def test_the_key_set_holds_public_keys_only(tmp_path: Path) -> None:
 def regenerate(directory: Path) -> None:
     """Write the golden file anew; look at what changed before you commit it."""
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         GOLDEN.write_text(json.dumps(await _served(it), indent=2) + "\n")
 
     run(directory, story)

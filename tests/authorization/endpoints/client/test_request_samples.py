@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.authorization.endpoints.world import (
-    CREDENTIAL,
-    SECRET,
-    USER_SCOPES,
-    Service,
-    basic,
-    run,
-)
 from tests.resource.api import api
+from tests.support.asgi import basic
+from tests.support.harness import CREDENTIAL, SECRET, USER_SCOPES, Harness, run
 from tests.support.wait import until_found
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
@@ -24,7 +18,7 @@ from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
 
 
-async def _samples(it: Service, at_least: int) -> list[StoredSample]:
+async def _samples(it: Harness, at_least: int) -> list[StoredSample]:
     async def enough() -> list[StoredSample]:
         place = "web", Instant(1 << 53), ""
         found = await it.read(lambda tx: tx.request_samples.of_client(*place, 500))
@@ -38,7 +32,7 @@ def _add(samples: Sequence[RequestSample], tx: Transaction) -> None:
 
 
 def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", scopes=("openid", *USER_SCOPES))
         told = await it.tokens("web", "openid notes:read")
         token = told.text("access_token")
@@ -91,7 +85,7 @@ def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, databas
 
 
 def test_a_busy_app_keeps_a_bounded_number_for_a_week(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         start = it.clock.now
         hourly = [
             RequestSample("web", Instant(start + hours(each)), "GET", "/v2/notes", 200, 1)

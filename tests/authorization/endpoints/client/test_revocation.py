@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 
 INACTIVE = {"active": False}
 
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
 def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         said = await it.tokens("web")
         token = said.text("access_token")
@@ -31,7 +31,7 @@ def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("which", ["current", "previous"])
 def test_a_refresh_token_ends_all_that_came_of_its_grant(tmp_path: Path, which: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         first = await it.tokens("spa")
         second = await it.refresh("spa", first.text("refresh_token"))
@@ -50,7 +50,7 @@ def test_a_refresh_token_ends_all_that_came_of_its_grant(tmp_path: Path, which: 
 
 
 def test_what_is_not_the_clients_own_stays_and_nobody_is_told(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("ref", access_token_format="reference")
         await it.client("other")
@@ -72,7 +72,7 @@ def test_what_is_not_the_clients_own_stays_and_nobody_is_told(tmp_path: Path) ->
 
 
 def test_a_token_that_expired_is_not_revoked_again(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("ref", access_token_format="reference")
         token = (await it.tokens("ref")).text("access_token")
         it.clock.forward(3_600)
@@ -83,7 +83,7 @@ def test_a_token_that_expired_is_not_revoked_again(tmp_path: Path) -> None:
 
 
 def test_a_request_without_a_token_is_incomplete(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         (await it.token("web", "/oauth/revoke")).refused(400, "invalid_request")
         (await it.token("web", "/oauth/revoke", token="")).refused(400, "invalid_request")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.authorization.endpoints.world import SECRET, Answer, Service, run, service
+from tests.support.asgi import Answer
+from tests.support.harness import SECRET, Harness, harness, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -16,12 +17,12 @@ from valetkey.kernel.strict_json import read_object
 SIGNED = "application/token-introspection+jwt"
 
 
-async def _asked(it: Service, client_id: str, token: str, accept: str = "") -> Answer:
+async def _asked(it: Harness, client_id: str, token: str, accept: str = "") -> Answer:
     form = {"client_id": client_id, "client_secret": SECRET, "token": token}
     return await it.post("/oauth/introspect", form, accept=accept)
 
 
-def _opened(it: Service, answer: Answer) -> tuple[str, Mapping[str, Any]]:
+def _opened(it: Harness, answer: Answer) -> tuple[str, Mapping[str, Any]]:
     """The algorithm and the claims of an answer that is signed by the server."""
     assert answer.headers["content-type"] == SIGNED
     parts = jwt.parse(answer.body.decode(), ("token-introspection+jwt",))
@@ -34,7 +35,7 @@ def _opened(it: Service, answer: Answer) -> tuple[str, Mapping[str, Any]]:
 
 
 def test_who_accepts_it_gets_it_and_it_cannot_pass_for_a_token(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
         plain = (await _asked(it, "web", token)).json
@@ -74,7 +75,7 @@ def test_who_accepts_it_gets_it_and_it_cannot_pass_for_a_token(tmp_path: Path) -
 def test_the_accept_header_decides_and_else_the_registration(
     tmp_path: Path, accept: str, registered: bool, signed: bool
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         algorithm = "ES256" if registered else ""
         await it.client(
             "web", openid=OpenIdRegistration(introspection_signed_response_alg=algorithm)
@@ -88,7 +89,7 @@ def test_the_accept_header_decides_and_else_the_registration(
 def test_it_is_signed_with_the_algorithm_of_the_registration(tmp_path: Path) -> None:
     async def story() -> None:
         both = (Algorithm.ES256, Algorithm.EDDSA)
-        async with service(tmp_path, algorithms=both) as it:
+        async with harness(tmp_path, algorithms=both) as it:
             openid = OpenIdRegistration(introspection_signed_response_alg="EdDSA")
             await it.client("web", openid=openid)
             await it.foundation.keys.refresh(it.clock.now)
@@ -102,7 +103,7 @@ def test_it_is_signed_with_the_algorithm_of_the_registration(tmp_path: Path) -> 
 def test_the_metadata_names_what_can_be_registered(tmp_path: Path) -> None:
     async def story() -> None:
         both = (Algorithm.ES256, Algorithm.EDDSA)
-        async with service(tmp_path, algorithms=both) as it:
+        async with harness(tmp_path, algorithms=both) as it:
             said = (await it.call("GET", "/.well-known/oauth-authorization-server")).json
             assert said["introspection_signing_alg_values_supported"] == ["ES256", "EdDSA"]
 

@@ -4,13 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import (
-    CALLBACK,
-    SECRET,
-    Service,
-    basic,
-    run,
-)
+from tests.support.asgi import basic
+from tests.support.harness import CALLBACK, SECRET, Harness, run
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -20,7 +15,7 @@ from valetkey.kernel.secret import fresh_id
 
 
 def test_the_answer_has_the_fields_of_the_specification_and_no_other(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.tokens("web", "notes:read account:read")
         said = answer.json
@@ -44,7 +39,7 @@ def test_the_answer_has_the_fields_of_the_specification_and_no_other(tmp_path: P
 def test_name_and_address_are_told_to_who_may_read_them(
     tmp_path: Path, scope: str, told: bool
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         assert bool((await it.tokens("web", scope)).json["info"]) is told
 
@@ -52,7 +47,7 @@ def test_name_and_address_are_told_to_who_may_read_them(
 
 
 def test_a_clients_own_token_names_nobody(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         said = (await it.token("svc", "/token", grant_type="client_credentials")).json
         assert isinstance(said.pop("access_token"), str)
@@ -67,7 +62,7 @@ def test_a_clients_own_token_names_nobody(tmp_path: Path) -> None:
 
 
 def test_a_path_that_serves_one_grant_type_says_where_the_others_are(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.token("svc", "/token", grant_type="password")
         answer.refused(400, "unsupported_grant_type")
         assert "/oauth/token serves the others" in answer.text("error_description")
@@ -76,7 +71,7 @@ def test_a_path_that_serves_one_grant_type_says_where_the_others_are(tmp_path: P
 
 
 def test_a_grant_type_that_a_client_has_not_is_not_granted(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.token("web", grant_type="client_credentials")
         answer.refused(400, "unauthorized_client")
@@ -85,7 +80,7 @@ def test_a_grant_type_that_a_client_has_not_is_not_granted(tmp_path: Path) -> No
 
 
 def test_a_secret_in_a_url_is_counted_whatever_comes_of_the_request(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         await it.client("strict", profile="modern")
         own = f"client_id=web&client_secret={SECRET}&grant_type="
@@ -106,7 +101,7 @@ def test_a_secret_in_a_url_is_counted_whatever_comes_of_the_request(tmp_path: Pa
 
 
 def test_parameters_in_two_places_are_one_place_too_many(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         own = f"client_id=svc&client_secret={SECRET}"
         both = await it.post(f"/token?{own}", {"grant_type": "client_credentials"})
@@ -119,7 +114,7 @@ def test_an_assertion_is_spent_even_where_the_request_is_refused(tmp_path: Path)
     key = SigningKey.generate(Algorithm.ES256)
     keys = KeySet.of(key.public).document().decode()
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("pk", key_set=keys)
         said = {
             "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
@@ -135,7 +130,7 @@ def test_an_assertion_is_spent_even_where_the_request_is_refused(tmp_path: Path)
     run(tmp_path, story)
 
 
-def key_assertion(it: Service, key: SigningKey, client_id: str) -> str:
+def key_assertion(it: Harness, key: SigningKey, client_id: str) -> str:
     """An assertion of this client, not used before."""
     claims: jwt.Claims = {
         "iss": client_id,
@@ -161,7 +156,7 @@ _ODD = (
 
 @pytest.mark.parametrize("body", _ODD)
 def test_odd_requests_are_refused_and_nothing_fails(tmp_path: Path, body: bytes) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         assert (await it.post("/oauth/token", body)).status in {400, 401}
         assert (await it.call("POST", f"/oauth/token?{body.decode('latin-1')}")).status in {
@@ -185,7 +180,7 @@ def test_odd_requests_are_refused_and_nothing_fails(tmp_path: Path, body: bytes)
 def test_what_a_client_cannot_have_for_itself(
     tmp_path: Path, said: dict[str, str], code: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         answer = await it.token("svc", grant_type="client_credentials", **said)
         answer.refused(400, code)
@@ -198,7 +193,7 @@ def test_what_a_client_cannot_have_for_itself(
 
 
 def test_basic_credentials_are_enough(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         form = {"grant_type": "client_credentials"}
         assert (await it.post("/token", form, basic("svc", SECRET))).status == 200
@@ -211,7 +206,7 @@ def test_basic_credentials_are_enough(tmp_path: Path) -> None:
 
 
 def test_a_public_client_can_only_name_itself(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("spa", type="public", requires_pkce=True)
         code = await it.code("spa")
         answer = await it.exchange("spa", code, client_secret=SECRET)
@@ -222,7 +217,7 @@ def test_a_public_client_can_only_name_itself(tmp_path: Path) -> None:
 
 
 def test_tokens_live_as_long_as_their_client_was_registered_for(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("brief", access_token_lifetime=hours(2), access_token_format="reference")
         answer = await it.tokens("brief")
         assert answer.json["expires_in"] == hours(2)

@@ -4,8 +4,8 @@ import re
 from html import unescape
 
 from tests.authorization.endpoints.account.people import signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import World
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client, Membership, TeamRole
 
@@ -13,14 +13,14 @@ CALLBACK = "https://app.example/callback"
 WEB_APP = {"name": "Printer", "redirect_uri_0": CALLBACK, "scope:notes:read": "yes"}
 
 
-async def join(it: World, client_id: str, user: User, role: TeamRole = TeamRole.OWNER) -> None:
+async def join(it: Harness, client_id: str, user: User, role: TeamRole = TeamRole.OWNER) -> None:
     """Put them into the team."""
     membership = Membership(client_id, user.uid, role, it.clock.now)
     assert await it.store.write(lambda tx: tx.members.add(membership))
 
 
 async def registered(
-    it: World, browser: Browser, kind: str = "server", **fields: str
+    it: Harness, browser: Browser, kind: str = "server", **fields: str
 ) -> tuple[Client, Answer]:
     """An app of this kind, and the page that says so."""
     form = await browser.get("/developer/new", kind=kind)
@@ -31,14 +31,14 @@ async def registered(
     return await found(it, client_id), page
 
 
-async def found(it: World, client_id: str) -> Client:
+async def found(it: Harness, client_id: str) -> Client:
     """The app as it is registered now."""
     client = await it.store.read(lambda tx: tx.clients.find(client_id))
     assert client is not None
     return client
 
 
-async def developer(it: World, name: str = "alice") -> Browser:
+async def developer(it: Harness, name: str = "alice") -> Browser:
     """A browser in which they are signed in."""
     return await signed_in(it, name)
 

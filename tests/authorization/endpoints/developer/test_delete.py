@@ -9,7 +9,8 @@ from tests.authorization.endpoints.developer.developers import (
     registered,
     text_of,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.developer.portal import sweep_deleted
 from valetkey.authorization.actions.developer.team import own_apps, owned_apps, sole_owned
 from valetkey.authorization.model.register.client import TeamRole
@@ -18,8 +19,8 @@ from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope
 
 
-def test_it_says_what_breaks_and_ends_it_by_its_name(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_says_what_breaks_and_ends_it_by_its_name(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -58,11 +59,11 @@ def test_it_says_what_breaks_and_ends_it_by_its_name(database_url: str) -> None:
         assert await it.store.read(lambda tx: tx.clients.was_removed(app.id))
         assert await it.count("removals") == 0
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_it_asks_again_who_it_is_and_asks_owners_alone(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -76,11 +77,11 @@ def test_it_asks_again_who_it_is_and_asks_owners_alone(tmp_path: Path) -> None:
         assert answer.location == f"/account/confirm?to={place}"
         assert await it.count("removals") == 0
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_who_owns_what_is_told_to_those_who_ask(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await join(it, "web1", ALICE)
         await join(it, "nat1", ALICE)
         await join(it, "nat1", BOB)
@@ -97,4 +98,4 @@ def test_who_owns_what_is_told_to_those_who_ask(tmp_path: Path) -> None:
         assert await it.store.write(lambda tx: tx.members.remove("nat1", BOB.uid))
         assert await of(sole_owned, ALICE.uid) == ["web1", "nat1"]
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)

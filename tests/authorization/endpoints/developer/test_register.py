@@ -13,7 +13,8 @@ from tests.authorization.endpoints.developer.developers import (
     shown,
     text_of,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import (
@@ -28,8 +29,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 
-def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         server, page = await registered(it, alice, "server", acts_alone="yes")
         assert server.type is ClientType.CONFIDENTIAL
@@ -41,7 +42,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
             "refresh_token",
             "client_credentials",
         }
-        assert server.scope.names == ("notes:read", "openid")
+        assert server.scope.names == ("openid", "notes:read")
         secret = shown(page, "client-secret")
         print_ = it.server.keyring.fingerprint_key.of(secret_purpose(server.id), secret)
         assert [each.fingerprint for each in server.secrets] == [print_]
@@ -66,11 +67,11 @@ def test_the_kind_decides_how_it_proves_who_it_is(database_url: str) -> None:
         team = await it.store.read(lambda tx: tx.members.team(server.id))
         assert [(one.uid, one.role) for one in team] == [(ALICE.uid, TeamRole.OWNER)]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_every_preset_registers_as_it_is_and_shows_its_configuration(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         chooser = (await alice.get("/developer/new")).body
         for preset in PRESETS.values():
@@ -92,11 +93,11 @@ def test_every_preset_registers_as_it_is_and_shows_its_configuration(tmp_path: P
 
     # One user registers one app for each.
     portal = PortalSettings(Registrants.EVERYONE, apps_per_person=len(PRESETS))
-    run(f"sqlite:///{tmp_path}/a.db", story, portal=portal)
+    run(tmp_path, story, portal=portal)
 
 
 def test_a_preset_follows_the_redirect_uri(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server", preset="spring-boot")
         callback = "https://app.example/shop/login/oauth2/code/valetkey"
@@ -109,11 +110,13 @@ def test_a_preset_follows_the_redirect_uri(tmp_path: Path) -> None:
             form = await alice.get("/developer/new", kind=kind, preset=preset)
             assert 'name="preset"' not in form.body
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
-def test_a_second_press_registers_nothing_and_shows_no_secret(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_second_press_registers_nothing_and_shows_no_secret(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         page = await alice.submit(form, "register", do="save", **WEB_APP)
@@ -124,7 +127,7 @@ def test_a_second_press_registers_nothing_and_shows_no_secret(database_url: str)
         assert await it.count("memberships") == 1
         assert "vk_cs_" not in (await alice.get(again.location)).body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 FAULTS = (
@@ -158,7 +161,7 @@ FAULTS = (
 
 
 def test_what_is_wrong_stands_beside_its_field_and_nothing_is_lost(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         for field, value, said in FAULTS:
@@ -173,11 +176,11 @@ def test_what_is_wrong_stands_beside_its_field_and_nothing_is_lost(tmp_path: Pat
         mended = await alice.submit(page, "register", do="save", logo_uri="")
         assert mended.status == 200
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         typed = {**WEB_APP, "name": "", "redirect_uri_1": "https://app.example/#"}
@@ -193,11 +196,11 @@ def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
         assert page.body.count('name="redirect_uri_') > rows
         assert await it.count("memberships") == 0
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_app_id_cannot_be_chosen(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         for odd in ("web1", "app_" + "x" * 22, ""):
@@ -211,31 +214,31 @@ def test_app_id_cannot_be_chosen(tmp_path: Path) -> None:
         assert page.location == "/developer/new"
         assert await it.count("memberships") == 0
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
-    async def refused(it: World, said: str) -> None:
+    async def refused(it: Harness, said: str) -> None:
         alice = await developer(it)
         page = await alice.get("/developer/new", kind="server")
         assert said in text_of(page)
         assert 'id="register"' not in page.body
 
-    async def nobody(it: World) -> None:
+    async def nobody(it: Harness) -> None:
         await refused(it, "registered by the operators only")
 
-    async def invited(it: World) -> None:
+    async def invited(it: Harness) -> None:
         await refused(it, "You do not have permission to register apps")
         assert await it.store.write(lambda tx: tx.members.mark(ALICE.uid, it.clock.now))
         await registered(it, await developer(it))
 
-    async def verified(it: World) -> None:
+    async def verified(it: Harness) -> None:
         await refused(it, "Verify your email address first")
         known = replace(ALICE, email_verified_at=Instant(1))
         assert await it.store.write(lambda tx: tx.users.change(known))
         await registered(it, await developer(it))
 
-    async def full(it: World) -> None:
+    async def full(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         await registered(it, alice)
@@ -251,11 +254,11 @@ def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
         ("d", full, PortalSettings(Registrants.EVERYONE, apps_per_person=1)),
     ):
         settings = portal if isinstance(portal, PortalSettings) else PortalSettings(portal)
-        run(f"sqlite:///{tmp_path}/{name}.db", story, portal=settings)
+        run(tmp_path / name, story, portal=settings)
 
 
 def test_the_settings_say_which_grants_and_scopes_there_are(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         kinds = await alice.get("/developer/new")
         assert "kind=machine" not in kinds.body
@@ -272,11 +275,11 @@ def test_the_settings_say_which_grants_and_scopes_there_are(tmp_path: Path) -> N
     portal = PortalSettings(
         Registrants.EVERYONE, grant_types=("authorization_code",), scopes=("notes:read",)
     )
-    run(f"sqlite:///{tmp_path}/a.db", story, portal=portal)
+    run(tmp_path, story, portal=portal)
 
 
 def test_a_list_shows_what_one_owns_and_what_one_helps_with(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         assert "No apps yet" in text_of(await alice.get("/developer"))
         await join(it, "web1", ALICE, TeamRole.MEMBER)
@@ -284,4 +287,4 @@ def test_a_list_shows_what_one_owns_and_what_one_helps_with(tmp_path: Path) -> N
         assert "Notes Printer" in page
         assert "Member" in page
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)

@@ -1,13 +1,15 @@
 """An owner who loses the role between the look and the write changes nothing (PostgreSQL)."""
 
 import asyncio
+from pathlib import Path
 from urllib.parse import parse_qsl
 
 import psycopg
 
 from tests.authorization.endpoints.developer.developers import developer, join, registered
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, BOB, run
 from tests.support.wait import CEILING
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.runtime import SYSTEM
@@ -19,8 +21,10 @@ _WAITING = (
 )
 
 
-def test_owner_demoted_between_look_and_write_changes_nothing(postgres_url: str) -> None:
-    async def story(it: World) -> None:
+def test_owner_demoted_between_look_and_write_changes_nothing(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB)
@@ -48,11 +52,17 @@ def test_owner_demoted_between_look_and_write_changes_nothing(postgres_url: str)
             assert [each.invited for each in waiting] == ["someone"], path
             assert await it.store.write(lambda tx: tx.members.give(app.id, BOB.uid, TeamRole.OWNER))
 
-    run(postgres_url, story)
+    run(tmp_path, story, postgres_url)
 
 
 async def _demoted_meanwhile(
-    it: World, url: str, bob: Browser, client_id: str, path: str, button: str, said: dict[str, str]
+    it: Harness,
+    url: str,
+    bob: Browser,
+    client_id: str,
+    path: str,
+    button: str,
+    said: dict[str, str],
 ) -> Answer:
     """What bob is answered who presses a button while another transaction demotes him."""
     page = await bob.get(path.partition("?")[0], **dict(parse_qsl(path.partition("?")[2])))

@@ -10,8 +10,9 @@ from tests.authorization.endpoints.developer.developers import (
     shown,
     text_of,
 )
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NATIVE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer
+from tests.support.visitors import ALICE, BOB, NATIVE, run
 from valetkey.authorization.actions.developer.secrets import state_of
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
@@ -20,14 +21,14 @@ from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.replace import replace
 
 
-async def _works(it: World, client_id: str, secret: str) -> bool:
+async def _works(it: Harness, client_id: str, secret: str) -> bool:
     client = await found(it, client_id)
     print_ = it.server.keyring.fingerprint_key.of(secret_purpose(client_id), secret)
     return any(s.fingerprint == print_ and s.is_live(it.clock.now) for s in client.secrets)
 
 
-def test_a_secret_is_changed_without_an_outage(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_secret_is_changed_without_an_outage(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, page = await registered(it, alice)
         old, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
@@ -47,11 +48,11 @@ def test_a_secret_is_changed_without_an_outage(database_url: str) -> None:
         assert not await _works(it, app.id, old)
         assert await _works(it, app.id, new)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         for overlap, after in (("1h", hours(1)), ("7d", days(7)), ("open", None), ("odd", days(1))):
             app, page = await registered(it, alice, name=f"App {overlap}")
@@ -63,11 +64,13 @@ def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
             kept = next(each for each in client.secrets if each.fingerprint == print_)
             assert kept.expires_at == (None if after is None else it.clock.now + after)
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
-def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -86,14 +89,14 @@ def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(database_ur
         full = await bob.submit(theirs, "new-secret", seen=state_of(known))
         assert full.status == 409
         assert "The app already has two active secrets" in text_of(full)
-        assert await it.count("client_secrets") == 2
+        assert await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now)) == known
         assert shown(page, "client-secret") not in (await alice.get(place)).body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_one_is_ended_at_once_and_the_event_names_who(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_one_is_ended_at_once_and_the_event_names_who(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, page = await registered(it, alice)
         secret, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
@@ -114,11 +117,11 @@ def test_one_is_ended_at_once_and_the_event_names_who(database_url: str) -> None
         page = await alice.submit(page, "new-secret")
         assert "Deploy it; until then the app gets no tokens" in text_of(page)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_its_last_use_is_noted_once_an_hour(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_its_last_use_is_noted_once_an_hour(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/secrets"
@@ -140,11 +143,11 @@ def test_its_last_use_is_noted_once_an_hour(database_url: str) -> None:
         (after,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
         assert after.last_used_at == it.clock.now
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/secrets"
@@ -162,11 +165,11 @@ def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> 
         await alice.submit(await alice.get(f"{place}/end", secret=old.id), "end-secret")
         assert "A secret of this app was sent in the URL of" not in text_of(await alice.get(place))
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_it_asks_again_who_it_is_before_anything_about_secrets(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/secrets"
@@ -184,15 +187,15 @@ def test_it_asks_again_who_it_is_before_anything_about_secrets(tmp_path: Path) -
             assert answer.location == f"/account/confirm?to={place}"
         assert len(await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))) == 1
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_an_app_without_secrets_has_no_such_page(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.change(replace(NATIVE, name="Pocket"))
         await join(it, "nat1", ALICE)
         alice = await developer(it)
         assert "secrets" not in (await alice.get("/developer/apps/nat1")).body
         assert (await alice.get("/developer/apps/nat1/secrets")).status == 404
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)

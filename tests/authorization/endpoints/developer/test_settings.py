@@ -11,7 +11,8 @@ from tests.authorization.endpoints.developer.developers import (
     registered,
     text_of,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.actions.clients import changed_fields
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.kernel.moment import Instant, minutes
@@ -21,8 +22,10 @@ from valetkey.kernel.scope import Scope
 PRINTER = replace(WEB, scope=Scope.of("read", "write", "notes:read"))
 
 
-def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_is_saved_counts_at_once_and_an_event_says_who(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/settings"
@@ -43,7 +46,7 @@ def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -
         assert client.name == "Better Printer"
         assert client.redirect_uris == (CALLBACK, "http://localhost:3000/cb")
         assert client.openid.client_uri == "https://app.example/"
-        assert client.scope.names == ("notes:read", "notes:write", "openid")
+        assert client.scope.names == ("openid", "notes:read", "notes:write")
         assert client.default_scope.names == ("notes:read", "notes:write")
         assert client.profile_name.value == "classic"
         assert client.secrets == app.secrets
@@ -54,7 +57,7 @@ def test_what_is_saved_counts_at_once_and_an_event_says_who(database_url: str) -
         it.clock.forward(minutes(10))
         assert "Saved" not in text_of(await alice.get(done.location))
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_what_the_form_does_not_ask_about_stays(tmp_path: Path) -> None:
@@ -65,7 +68,7 @@ def test_what_the_form_does_not_ask_about_stays(tmp_path: Path) -> None:
         rotates_refresh_token=True,
     )
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.change(given)
         await join(it, "web1", ALICE, TeamRole.MEMBER)
         alice = await developer(it)
@@ -77,11 +80,13 @@ def test_what_the_form_does_not_ask_about_stays(tmp_path: Path) -> None:
         client = await found(it, "web1")
         assert changed_fields(given, client) == ("description",)
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
-def test_a_form_from_before_others_changed_the_app_is_not_saved(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_form_from_before_others_changed_the_app_is_not_saved(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -103,11 +108,11 @@ def test_a_form_from_before_others_changed_the_app_is_not_saved(database_url: st
         odd = await alice.submit(mine, "save", do="save", version="x")
         assert odd.status == 409
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         page = await alice.get(f"/developer/apps/{app.id}/settings")
@@ -126,11 +131,11 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
         assert 'name="redirect_uri_3"' in more.body
         assert changed_fields(app, await found(it, app.id)) == ()
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_legacy_grant_can_be_removed_but_not_enabled(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.change(replace(PRINTER, grant_types=WEB.grant_types | {"implicit", "password"}))
         await join(it, "web1", ALICE)
         alice = await developer(it)
@@ -150,11 +155,11 @@ def test_legacy_grant_can_be_removed_but_not_enabled(tmp_path: Path) -> None:
         assert tried.status == 303
         assert (await found(it, "web1")).grant_types == WEB.grant_types
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_modern_profile_requires_removal_of_legacy_grants(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.change(replace(PRINTER, grant_types=WEB.grant_types | {"implicit"}))
         await join(it, "web1", ALICE)
         alice = await developer(it)
@@ -162,11 +167,11 @@ def test_modern_profile_requires_removal_of_legacy_grants(tmp_path: Path) -> Non
         answer = await alice.submit(page, "save", do="save", profile="modern")
         assert "Disable the implicit grant below first" in text_of(answer)
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_an_id_with_odd_letters_is_one_segment(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(PRINTER, id="a/b?c%d&e"))
         await join(it, "a/b?c%d&e", ALICE)
         alice = await developer(it)
@@ -177,11 +182,11 @@ def test_an_id_with_odd_letters_is_one_segment(tmp_path: Path) -> None:
         for odd in ("%", "%00", "%ff", "x" * 2_000, "%F0%9F%98%80", "a%2Fb"):
             assert (await alice.get(f"/developer/apps/{odd}/settings")).status == 404
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_verified_app_name_is_reserved(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         page = await alice.get(f"/developer/apps/{app.id}/settings")
@@ -204,4 +209,4 @@ def test_verified_app_name_is_reserved(tmp_path: Path) -> None:
         own = await alice.get("/developer/apps/web1/settings")
         assert "This app is verified" in text_of(own)
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)

@@ -12,8 +12,9 @@ from tests.authorization.endpoints.developer.developers import (
     registered,
     text_of,
 )
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import TeamRole
@@ -25,7 +26,7 @@ from valetkey.kernel.replace import replace
 CAROL = replace(BOB, uid=Uid(1003), username="carol", email="carol@example.com", name="Carol")
 
 
-async def third_person(it: World) -> None:
+async def third_person(it: Harness) -> None:
     """Carol has an account, with the password of the others."""
 
     def work(tx: Transaction) -> None:
@@ -35,7 +36,7 @@ async def third_person(it: World) -> None:
     await it.store.write(work)
 
 
-async def _team(it: World, client_id: str) -> dict[int, str]:
+async def _team(it: Harness, client_id: str) -> dict[int, str]:
     team = await it.store.read(lambda tx: tx.members.team(client_id))
     return {one.uid: one.role.value for one in team}
 
@@ -46,20 +47,20 @@ async def _ask(browser: Browser, place: str, invited: str, role: str = "member")
     )
 
 
-async def _invitation(it: World, client_id: str) -> str:
+async def _invitation(it: Harness, client_id: str) -> str:
     found = await it.store.read(lambda tx: tx.team_invitations.to(client_id, it.clock.now))
     return f"/developer/invitations/{found[-1].id}"
 
 
-async def _links(it: World) -> list[tuple[str, str]]:
+async def _links(it: Harness) -> list[tuple[str, str]]:
     """The letters about teams: to whom, and the link in each."""
     mails = await it.store.read(lambda tx: tx.mails.kept(it.clock.now, 100))
-    letters = [it.outbox.open(mail) for mail in mails]
+    letters = [it.foundation.outbox.open(mail) for mail in mails]
     return [(each.to, each.values["link"]) for each in letters if each and "link" in each.values]
 
 
-def test_somebody_asked_by_name_comes_in_once(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_somebody_asked_by_name_comes_in_once(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/team"
@@ -81,11 +82,11 @@ def test_somebody_asked_by_name_comes_in_once(database_url: str) -> None:
         names = sorted(name for name in await it.events() if name.startswith("team_"))
         assert names == ["team_invitation.issued", "team_member.added", "team_member.added"]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_invitation_does_not_reveal_accounts(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/team"
@@ -95,11 +96,11 @@ def test_invitation_does_not_reveal_accounts(tmp_path: Path) -> None:
         page = text_of(await alice.get(place))
         assert page.count("Invited just now") == 4
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_invitation_email_works_only_for_its_address(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/team"
@@ -122,11 +123,11 @@ def test_invitation_email_works_only_for_its_address(tmp_path: Path) -> None:
         assert (await bob.get(link)).status == 404
 
     mail = MailSettings(transport=MailTransport.MAILBOX)
-    run(f"sqlite:///{tmp_path}/a.db", story, mail=mail)
+    run(tmp_path, story, mail=mail)
 
 
 def test_a_verified_address_is_the_account_itself(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         known = replace(BOB, email_verified_at=Instant(1))
         assert await it.store.write(lambda tx: tx.users.change(known))
         alice, bob = await developer(it), await developer(it, "bob")
@@ -138,11 +139,11 @@ def test_a_verified_address_is_the_account_itself(tmp_path: Path) -> None:
         assert (await bob.submit(page, "accept", do="accept")).status == 404
         assert await _team(it, app.id) == {ALICE.uid: "owner"}
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_an_invitation_ends_by_itself_and_by_its_owner(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/team"
@@ -159,11 +160,11 @@ def test_an_invitation_ends_by_itself_and_by_its_owner(tmp_path: Path) -> None:
         assert await it.store.write(lambda tx: tx.team_invitations.sweep(it.clock.now, 10)) == 1
         assert await _team(it, app.id) == {ALICE.uid: "owner"}
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -192,11 +193,11 @@ def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) ->
             await _ask(alice, place, "one-more")
         )
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_invitation_names_exactly_one_user_and_ends_when_they_are_removed(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         old = replace(CAROL, username=str(BOB.uid))
         assert await it.store.write(lambda tx: tx.users.register(old))
         alice, bob = await developer(it), await developer(it, "bob")
@@ -220,12 +221,14 @@ def test_invitation_names_exactly_one_user_and_ends_when_they_are_removed(tmp_pa
         left = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
         assert {each.invited for each in left} == {f"name:{BOB.uid}", "uid:4711"}
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("end", ["removed", "leaves", "demoted", "disabled"])
-def test_an_invitation_ends_with_the_ownership_of_its_inviter(database_url: str, end: str) -> None:
-    async def story(it: World) -> None:
+def test_an_invitation_ends_with_the_ownership_of_its_inviter(
+    tmp_path: Path, database_url: str, end: str
+) -> None:
+    async def story(it: Harness) -> None:
         await third_person(it)
         alice, bob, carol = [await developer(it, name) for name in ("alice", "bob", "carol")]
         app, _ = await registered(it, alice)
@@ -250,11 +253,11 @@ def test_an_invitation_ends_with_the_ownership_of_its_inviter(database_url: str,
         assert await it.count("team_invitations") == 0
         assert "team_invitation.ended" in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_an_invitation_by_a_former_owner_is_worth_nothing(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await _ask(alice, f"/developer/apps/{app.id}/team", "bob", "owner")
@@ -264,11 +267,11 @@ def test_an_invitation_by_a_former_owner_is_worth_nothing(tmp_path: Path) -> Non
         assert (await bob.submit(page, "accept", do="accept")).status == 404
         assert await _team(it, app.id) == {}
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
-def test_the_last_owner_stays(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_last_owner_stays(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -286,11 +289,11 @@ def test_the_last_owner_stays(database_url: str) -> None:
         assert await _team(it, app.id) == {BOB.uid: "owner"}
         assert (await alice.get(place)).status == 404
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_two_owners_who_leave_at_one_time_leave_one(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_two_owners_who_leave_at_one_time_leave_one(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB)
@@ -303,11 +306,11 @@ def test_two_owners_who_leave_at_one_time_leave_one(database_url: str) -> None:
         assert sorted(answer.status for answer in answers) == [303, 409]
         assert len(await _team(it, app.id)) == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_members_change_the_app_and_not_the_team(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
@@ -336,11 +339,11 @@ def test_members_change_the_app_and_not_the_team(tmp_path: Path) -> None:
             answer = await alice.submit(theirs, "role-1", do="role", member=odd)
             assert answer.status == 404
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)
 
 
 def test_it_asks_again_who_it_is_before_the_team_changes(tmp_path: Path) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/team"
@@ -354,4 +357,4 @@ def test_it_asks_again_who_it_is_before_the_team_changes(tmp_path: Path) -> None
             assert answer.location == f"/account/confirm?to={place}"
         assert await it.count("team_invitations") == 0
 
-    run(f"sqlite:///{tmp_path}/a.db", story)
+    run(tmp_path, story)

@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.developer.developers import developer, join, registered
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.visitor.world import BOB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Browser
+from tests.support.visitors import BOB, run
 from valetkey.authorization.background.webhook_delivery import WebhookDelivery, read_wanted
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.clients import ClientDisabled
@@ -37,7 +39,7 @@ async def _create(browser: Browser, client: Client, url: str = URL) -> tuple[str
     return f"{place}/{webhook_id}", secret
 
 
-async def _happen(it: World, *client_ids: str) -> None:
+async def _happen(it: Harness, *client_ids: str) -> None:
     def work(tx: Transaction) -> None:
         for client_id in client_ids:
             tx.events.add(ConsentGiven(BOB.uid, client_id, "notes:read", (), ()), it.clock.now)
@@ -46,8 +48,10 @@ async def _happen(it: World, *client_ids: str) -> None:
     await it.store.write(work, done_by=SYSTEM)
 
 
-def test_app_receives_its_own_events_without_anything_else_about_users(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_app_receives_its_own_events_without_anything_else_about_users(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         other, _ = await registered(it, bob)
@@ -70,7 +74,7 @@ def test_app_receives_its_own_events_without_anything_else_about_users(database_
         server = it.server
         subjects = Subjects(server.keyring.fingerprint_key)
         runtime = Runtime(lambda: it.clock.now, server.random)
-        notices = Notices(server.issuer, it.outbox)
+        notices = Notices(server.issuer, it.foundation.outbox)
         delivery = WebhookDelivery(
             it.store.acting(SYSTEM), server.keyring, post, runtime, lambda: 0.0, subjects, notices
         )
@@ -96,11 +100,13 @@ def test_app_receives_its_own_events_without_anything_else_about_users(database_
         assert json.loads(sent[0][1])["type"] in shown
         assert consent.id in shown
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_developers_reach_no_webhook_and_no_event_of_another_app(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_developers_reach_no_webhook_and_no_event_of_another_app(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         other, _ = await registered(it, bob)
@@ -127,11 +133,11 @@ def test_developers_reach_no_webhook_and_no_event_of_another_app(database_url: s
             other.id,
         }
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_removed_owner_and_member_change_no_webhook(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_removed_owner_and_member_change_no_webhook(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.OWNER)
@@ -148,7 +154,7 @@ def test_removed_owner_and_member_change_no_webhook(database_url: str) -> None:
         assert webhook is not None
         assert webhook.previous_sealed is None
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 @pytest.mark.parametrize(
@@ -163,19 +169,19 @@ def test_removed_owner_and_member_change_no_webhook(database_url: str) -> None:
         "https://user:x@receiver.example/",
     ],
 )
-def test_webhook_of_app_is_not_sent_inside(url: str, sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_webhook_of_app_is_not_sent_inside(url: str, tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         form = await alice.get(f"/developer/apps/{app.id}/webhooks/new")
         assert (await alice.submit(form, "do", url=url)).status == 400
         assert not await it.store.read(lambda tx: tx.webhooks.all())
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_webhooks_of_an_app_are_bounded_and_go_with_it(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_webhooks_of_an_app_are_bounded_and_go_with_it(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/webhooks"
@@ -190,4 +196,4 @@ def test_webhooks_of_an_app_are_bounded_and_go_with_it(database_url: str) -> Non
         stale = await alice.get(f"{place}/new")
         assert (stale.status, "confirm" in stale.location) == (303, True)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

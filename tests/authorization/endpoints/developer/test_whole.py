@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import WEB_APP, shown, text_of
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
+from tests.support.plain_browser import Browser
 from valetkey.authorization.model.register.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
@@ -13,7 +13,7 @@ from valetkey.kernel.replace import replace
 _WORD = "a good long password"
 
 
-async def _developer(it: Service) -> Browser:
+async def _developer(it: Harness) -> Browser:
     """Ada, whose address is verified, signed in."""
 
     def verified(tx: Transaction) -> None:
@@ -31,7 +31,7 @@ async def _developer(it: Service) -> Browser:
 
 
 def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         ada = await _developer(it)
         form = await ada.get("/developer/new", kind="server")
         said = {**WEB_APP, "acts_alone": "yes"}
@@ -60,7 +60,7 @@ def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: P
 
 
 def test_a_deleted_app_gets_no_tokens_and_resource_servers_hear(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         ada = await _developer(it)
         form = await ada.get("/developer/new", kind="machine")
         page = await ada.submit(form, "register", do="save", name="Robot")

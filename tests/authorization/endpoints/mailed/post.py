@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.world import ADA, Service, service
+from tests.support.harness import ADA, Harness, harness
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import Email, EmailKind
@@ -23,12 +23,12 @@ BOX = MailSettings(transport=MailTransport.MAILBOX)
 OPEN = AccountSettings(sign_up=SignUp.OPEN)
 
 
-def browser(it: Service) -> Browser:
+def browser(it: Harness) -> Browser:
     """Somebody's."""
     return Browser(it.app, host="localhost:8400", scheme="http")
 
 
-async def letters(it: Service) -> list[Email]:
+async def letters(it: Harness) -> list[Email]:
     """Everything that was written, newest first."""
     outbox, now = it.foundation.outbox, it.clock.now
     kept = await it.read(lambda tx: tx.mails.kept(now, 99))
@@ -36,7 +36,7 @@ async def letters(it: Service) -> list[Email]:
     return [letter for letter in found if letter is not None]
 
 
-async def only(it: Service, kind: EmailKind) -> Email:
+async def only(it: Harness, kind: EmailKind) -> Email:
     """The one letter of this kind."""
     (found,) = [letter for letter in await letters(it) if letter.kind is kind]
     return found
@@ -48,14 +48,14 @@ def link_of(letter: Email) -> str:
     return f"{parts.path}?{parts.query}"
 
 
-async def ada(it: Service) -> User:
+async def ada(it: Harness) -> User:
     """The account as it is."""
     found = await it.read(lambda tx: tx.users.find(ADA))
     assert found is not None
     return found
 
 
-async def proven(it: Service) -> None:
+async def proven(it: Harness) -> None:
     """Ada has a password, and an address that is known to be hers."""
     await it.password(WORD)
     record = UserRecord("ada", "ada@example.com", "Ada", email_verified=True)
@@ -68,7 +68,7 @@ async def proven(it: Service) -> None:
     await it.foundation.store.write(work, done_by=by_user(ADA))
 
 
-async def signed_in(it: Service, word: str = WORD, name: str = "ada") -> Browser:
+async def signed_in(it: Harness, word: str = WORD, name: str = "ada") -> Browser:
     """A browser in which she is."""
     here = browser(it)
     page = await here.get("/oauth/sign-in")
@@ -77,14 +77,14 @@ async def signed_in(it: Service, word: str = WORD, name: str = "ada") -> Browser
     return here
 
 
-async def may_sign_in(it: Service, word: str, name: str = "ada") -> bool:
+async def may_sign_in(it: Harness, word: str, name: str = "ada") -> bool:
     """Whether this password opens the account."""
     here = browser(it)
     page = await here.get("/oauth/sign-in")
     return (await here.submit(page, "sign-in", username=name, password=word)).status == 303
 
 
-async def asked_to_sign_up(it: Service, here: Browser, **typed: str) -> Answer:
+async def asked_to_sign_up(it: Harness, here: Browser, **typed: str) -> Answer:
     """The form, filled in."""
     usual = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": OTHER}
     page = await here.get("/account/new")
@@ -92,13 +92,13 @@ async def asked_to_sign_up(it: Service, here: Browser, **typed: str) -> Answer:
 
 
 def run(
-    folder: Path, story: Callable[[Service], Awaitable[None]], database: str = "", **more: Any
+    folder: Path, story: Callable[[Harness], Awaitable[None]], database: str = "", **more: Any
 ) -> None:
     """Tell a story; `more` replaces groups of settings."""
     how: dict[str, Any] = {"mail": BOX, "accounts": OPEN, **more}
 
     async def tell() -> None:
-        async with service(folder, database, **how) as it:
+        async with harness(folder, database, **how) as it:
             await story(it)
 
     asyncio.run(tell())

@@ -21,9 +21,9 @@ from tests.authorization.endpoints.mailed.post import (
     proven,
     run,
 )
-from tests.authorization.endpoints.world import ADA, Service
 from tests.cli.running import valetkey
 from tests.cli.site import begin
+from tests.support.harness import ADA, Harness
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.message import write
 from valetkey.authorization.email.outbox import NOTICE_LIMIT
@@ -49,7 +49,7 @@ async def _change(program: Caller, said: Mapping[str, object]) -> None:
     assert answer.status == 200, answer.body
 
 
-async def _grace(it: Service) -> Caller:
+async def _grace(it: Harness) -> Caller:
     """A program with an API token of Grace, an owner."""
     await proven(it)
     return await caller(it, uid=await person(it, "grace", Role.OWNER, 1002))
@@ -59,7 +59,7 @@ async def _grace(it: Service) -> Caller:
 def test_address_changed_by_a_program_is_told_and_taken_back(
     tmp_path: Path, database_url: str, verified: bool
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         program = await _grace(it)
         await _change(program, {"email": _THIEF, "email_verified": verified})
         letter = await only(it, EmailKind.EMAIL_CHANGED)
@@ -95,7 +95,7 @@ def test_address_changed_by_a_program_is_told_and_taken_back(
 def test_no_order_of_changes_keeps_the_undo_link_from_the_old_address(
     tmp_path: Path, quietly: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         program, wanted = await _grace(it), {"email": _THIEF, "email_verified": True}
         if quietly == "unverified first":
             await _change(program, {"email_verified": False})
@@ -126,7 +126,7 @@ def test_no_order_of_changes_keeps_the_undo_link_from_the_old_address(
 def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         program = await _grace(it)
         app = Authenticator("cr_app", ADA, "", it.clock.now)
         assert await it.write(lambda tx: tx.credentials.add_authenticator(app, 0))
@@ -148,7 +148,7 @@ def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(
 
 @pytest.mark.parametrize("end", ["role", "disabled", "token", "rank"])
 def test_reset_link_ends_with_the_role_in_which_it_was_sent(tmp_path: Path, end: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         support = await person(it, "sam", Role.SUPPORT, 1003)
         program = await caller(it, Role.SUPPORT, uid=support)

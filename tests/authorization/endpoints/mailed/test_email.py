@@ -18,8 +18,8 @@ from tests.authorization.endpoints.mailed.post import (
     run,
     signed_in,
 )
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.world import NOON, Service
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.actions.account.email_change import LIFETIME
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.session import PROOF_LASTS
@@ -35,7 +35,7 @@ async def ask(here: Browser, email: str = NEW) -> Answer:
     return await here.submit(await here.get("/account/email"), "change", email=email)
 
 
-async def changed(it: Service, here: Browser, email: str = NEW) -> None:
+async def changed(it: Harness, here: Browser, email: str = NEW) -> None:
     """Ask for it, and prove it."""
     assert (await ask(here, email)).status == 200
     (letter,) = [
@@ -51,7 +51,7 @@ async def changed(it: Service, here: Browser, email: str = NEW) -> None:
 def test_the_address_changes_when_the_new_one_is_proven_and_not_before(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
         answer = await ask(here)
@@ -76,7 +76,7 @@ def test_the_address_changes_when_the_new_one_is_proven_and_not_before(
 def test_the_old_address_takes_the_account_back_and_the_password_of_the_thief_is_dead(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         thief = await signed_in(it)
         await changed(it, thief)
@@ -102,7 +102,7 @@ def test_the_old_address_takes_the_account_back_and_the_password_of_the_thief_is
 def test_a_thief_who_changes_the_address_again_does_not_shut_the_first_one_out(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         thief = await signed_in(it)
         assert (await ask(thief, "second@evil.example")).status == 200
@@ -119,7 +119,7 @@ def test_a_thief_who_changes_the_address_again_does_not_shut_the_first_one_out(
     run(tmp_path, story)
 
 
-async def changed_back(it: Service) -> None:
+async def changed_back(it: Harness) -> None:
     """The old address takes it back."""
     here = browser(it)
     page = await here.get(link_of(await only(it, EmailKind.EMAIL_CHANGED)))
@@ -127,7 +127,7 @@ async def changed_back(it: Service) -> None:
 
 
 def test_a_link_asked_for_by_a_thief_dies_when_they_are_signed_out(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         thief = await signed_in(it)
         await ask(thief)
@@ -139,7 +139,7 @@ def test_a_link_asked_for_by_a_thief_dies_when_they_are_signed_out(tmp_path: Pat
 
 
 def test_a_link_is_good_for_a_day_and_the_way_back_for_a_week(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
         await ask(here)
@@ -153,7 +153,7 @@ def test_a_link_is_good_for_a_day_and_the_way_back_for_a_week(tmp_path: Path) ->
 
 
 def test_an_address_of_somebody_else_looks_no_different_and_they_are_told(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
         free = await ask(here)
@@ -179,7 +179,7 @@ def test_an_address_of_somebody_else_looks_no_different_and_they_are_told(tmp_pa
 def test_what_is_no_other_address_is_refused_and_kept(
     tmp_path: Path, email: str, says: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         answer = await ask(await signed_in(it), email)
         assert answer.status == 400
@@ -190,7 +190,7 @@ def test_what_is_no_other_address_is_refused_and_kept(
 
 
 def test_lg_25_a_line_break_in_a_new_address_is_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         answer = await ask(await signed_in(it), "a@b.example\r\nBcc: x@evil.example")
         assert answer.status == 400
@@ -200,7 +200,7 @@ def test_lg_25_a_line_break_in_a_new_address_is_refused(tmp_path: Path) -> None:
 
 
 def test_whoever_has_been_there_for_long_proves_again_who_they_are(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
         page = await here.get("/account/email")
@@ -217,7 +217,7 @@ def test_whoever_has_been_there_for_long_proves_again_who_they_are(tmp_path: Pat
 
 
 def test_who_is_not_signed_in_is_sent_to_sign_in(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await browser(it).get("/account/email")
         assert answer.location.startswith("/oauth/sign-in")
 
@@ -225,7 +225,7 @@ def test_who_is_not_signed_in_is_sent_to_sign_in(tmp_path: Path) -> None:
 
 
 def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.password(WORD)
         here = await signed_in(it)
         page = await here.get("/account/email")
@@ -244,7 +244,7 @@ def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> 
 
 
 def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.password(WORD)
         here = await signed_in(it)
         page = await here.get("/account/email")

@@ -17,16 +17,16 @@ from tests.authorization.endpoints.mailed.post import (
     run,
     signed_in,
 )
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import Service, service
+from tests.support.harness import Harness, harness
 from tests.support.mail import links, mail_server, plain
+from tests.support.plain_browser import Browser
 from tests.support.wait import until
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.mail import MailSettings
 
 
 def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         assert "No messages yet" in (await here.get("/mailbox")).body
         page = await asked_to_sign_up(it, here)
@@ -44,7 +44,7 @@ def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
 
 
 def test_mailbox_page_is_off_by_default(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert (await browser(it).get("/mailbox")).status == 404
 
     run(tmp_path, story, mail=MailSettings())
@@ -52,7 +52,7 @@ def test_mailbox_page_is_off_by_default(tmp_path: Path) -> None:
 
 def test_somebody_signs_up_by_a_letter_that_came_by_smtp(tmp_path: Path) -> None:
     async def story(port: int) -> None:
-        async with service(tmp_path, mail=mail_settings(port), accounts=OPEN) as it:
+        async with harness(tmp_path, mail=mail_settings(port), accounts=OPEN) as it:
             here = browser(it)
             await asked_to_sign_up(it, here)
             await until(lambda: receiver.took)
@@ -65,7 +65,7 @@ def test_somebody_signs_up_by_a_letter_that_came_by_smtp(tmp_path: Path) -> None
         asyncio.run(story(receiver.port))
 
 
-async def enter(it: Service, here: Browser) -> None:
+async def enter(it: Harness, here: Browser) -> None:
     """Sign in, in this browser."""
     page = await here.get("/oauth/sign-in")
     action, fields = page.form("sign-in")
@@ -74,13 +74,13 @@ async def enter(it: Service, here: Browser) -> None:
     assert answer.status == 303
 
 
-async def notices(it: Service) -> int:
+async def notices(it: Harness) -> int:
     """How many letters told of a new browser."""
     return [letter.kind for letter in await letters(it)].count(EmailKind.NEW_DEVICE)
 
 
 def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         it.clock.forward(60)
         here = browser(it)
@@ -99,7 +99,7 @@ def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path)
 
 
 def test_a_cookie_that_somebody_made_up_makes_no_browser_familiar(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         it.clock.forward(60)
         here = browser(it)
@@ -111,7 +111,7 @@ def test_a_cookie_that_somebody_made_up_makes_no_browser_familiar(tmp_path: Path
 
 
 def test_neither_who_just_signed_up_nor_an_unproven_address_is_told(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.password(WORD)
         it.clock.forward(60)
         await enter(it, browser(it))
@@ -126,7 +126,7 @@ def test_neither_who_just_signed_up_nor_an_unproven_address_is_told(tmp_path: Pa
 
 
 def test_lg_19_a_new_password_is_told_of_and_ends_links(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
         page = await here.get("/account/forgotten")

@@ -18,8 +18,8 @@ from tests.authorization.endpoints.mailed.post import (
     run,
     signed_in,
 )
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.actions.account.password_reset import FROM_ONE_PLACE, LIFETIME
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
@@ -29,14 +29,14 @@ from valetkey.config.sections.mail import MailSettings
 from valetkey.config.settings import PasswordSettings
 
 
-async def ask(it: Service, name: str = "ada", here: Browser | None = None) -> Answer:
+async def ask(it: Harness, name: str = "ada", here: Browser | None = None) -> Answer:
     """Say that one forgot the password."""
     here = here or browser(it)
     page = await here.get("/account/forgotten")
     return await here.submit(page, "send", name=name)
 
 
-async def link(it: Service) -> str:
+async def link(it: Harness) -> str:
     """The link that a question brought."""
     await ask(it)
     return link_of(await only(it, EmailKind.PASSWORD_RESET))
@@ -45,7 +45,7 @@ async def link(it: Service) -> str:
 def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         elsewhere = await signed_in(it)
         here = browser(it)
@@ -72,7 +72,7 @@ def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
 def test_mf_09_64_who_use_one_link_at_once_change_the_password_once(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         page = await here.get(await link(it))
@@ -88,7 +88,7 @@ def test_mf_09_64_who_use_one_link_at_once_change_the_password_once(
 
 
 def test_mf_09_the_link_dies_after_20_minutes(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         where = await link(it)
@@ -104,7 +104,7 @@ def test_mf_09_the_link_dies_after_20_minutes(tmp_path: Path) -> None:
 
 
 def test_mf_09_the_link_dies_with_the_password_and_with_the_address(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         page = await here.get(await link(it))
@@ -128,7 +128,7 @@ def test_mf_09_the_link_dies_with_the_password_and_with_the_address(tmp_path: Pa
 
 
 def test_mf_09_a_link_is_for_one_account_and_one_purpose(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         where = await link(it)
@@ -148,7 +148,7 @@ def test_mf_09_a_link_is_for_one_account_and_one_purpose(tmp_path: Path) -> None
 def test_mf_07_a_letter_goes_to_the_address_of_the_account_whatever_the_form_says(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         action, fields = (await here.get("/account/forgotten")).form("send")
@@ -163,7 +163,7 @@ def test_mf_07_a_letter_goes_to_the_address_of_the_account_whatever_the_form_say
     "name", ["nobody", "nobody@example.com", "x" * 9_000, "\u202e", "ada\u200b", "' OR 1=1 --"]
 )
 def test_unknown_user_gets_the_same_response(tmp_path: Path, name: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         known, unknown = await ask(it, here=here), await ask(it, name, here)
@@ -181,7 +181,7 @@ def test_unknown_user_gets_the_same_response(tmp_path: Path, name: str) -> None:
 
 
 def test_unverified_address_gets_no_email(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.password(WORD)
         assert (await ask(it)).status == 200
         assert await letters(it) == []
@@ -190,7 +190,7 @@ def test_unverified_address_gets_no_email(tmp_path: Path) -> None:
 
 
 def test_disabled_account_gets_no_email_and_its_link_fails(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         where = await link(it)
         accounts, user = it.foundation.accounts(), await ada(it)
@@ -214,7 +214,7 @@ def test_disabled_account_gets_no_email_and_its_link_fails(tmp_path: Path) -> No
 def test_a_password_that_will_not_do_leaves_the_link_good(
     tmp_path: Path, new: str, says: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         page = await here.get(await link(it))
@@ -227,7 +227,7 @@ def test_a_password_that_will_not_do_leaves_the_link_good(
 
 
 def test_recovery_emails_are_limited(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         for _ in range(8):
             assert (await ask(it)).status == 200
@@ -237,7 +237,7 @@ def test_recovery_emails_are_limited(tmp_path: Path) -> None:
 
 
 def test_recovery_requests_per_address_are_limited(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         answers = [await ask(it, f"n{n}", here) for n in range(FROM_ONE_PLACE.attempts + 1)]
         assert {answer.status for answer in answers[:-1]} == {200}
@@ -248,7 +248,7 @@ def test_recovery_requests_per_address_are_limited(tmp_path: Path) -> None:
 
 
 def test_lg_03_neither_a_look_nor_a_foreign_form_changes_anything(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         where = await link(it)
@@ -269,7 +269,7 @@ def test_lg_03_neither_a_look_nor_a_foreign_form_changes_anything(tmp_path: Path
 
 
 def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         page = await browser(it).get("/account/forgotten")
         assert "does not send email" in page.body
         assert 'name="name"' not in page.body
@@ -281,7 +281,7 @@ def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
 def test_link_is_sent_again_with_one_answer_for_every_name(
     tmp_path: Path, name: str, emails: int
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         page = await ask(it, name, here)

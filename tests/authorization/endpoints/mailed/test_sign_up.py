@@ -17,8 +17,8 @@ from tests.authorization.endpoints.mailed.post import (
     proven,
     run,
 )
-from tests.authorization.endpoints.visitor.browser import usual
-from tests.authorization.endpoints.world import Service
+from tests.support.harness import Harness
+from tests.support.plain_browser import usual
 from valetkey.authorization.actions.account.sign_up import FROM_ONE_PLACE, LIFETIME, SENT_AGAIN
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.accounts import AccountSettings, SignUp
@@ -28,7 +28,7 @@ from valetkey.config.sections.mail import MailSettings
 def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_in(
     database_url: str, tmp_path: Path
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         page = await here.get("/oauth/sign-in")
         assert 'href="/account/new"' in page.body
@@ -56,7 +56,7 @@ def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_
 
 
 def test_the_request_of_an_app_goes_on_after_sign_up(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web1")
         here = browser(it)
         page = await here.follow(await here.get("/oauth/authorize", **usual(scope="notes:read")))
@@ -75,7 +75,7 @@ def test_the_request_of_an_app_goes_on_after_sign_up(tmp_path: Path) -> None:
 
 
 def test_64_who_follow_one_link_make_one_account(database_url: str, tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         await asked_to_sign_up(it, here)
         page = await here.get(link_of(await only(it, EmailKind.SIGN_UP)))
@@ -87,7 +87,7 @@ def test_64_who_follow_one_link_make_one_account(database_url: str, tmp_path: Pa
 
 
 def test_in_another_browser_the_password_is_asked(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await asked_to_sign_up(it, browser(it))
         there = browser(it)
         page = await there.get(link_of(await only(it, EmailKind.SIGN_UP)))
@@ -107,7 +107,7 @@ def test_in_another_browser_the_password_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_link_is_good_for_a_day(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         await asked_to_sign_up(it, here)
         link = link_of(await only(it, EmailKind.SIGN_UP))
@@ -122,7 +122,7 @@ def test_a_link_is_good_for_a_day(tmp_path: Path) -> None:
 def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         free = await asked_to_sign_up(it, here)
@@ -177,7 +177,7 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
 def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_is_kept(
     tmp_path: Path, typed: dict[str, str], field: str, says: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await asked_to_sign_up(it, browser(it), **typed)
         assert answer.status == 400
         assert f'id="{field}-fault"' in answer.body
@@ -191,7 +191,7 @@ def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_is_kept(
 
 
 def test_lg_25_a_line_break_in_the_address_is_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         for field in ("email", "username", "name"):
             answer = await asked_to_sign_up(
                 it, browser(it), **{field: "a@b.example\nBcc: x@evil.example"}
@@ -203,7 +203,7 @@ def test_lg_25_a_line_break_in_the_address_is_refused(tmp_path: Path) -> None:
 
 
 def test_sign_ups_per_address_are_limited(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         await here.get("/account/new")
         key = it.foundation.keyring.fingerprint_key
@@ -221,7 +221,7 @@ def test_sign_ups_per_address_are_limited(tmp_path: Path) -> None:
     ("mode", "says"), [(SignUp.OFF, "by the operator"), (SignUp.INVITATION, "By invitation")]
 )
 def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUp, says: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         assert "/account/new" not in (await here.get("/oauth/sign-in")).body
         page = await here.get("/account/new")
@@ -237,7 +237,7 @@ def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUp, says: str) ->
 def test_who_is_invited_needs_no_second_letter_and_the_invitation_is_used_up(
     tmp_path: Path, mode: SignUp
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         invitations = it.foundation.people_invitations
         link = invitations.links.fresh()
         url = await it.write(
@@ -270,7 +270,7 @@ def test_who_is_invited_needs_no_second_letter_and_the_invitation_is_used_up(
 def test_where_mail_is_off_the_account_is_there_at_once_and_its_address_unproven(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await asked_to_sign_up(it, browser(it))
         assert answer.status == 303
         user = await it.read(lambda tx: tx.users.find_by_name("grace"))
@@ -284,7 +284,7 @@ def test_where_mail_is_off_the_account_is_there_at_once_and_its_address_unproven
 
 
 def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         first, second = browser(it), browser(it)
         await asked_to_sign_up(it, first)
         await asked_to_sign_up(it, second, email="other@example.com")
@@ -303,7 +303,7 @@ def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path
     "link", ["", "x", "vk_ln_" + "0" * 49, "é", "%00", "\ud800"[:0], "a" * 4_000]
 )
 def test_what_is_no_link_is_told_so(tmp_path: Path, link: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here = browser(it)
         for path in (
             "/account/new/confirm",
@@ -325,7 +325,7 @@ def test_what_is_no_link_is_told_so(tmp_path: Path, link: str) -> None:
 def test_email_is_sent_again_with_one_answer_for_every_address(
     database_url: str, tmp_path: Path, email: str, kind: EmailKind
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
         page = await asked_to_sign_up(it, here, email=email)
@@ -347,7 +347,7 @@ def test_email_is_sent_again_with_one_answer_for_every_address(
 
 
 def test_email_is_sent_again_only_in_the_same_browser_and_for_a_day(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         here, other = browser(it), browser(it)
         page = await asked_to_sign_up(it, here)
         _, fields = page.form("resend")

@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.authorization.endpoints.world import ADA, Answer, Service, service
+from tests.support.asgi import Answer
+from tests.support.harness import ADA, Harness, harness
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.config.settings import Settings
@@ -31,15 +32,15 @@ def _said(token: str) -> Mapping[str, object]:
     return claims
 
 
-def _server(directory: Path, text: str, database: str = "") -> AbstractAsyncContextManager[Service]:
+def _server(directory: Path, text: str, database: str = "") -> AbstractAsyncContextManager[Harness]:
     (directory / "claims.py").write_text(text)
     tokens = replace(
         Settings().tokens, claims_file="claims.py", signing_algorithms=(Algorithm.ES256,)
     )
-    return service(directory, database, tokens=tokens)
+    return harness(directory, database, tokens=tokens)
 
 
-async def _refused(it: Service, answer: Answer) -> str:
+async def _refused(it: Harness, answer: Answer) -> str:
     """What the decision record received."""
     answer.refused(503, "temporarily_unavailable")
     await it.refusals_recorded()

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
-from tests.authorization.endpoints.world import ADA, Answer, Service, basic, run
+from tests.support.asgi import Answer, basic
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import RESERVED_CLAIMS
@@ -38,13 +39,13 @@ async def _api(owner: Caller, **more: object) -> str:
     return str(made.json["api_id"])
 
 
-async def _claims(it: Service, token: str) -> Mapping[str, object]:
+async def _claims(it: Harness, token: str) -> Mapping[str, object]:
     answer = await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
     assert answer.status == 200, answer.body
     return answer.json
 
 
-async def _at_api(it: Service, client: str) -> Answer:
+async def _at_api(it: Harness, client: str) -> Answer:
     """The answer to a code that is for the declared API alone."""
     api = await it.read(lambda tx: tx.apis.page("", 1))
     code = await it.code(
@@ -58,7 +59,7 @@ async def _at_api(it: Service, client: str) -> Answer:
 
 
 def test_each_token_has_the_claims_declared_for_it(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await owner.call("PUT", "/attributes/department", {"schema": {"type": "string"}})
         await owner.call("PATCH", f"/users/{ADA}/attributes", {"attributes": {"department": "ops"}})
@@ -105,7 +106,7 @@ def test_each_token_has_the_claims_declared_for_it(tmp_path: Path, database_url:
 def test_roles_reach_tokens_of_their_api_from_users_and_groups(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         api_id = await _api(owner, access_token_format="reference")
         role = f"/apis/{api_id}/roles"
@@ -150,7 +151,7 @@ def test_roles_reach_tokens_of_their_api_from_users_and_groups(
 
 
 def test_claims_of_a_client_itself_are_constants_only(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await _declare(owner, "tenant", "constant:eu", "access_token")
         await _declare(owner, "groups", "groups", "access_token")
@@ -163,7 +164,7 @@ def test_claims_of_a_client_itself_are_constants_only(tmp_path: Path) -> None:
 
 
 def test_declarations_that_could_deceive_or_never_hold_are_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         wrong: list[tuple[str, str, dict[str, object], str]] = [
             *((name, "constant:x", {}, "name") for name in sorted(RESERVED_CLAIMS)),
@@ -196,7 +197,7 @@ def test_declarations_that_could_deceive_or_never_hold_are_refused(tmp_path: Pat
 def test_claims_above_eight_kibibytes_refuse_the_token_and_spend_nothing(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await it.client("app", scopes=SCOPES, access_token_format="jwt")
 
@@ -237,7 +238,7 @@ def test_claims_above_eight_kibibytes_refuse_the_token_and_spend_nothing(
 
 
 def test_group_with_many_members_costs_a_token_no_more(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await owner.call("POST", "/groups", {"name": "everybody"})
         await owner.call("PUT", f"/groups/everybody/members/{ADA}")
@@ -263,7 +264,7 @@ def test_group_with_many_members_costs_a_token_no_more(tmp_path: Path, database_
 
 
 def test_disabled_user_gets_no_claims(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         owner = await caller(it)
         await _declare(owner, "teams", "groups", "access_token", "userinfo")
         await it.client("app", scopes=SCOPES, access_token_format="reference")

@@ -7,7 +7,8 @@ import pytest
 from joserfc import jwe, jwt
 from joserfc.jwk import ECKey, KeySet
 
-from tests.authorization.endpoints.world import Answer, Service, run
+from tests.support.asgi import Answer
+from tests.support.harness import Harness, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
@@ -20,7 +21,7 @@ ENCRYPTED = OpenIdRegistration(
 )
 
 
-async def _told(it: Service, said: OpenIdRegistration) -> Answer:
+async def _told(it: Harness, said: OpenIdRegistration) -> Answer:
     await it.client("app", scopes=("openid", "email"))
 
     def work(tx: Transaction) -> None:
@@ -42,7 +43,7 @@ def _is_protected(answer: Answer) -> bool:
     )
 
 
-async def _verified(it: Service, text: str) -> dict[str, object]:
+async def _verified(it: Harness, text: str) -> dict[str, object]:
     keys = KeySet.import_key_set((await it.call("GET", "/oauth/jwks")).json)  # type: ignore[arg-type]
     return jwt.decode(text, keys, algorithms=["ES256"]).claims
 
@@ -50,7 +51,7 @@ async def _verified(it: Service, text: str) -> dict[str, object]:
 def test_where_the_client_registered_it_the_answer_is_signed(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await _told(it, OpenIdRegistration(userinfo_signed_response_alg="ES256"))
         assert _is_protected(answer)
         claims = await _verified(it, answer.body.decode())
@@ -63,7 +64,7 @@ def test_where_the_client_registered_it_the_answer_is_signed(
 
 
 def test_encrypted_alone_it_is_the_claims_and_nothing_around_them(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await _told(it, ENCRYPTED)
         assert _is_protected(answer)
         opened = jwe.decrypt_compact(answer.body, THEIRS, algorithms=["ECDH-ES", "A256GCM"])
@@ -74,7 +75,7 @@ def test_encrypted_alone_it_is_the_claims_and_nothing_around_them(tmp_path: Path
 
 
 def test_signed_and_encrypted_the_signature_is_inside(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await _told(it, replace(ENCRYPTED, userinfo_signed_response_alg="ES256"))
         assert _is_protected(answer)
         opened = jwe.decrypt_compact(answer.body, THEIRS, algorithms=["ECDH-ES", "A256GCM"])
@@ -95,7 +96,7 @@ def test_signed_and_encrypted_the_signature_is_inside(tmp_path: Path) -> None:
 def test_without_the_key_that_it_needs_nothing_is_told(
     tmp_path: Path, said: OpenIdRegistration
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await _told(it, said)
         answer.refused(400, "invalid_client_metadata")
         assert b"ada@example.com" not in answer.body

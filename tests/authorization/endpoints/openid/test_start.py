@@ -1,10 +1,12 @@
 """Opening an app from here: only one that said where, and it learns nothing of the person."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.visitor.world import WEB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import WEB, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.kernel.replace import replace
 
@@ -15,8 +17,8 @@ OPENED = replace(
 )
 
 
-def test_it_leads_to_the_app_and_says_who_sends_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_leads_to_the_app_and_says_who_sends_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(OPENED)
         browser = it.browser()
         await browser.sign_in(await browser.get("/oauth/sign-in"))
@@ -24,23 +26,23 @@ def test_it_leads_to_the_app_and_says_who_sends_it(sqlite_url: str) -> None:
         assert answer.status == 303
         assert answer.location == "https://app.example/begin?x=1&iss=https%3A%2F%2Fauth.example"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("client_id", ["web1", "nobody", "", "off", "\u00fc", "a b"])
-def test_no_other_app_can_be_opened(sqlite_url: str, client_id: str) -> None:
-    async def story(it: World) -> None:
+def test_no_other_app_can_be_opened(tmp_path: Path, client_id: str) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(OPENED, id="off", disabled_at=it.clock.now))
         answer = await it.browser().get("/oauth/start", client_id=client_id)
         assert answer.status == 404
         assert not answer.location
         assert re.search(r"VK-[0-9A-Z-]+", answer.body)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_first_page_lists_the_apps_that_a_person_allowed_and_can_open(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_first_page_lists_the_apps_that_a_person_allowed_and_can_open(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         for client in (OPENED, replace(OPENED, id="never", name="Never allowed")):
             await it.register(client)
         browser = it.browser()
@@ -55,4 +57,4 @@ def test_the_first_page_lists_the_apps_that_a_person_allowed_and_can_open(sqlite
         await it.change(replace(OPENED, disabled_at=it.clock.now))
         assert "/oauth/start" not in (await browser.get("/")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, FORM, Answer, Service, run
+from tests.support.asgi import FORM, Answer
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Address, StandardClaims
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.groups.groups import CREATE_GROUP
@@ -33,17 +34,17 @@ WHOLE = StandardClaims(
 )
 
 
-async def _token(it: Service, scope: str = "openid", client_id: str = "app") -> str:
+async def _token(it: Harness, scope: str = "openid", client_id: str = "app") -> str:
     if client_id not in it.clients:
         await it.client(client_id, scopes=(*IDENTITY, "groups", "notes:read"))
     return (await it.tokens(client_id, scope)).text("access_token")
 
 
-async def _ask(it: Service, token: str) -> Answer:
+async def _ask(it: Harness, token: str) -> Answer:
     return await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
 
 
-async def _record(it: Service, claims: StandardClaims) -> None:
+async def _record(it: Harness, claims: StandardClaims) -> None:
     def work(tx: Transaction) -> None:
         user = tx.users.find(ADA)
         assert user is not None
@@ -52,7 +53,7 @@ async def _record(it: Service, claims: StandardClaims) -> None:
     await it.write(work)
 
 
-async def _open_id(it: Service, client_id: str, said: OpenIdRegistration) -> None:
+async def _open_id(it: Harness, client_id: str, said: OpenIdRegistration) -> None:
     def work(tx: Transaction) -> None:
         client = tx.clients.find(client_id)
         assert client is not None
@@ -71,7 +72,7 @@ def _refused(answer: Answer, status: int, error: str) -> None:
 
 
 def test_with_openid_alone_it_says_who_and_nothing_else(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _record(it, WHOLE)
         answer = await _ask(it, await _token(it))
         assert (answer.status, answer.json) == (200, {"sub": "1001"})
@@ -83,7 +84,7 @@ def test_with_openid_alone_it_says_who_and_nothing_else(tmp_path: Path, database
 
 @pytest.mark.parametrize("scope", CLAIMS_OF)
 def test_each_scope_adds_its_claims(tmp_path: Path, scope: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _record(it, WHOLE)
         await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
         await it.perform(ADD_GROUP_MEMBER, {"group": "staff", "uid": "1001"})
@@ -94,7 +95,7 @@ def test_each_scope_adds_its_claims(tmp_path: Path, scope: str) -> None:
 
 
 def test_claims_have_the_types_of_the_specification(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _record(it, WHOLE)
         said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
         assert said["updated_at"] == it.clock.now
@@ -107,7 +108,7 @@ def test_claims_have_the_types_of_the_specification(tmp_path: Path, database_url
 
 
 def test_what_the_record_does_not_say_is_left_out(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
         assert set(said) == {
             *("sub", "name", "preferred_username", "updated_at", "email", "email_verified")
@@ -117,7 +118,7 @@ def test_what_the_record_does_not_say_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_post_may_carry_the_token_in_the_header_or_in_the_form(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _token(it)
         bearer = f"bearer {token}"
         in_header = await it.call("POST", "/oauth/userinfo", authorization=bearer)
@@ -128,7 +129,7 @@ def test_a_post_may_carry_the_token_in_the_header_or_in_the_form(tmp_path: Path)
 
 
 def test_tokens_by_reference_work_as_well(tmp_path: Path, database_url: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY, access_token_format="reference")
         answer = await _ask(it, await _token(it, "openid email"))
         assert answer.json["email"] == "ada@example.com"
@@ -137,7 +138,7 @@ def test_tokens_by_reference_work_as_well(tmp_path: Path, database_url: str) -> 
 
 
 def test_in_09_a_token_in_the_query_is_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _token(it)
         target = f"/oauth/userinfo?access_token={token}"
         _refused(await it.call("GET", target), 400, "invalid_request")
@@ -148,7 +149,7 @@ def test_in_09_a_token_in_the_query_is_refused(tmp_path: Path) -> None:
 
 
 def test_in_09_two_places_for_a_token_are_one_too_many(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _token(it)
         body = f"access_token={token}".encode()
         answer = await it.call("POST", "/oauth/userinfo", body, FORM, f"Bearer {token}")
@@ -160,7 +161,7 @@ def test_in_09_two_places_for_a_token_are_one_too_many(tmp_path: Path) -> None:
 
 
 def test_in_09_without_openid_it_is_403_and_says_what_is_missing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await _ask(it, await _token(it, "notes:read"))
         _refused(answer, 403, "insufficient_scope")
         assert answer.headers["www-authenticate"].endswith('scope="openid"')
@@ -170,7 +171,7 @@ def test_in_09_without_openid_it_is_403_and_says_what_is_missing(tmp_path: Path)
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "HEAD"])
 def test_in_09_other_methods_are_405(tmp_path: Path, method: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.call(
             method, "/oauth/userinfo", authorization=f"Bearer {await _token(it)}"
         )
@@ -181,7 +182,7 @@ def test_in_09_other_methods_are_405(tmp_path: Path, method: str) -> None:
 
 
 def test_without_a_token_the_challenge_names_no_error(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         _refused(await it.call("GET", "/oauth/userinfo"), 401, "")
         _refused(await it.call("GET", "/oauth/userinfo", authorization="Basic YTpi"), 401, "")
 
@@ -192,14 +193,14 @@ def test_without_a_token_the_challenge_names_no_error(tmp_path: Path) -> None:
     "token", ["", "x", "a.b.c", "vk_at_" + "0" * 49, "x" * 20_000, "a b", "é", "a,b"]
 )
 def test_what_is_no_token_is_401(tmp_path: Path, token: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         _refused(await _ask(it, token), 401, "invalid_token")
 
     run(tmp_path, story)
 
 
 def test_a_clients_own_token_has_no_person_to_tell_of(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("robot", grant_types=("client_credentials",))
         answer = await _ask(it, await it.own_token("robot"))
         _refused(answer, 403, "insufficient_scope")
@@ -208,7 +209,7 @@ def test_a_clients_own_token_has_no_person_to_tell_of(tmp_path: Path) -> None:
 
 
 def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY)
         told = await it.tokens("app", "openid")
         code = await it.code("app", "openid")
@@ -223,7 +224,7 @@ def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) ->
 def test_nothing_is_told_once_anything_behind_the_token_ended(
     tmp_path: Path, end: str, form: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         client = await it.client(
             "app", scopes=IDENTITY, access_token_format=form, ends_with_session=True
         )
@@ -257,7 +258,7 @@ def test_nothing_is_told_once_anything_behind_the_token_ended(
 
 
 def test_a_browser_may_ask_from_any_page(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.call("OPTIONS", "/oauth/userinfo")
         assert answer.status == 204
         assert answer.headers["access-control-allow-origin"] == "*"
@@ -273,7 +274,7 @@ def test_a_browser_may_ask_from_any_page(tmp_path: Path) -> None:
 def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         names: dict[str, str] = {}
         for client_id, sector in (("one", "a.example"), ("two", "a.example"), ("three", "")):
             await it.client(client_id, scopes=(*IDENTITY, "read"))
@@ -296,7 +297,7 @@ def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
 def test_what_was_told_before_follows_every_change_and_every_end(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _token(it, "openid profile")
         first = await _ask(it, token)
         assert (await _ask(it, token)).body == first.body
@@ -311,7 +312,7 @@ def test_what_was_told_before_follows_every_change_and_every_end(
 
 
 def test_what_was_told_before_ends_with_its_time(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _token(it)
         assert (await _ask(it, token)).status == 200
         assert (await _ask(it, token)).status == 200

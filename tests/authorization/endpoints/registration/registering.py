@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.authorization.endpoints.world import CALLBACK, Answer, Service, service
+from tests.support.asgi import Answer
+from tests.support.harness import CALLBACK, Harness, harness
 from valetkey.authorization.actions.registrations import invite
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
@@ -24,7 +25,7 @@ PLAIN: Mapping[str, object] = {"redirect_uris": [CALLBACK], "client_name": "Prin
 class Registry:
     """The server, as applications see it that register themselves."""
 
-    service: Service
+    service: Harness
 
     async def register(self, said: object = PLAIN, token: str = "") -> Answer:
         """One registration."""
@@ -70,7 +71,7 @@ def run(
 
     async def tell() -> None:
         settings = replace(RegistrationSettings(mode=RegistrationMode.OPEN), **said)
-        async with service(directory, database, registration=settings) as it:
+        async with harness(directory, database, registration=settings) as it:
             await story(Registry(it))
 
     asyncio.run(tell())

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
-from tests.authorization.endpoints.world import CALLBACK, Answer, basic
+from tests.support.asgi import Answer, basic
+from tests.support.harness import CALLBACK
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.background.upkeep import sweep_all
 from valetkey.authorization.model.register.client import Client

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
-from tests.authorization.endpoints.world import CALLBACK, service
+from tests.support.harness import CALLBACK, harness
 from valetkey.authorization.model.register.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -300,7 +300,7 @@ def test_the_id_token_is_signed_as_the_specification_says_where_that_is_possible
     async def tell() -> None:
         settings = RegistrationSettings(mode=RegistrationMode.OPEN)
         algorithms = (Algorithm.ES256, Algorithm.RS256)
-        async with service(tmp_path, "", algorithms, registration=settings) as it:
+        async with harness(tmp_path, "", algorithms, registration=settings) as it:
             await story(Registry(it))
 
     asyncio.run(tell())

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.storage.transaction import Transaction
 
 
 def test_a_server_that_writes_and_can_sign_is_ready(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         live = await it.call("GET", "/health/live")
         assert (live.status, live.json) == (200, {"status": "live"})
         ready = await it.call("GET", "/health/ready")
@@ -17,7 +17,7 @@ def test_a_server_that_writes_and_can_sign_is_ready(tmp_path: Path) -> None:
 
 
 def test_without_a_key_it_is_not_ready_and_says_so_to_clients_too(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         assert (await it.call("GET", "/health/ready")).status == 200
 
@@ -39,7 +39,7 @@ def test_without_a_key_it_is_not_ready_and_says_so_to_clients_too(tmp_path: Path
 
 
 def test_whoever_asks_often_makes_it_write_once_a_second(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         before = await it.read(_writes)
         for _ in range(20):
             assert (await it.call("GET", "/health/ready")).status == 200
@@ -53,7 +53,7 @@ def test_whoever_asks_often_makes_it_write_once_a_second(tmp_path: Path) -> None
         assert row is not None
         return int(row[0])
 
-    async def counted(it: Service) -> None:
+    async def counted(it: Harness) -> None:
         def count(tx: Transaction) -> None:
             tx.db.run("CREATE TABLE counted (number BIGINT)")
             tx.db.run("INSERT INTO counted VALUES (0)")

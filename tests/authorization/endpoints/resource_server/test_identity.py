@@ -5,15 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import (
-    ADA,
-    CALLBACK,
-    SECRET,
-    Answer,
-    Service,
-    basic,
-    run,
-)
+from tests.support.asgi import Answer, basic
+from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.user import StandardClaims, Uid
 from valetkey.kernel.replace import replace
@@ -21,7 +14,7 @@ from valetkey.kernel.replace import replace
 _OWN = ("client_credentials",)
 
 
-async def _user_token(it: Service, scope: str, client_id: str = "web") -> str:
+async def _user_token(it: Harness, scope: str, client_id: str = "web") -> str:
     if client_id not in it.clients:
         await it.client(client_id)
     return (await it.tokens(client_id, scope)).text("access_token")
@@ -36,7 +29,7 @@ def _pointers(answer: Answer) -> set[object]:
 
 
 def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "account:read account:write")
         read = await it.ask(token, "account", "read")
         assert read.headers["cache-control"] == "no-store"
@@ -64,7 +57,7 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
 def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "account:write")
         claims = {
             "nickname": "Countess",
@@ -96,7 +89,7 @@ def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
 
 
 def test_another_number_is_one_that_nobody_proved(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "account:write")
         known = StandardClaims(phone_number="+442079460000", phone_number_verified=True)
         user = await it.read(lambda tx: tx.users.find(ADA))
@@ -132,7 +125,7 @@ def test_another_number_is_one_that_nobody_proved(tmp_path: Path) -> None:
 def test_a_wrong_change_of_an_account_says_what_is_wrong(
     tmp_path: Path, verb: str, changes: dict[str, object], pointers: set[str]
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "write")
         assert _pointers(await it.ask(token, "account", verb, changes=changes)) == pointers
         assert "user.changed" not in await it.events()
@@ -141,7 +134,7 @@ def test_a_wrong_change_of_an_account_says_what_is_wrong(
 
 
 def test_a_client_reads_and_changes_itself_and_the_change_counts_at_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         token = await it.own_token("web")
         read = await it.ask(token, "client", "read")
@@ -174,7 +167,7 @@ def test_a_client_reads_and_changes_itself_and_the_change_counts_at_once(tmp_pat
 
 
 def test_a_client_without_redirect_uris_puts_back_what_it_read(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         token = await it.own_token("svc")
         for changes in (
@@ -216,7 +209,7 @@ def test_a_client_without_redirect_uris_puts_back_what_it_read(tmp_path: Path) -
 def test_a_wrong_change_of_a_client_says_what_is_wrong(
     tmp_path: Path, verb: str, changes: dict[str, object], pointers: set[str]
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         token = await it.own_token("web")
         assert _pointers(await it.ask(token, "client", verb, changes=changes)) == pointers
@@ -226,7 +219,7 @@ def test_a_wrong_change_of_a_client_says_what_is_wrong(
 
 
 def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await _user_token(it, "notes:read", "printer")
         token = await _user_token(it, "authorizations:read authorizations:write")
         records = (await it.ask(token, "authorizations", "list")).json["records"]
@@ -247,7 +240,7 @@ def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
 
 
 def test_another_persons_authorization_is_not_there(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "authorizations:read authorizations:write")
         await it.write(
             lambda tx: tx.db.run("INSERT INTO uids (uid, given_at) VALUES (:uid, 0)", uid=7)
@@ -283,7 +276,7 @@ def test_another_persons_authorization_is_not_there(tmp_path: Path) -> None:
 def test_scope_opens_what_it_names_and_nothing_else(
     tmp_path: Path, scope: str, object: str, verb: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, scope)
         (await it.ask(token, object, verb)).refused(403, "insufficient_scope")
 
@@ -291,7 +284,7 @@ def test_scope_opens_what_it_names_and_nothing_else(
 
 
 def test_a_clients_own_token_opens_no_account(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         for token in (await it.own_token("svc"), await it.own_token("svc", scope="client:read")):
             for name, verb in (("account", "read"), ("authorizations", "list")):
@@ -317,14 +310,14 @@ def test_a_clients_own_token_opens_no_account(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_question_is_refused(tmp_path: Path, body: bytes) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         (await it.raw_ask(body)).refused(400, "invalid_request")
 
     run(tmp_path, story)
 
 
 def test_an_unknown_object_or_verb_is_refused_after_the_token(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "read write")
         for name, verb in (("account", "delete"), ("notes", "read"), ("client", "")):
             (await it.ask("x", name, verb)).refused(401, "invalid_token")
@@ -334,7 +327,7 @@ def test_an_unknown_object_or_verb_is_refused_after_the_token(tmp_path: Path) ->
 
 
 def test_only_the_resource_server_may_ask(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         token = await it.own_token("svc")
         body = json.dumps({"access_token": token, "object": "client", "verb": "read"}).encode()
@@ -350,7 +343,7 @@ def test_only_the_resource_server_may_ask(tmp_path: Path) -> None:
 
 
 def test_a_token_that_ended_opens_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "account:read")
         assert (await it.ask(token, "account", "read")).status == 200
         it.clock.forward(3_600)
@@ -362,7 +355,7 @@ def test_a_token_that_ended_opens_nothing(tmp_path: Path) -> None:
 
 
 def test_only_the_record_that_was_expected_is_changed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         token = await _user_token(it, "account:read account:write")
         read = (await it.ask(token, "account", "read")).json["record"]
         changes = {"name": "First"}

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 
 
-async def _subjects(it: Service, after: str = "") -> tuple[list[str], str]:
+async def _subjects(it: Harness, after: str = "") -> tuple[list[str], str]:
     answer = await it.feed(after)
     assert answer.status == 200, answer.body
     told = answer.json["revocations"]
@@ -20,7 +20,7 @@ async def _subjects(it: Service, after: str = "") -> tuple[list[str], str]:
 
 
 def test_a_follower_hears_of_everything_and_of_the_last_moments_again(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert await _subjects(it) == ([], str(it.clock.now - OVERLAP))
         await it.write(lambda tx: tx.revocations.add(RevokedKind.TOKEN, "one", it.clock.now))
         told, cursor = await _subjects(it)
@@ -40,7 +40,7 @@ def test_a_follower_hears_of_everything_and_of_the_last_moments_again(tmp_path: 
 
 
 def test_many_come_page_by_page_each_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         def work(tx: Transaction) -> None:
             for number in range(2 * PAGE + 1):
                 tx.revocations.add(RevokedKind.TOKEN, f"at_{number:05}", it.clock.now)
@@ -58,7 +58,7 @@ def test_many_come_page_by_page_each_once(tmp_path: Path) -> None:
 
 
 def test_an_entry_says_what_when_and_until_when(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "web", it.clock.now))
         assert (await it.feed()).json["revocations"] == [
             {
@@ -77,14 +77,14 @@ def test_an_entry_says_what_when_and_until_when(tmp_path: Path) -> None:
     ["x", "-1", "1.", "1.token", "1.token.", "1.token.a b", "9" * 13, "9" * 400, "1_0", "²", " 1"],
 )
 def test_what_is_no_cursor_is_refused(tmp_path: Path, cursor: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         (await it.feed(cursor)).refused(400, "invalid_request")
 
     run(tmp_path, story)
 
 
 def test_the_largest_cursor_is_past_everything(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert (await _subjects(it, "9" * 12))[0] == []
         assert (await it.feed("9" * 12 + ".token.~")).status == 200
 
@@ -92,7 +92,7 @@ def test_the_largest_cursor_is_past_everything(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_clock_is_a_minute_behind_is_not_missed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         _, cursor = await _subjects(it)
         # As another server writes it, whose clock may be as wrong as S30 lets it.
         behind = Instant(it.clock.now - 60)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.world import ADA, CREDENTIAL, SECRET, Answer, Service, basic, run
+from tests.support.asgi import Answer, basic
+from tests.support.harness import ADA, CREDENTIAL, SECRET, Harness, run
 from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.register.usage import FORGOTTEN_AFTER
@@ -13,17 +14,17 @@ from valetkey.kernel.moment import Instant, days, hours
 
 
 async def _report(
-    it: Service, body: object, who: str = RESOURCE_SERVER, secret: str = CREDENTIAL
+    it: Harness, body: object, who: str = RESOURCE_SERVER, secret: str = CREDENTIAL
 ) -> Answer:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     return await it.call("POST", "/oauth/uses", text, "application/json", basic(who, secret))
 
 
-async def _known(it: Service) -> dict[str, int]:
+async def _known(it: Harness) -> dict[str, int]:
     return dict(await it.read(lambda tx: tx.connected.uses_of(ADA, "web", it.clock.now)))
 
 
-async def _grant(it: Service) -> str:
+async def _grant(it: Harness) -> str:
     await it.tokens("web", "notes:read read")
     (grant,) = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
     return grant.id
@@ -32,7 +33,7 @@ async def _grant(it: Service) -> str:
 def test_the_last_use_of_what_a_live_grant_allows_is_known(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         grant, now = await _grant(it), it.clock.now
         uses = [
@@ -62,7 +63,7 @@ def test_the_last_use_of_what_a_live_grant_allows_is_known(
 def test_a_scope_is_watched_since_the_first_report_without_a_gap(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         began = it.clock.now
         for _ in range(30):
             assert (await _report(it, {"watches": ["read", "write"]})).status == 204
@@ -87,7 +88,7 @@ def test_a_scope_is_watched_since_the_first_report_without_a_gap(
 
 
 def test_nobody_else_may_report(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", grant_types=("client_credentials",))
         assert (await _report(it, {}, "web", SECRET)).status == 401
         assert (await _report(it, {}, RESOURCE_SERVER, "wrong")).status == 401
@@ -120,7 +121,7 @@ def test_nobody_else_may_report(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_report_is_refused_whole(tmp_path: Path, body: object) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         (await _report(it, body)).refused(400, "invalid_request")
 
     run(tmp_path, story)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tests.authorization.endpoints.world import Service, service
+from tests.support.harness import Harness, harness
 from valetkey.authorization.operations.scim import (
     CREATE_SCIM_CREDENTIAL,
     ScimCredentialMade,
@@ -39,7 +39,7 @@ class Reply:
 class Directory:
     """A program with a SCIM credential."""
 
-    it: Service
+    it: Harness
     token: str
     id: str
 
@@ -93,7 +93,7 @@ class Directory:
         return found
 
 
-async def directory(it: Service, name: str = "Okta") -> Directory:
+async def directory(it: Harness, name: str = "Okta") -> Directory:
     """Create a credential and its directory."""
     made = await it.perform(CREATE_SCIM_CREDENTIAL, {}, ScimCredentialWanted(name))
     assert isinstance(made, ScimCredentialMade)
@@ -104,7 +104,7 @@ async def directory(it: Service, name: str = "Okta") -> Directory:
 async def provisioning(folder: Path, database: str = "") -> AsyncGenerator[Directory]:
     """A server with SCIM, and a directory at it."""
     settings = ScimSettings(enabled=True)
-    async with service(folder, database, scim=settings) as it:
+    async with harness(folder, database, scim=settings) as it:
         yield await directory(it)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.authorization.endpoints.scim.directory import Directory, directory, tell
-from tests.authorization.endpoints.world import ADA
+from tests.support.harness import ADA
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Attribute, Uid

@@ -1,12 +1,12 @@
 """What tests look at again and again: pages that lead nowhere, and what a code stands for."""
 
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.visitor.world import World
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 
 
-async def voucher_of(it: World, code: str) -> Voucher:
+async def voucher_of(it: Harness, code: str) -> Voucher:
     mark = it.server.keyring.fingerprint_key.of(CODE, code)
     found = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
     assert found is not None

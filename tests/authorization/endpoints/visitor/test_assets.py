@@ -1,21 +1,24 @@
 """Stylesheet, icon and scripts, under addresses that name their content."""
 
-from tests.authorization.endpoints.visitor.world import World, run
+from pathlib import Path
+
 from tests.authorization.pages.reading import Reading
+from tests.support.harness import Harness
+from tests.support.visitors import run
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.server import change_brand
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.config.sections.portal import BrandField, BrandSettings
 
 
-async def _style(it: World) -> str:
+async def _style(it: Harness) -> str:
     page = Reading((await it.browser().get("/")).body.encode())
     return next(e for e in page.all("link") if e.attributes["rel"] == "stylesheet").attributes[
         "href"
     ]
 
 
-async def _paint(it: World, accent: str) -> None:
+async def _paint(it: Harness, accent: str) -> None:
     now, actor, settings = it.clock.now, CommandLine(), BrandSettings()
     changes = {BrandField.ACCENT: accent, BrandField.NAME: "Nova"}
     await it.server.store.write(
@@ -23,8 +26,8 @@ async def _paint(it: World, accent: str) -> None:
     )
 
 
-def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser, before = it.browser(), await _style(it)
         await _paint(it, "#aa0000")
         await it.server.brands.refresh(it.server.store)
@@ -37,11 +40,11 @@ def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(sqlite_url: 
             assert f"--fill:{colour}" in answer.body
             assert "immutable" in answer.header("cache-control")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_another_process_shows_already_is_found_here(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_another_process_shows_already_is_found_here(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         style = await _style(it)
         await _paint(it, "#aa0000")
         # The page of the other process names an address that this one has not heard of.
@@ -50,12 +53,12 @@ def test_what_another_process_shows_already_is_found_here(sqlite_url: str) -> No
         assert elsewhere.header("cache-control") == "no-store"
         assert "immutable" in (await it.browser().get(await _style(it))).header("cache-control")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_nothing_else_is_there(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_nothing_else_is_there(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         for name in ("style.css", "style", "x-0.css", "..%2fsecret", "-", "%00", "a" * 4_000):
             assert (await it.browser().get(f"/assets/{name}")).status == 404
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,10 +1,13 @@
 """The consent page: some yes, some no, and forms that others made."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
 from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
-from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.model.voucher import CodePayload
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -14,8 +17,8 @@ async def asked(alice: Browser, **parameters: str) -> Answer:
     return await alice.sign_in(await alice.ask(**parameters))
 
 
-def test_only_what_is_ticked_is_granted_and_remembered(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_only_what_is_ticked_is_granted_and_remembered(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         answer = await alice.allow(await asked(alice), scope=["notes:read"])
         code = CodePayload.decode((await voucher_of(it, answer.told["code"])).payload)
@@ -25,11 +28,11 @@ def test_only_what_is_ticked_is_granted_and_remembered(sqlite_url: str) -> None:
         assert str(consent.scope) == "notes:read"
         assert "read everything" in (await alice.ask()).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_is_not_ticked_any_more_is_not_remembered_from_before(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_is_not_ticked_any_more_is_not_remembered_from_before(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice, scope="notes:read read write"))
         page = await alice.ask(scope="notes:read write", prompt="consent")
@@ -38,22 +41,22 @@ def test_what_is_not_ticked_any_more_is_not_remembered_from_before(sqlite_url: s
         # What the page did not ask about is as it was.
         assert "code" in (await alice.ask(scope="notes:read read")).told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_was_allowed_to_other_looks_is_not_carried_over(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_was_allowed_to_other_looks_is_not_carried_over(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice, scope="notes:read write"))
         await it.change(replace(WEB, name="Another Printer"))
         await alice.allow(await alice.ask(scope="notes:read"))
         assert "change everything" in (await alice.ask(scope="write")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_who_moves_the_redirect_uris_does_not_inherit_what_people_allowed(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_moves_the_redirect_uris_does_not_inherit_what_people_allowed(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice))
         both = (*WEB.redirect_uris, "https://evil.example/cb")
@@ -69,11 +72,11 @@ def test_who_moves_the_redirect_uris_does_not_inherit_what_people_allowed(sqlite
         await it.change(replace(WEB, redirect_uris=(*both, "https://app.example/other")))
         assert "code" in (await alice.ask(redirect_uri="https://app.example/other")).told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_with_every_box_cleared_the_page_asks_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_with_every_box_cleared_the_page_asks_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
         again = await alice.allow(page, scope=[])
@@ -83,11 +86,11 @@ def test_with_every_box_cleared_the_page_asks_again(sqlite_url: str) -> None:
         answer = await alice.allow(again, scope=["read"])
         assert "code" in answer.told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_required_scopes_are_granted_without_a_box(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_required_scopes_are_granted_without_a_box(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.change(replace(WEB, required_scope=Scope.of("notes:read", "write")))
         alice = it.browser()
         page = await asked(alice)
@@ -96,11 +99,11 @@ def test_required_scopes_are_granted_without_a_box(sqlite_url: str) -> None:
         # Required, but only where it was asked for.
         assert code.scope == "notes:read"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_no_is_told_to_the_client_and_noted(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_no_is_told_to_the_client_and_noted(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         answer = await alice.deny(await asked(alice))
         told = answer.told
@@ -108,31 +111,31 @@ def test_a_no_is_told_to_the_client_and_noted(sqlite_url: str) -> None:
         assert "code" not in told
         assert sorted(await it.events()) == ["consent.denied", "session.started"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_who_turns_back_at_the_sign_in_page_says_no(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_turns_back_at_the_sign_in_page_says_no(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         answer = await alice.follow(await alice.submit(page, "cancel", decision="deny"))
         assert answer.told["error"] == "access_denied"
         assert await it.events() == ["consent.denied"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("decision", ["", "yes", "ALLOW", "deny "])
-def test_a_decision_is_one_of_two_words(sqlite_url: str, decision: str) -> None:
-    async def story(it: World) -> None:
+def test_a_decision_is_one_of_two_words(tmp_path: Path, decision: str) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         is_page(await alice.submit(await asked(alice), "allow", decision=decision), 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ru_35_fields_that_were_added_to_the_form_change_nothing(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ru_35_fields_that_were_added_to_the_form_change_nothing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(WEB, id="evil", redirect_uris=("https://evil.test/cb",)))
         alice = it.browser()
         page = await asked(alice)
@@ -150,18 +153,18 @@ def test_ru_35_fields_that_were_added_to_the_form_change_nothing(sqlite_url: str
         code = CodePayload.decode(voucher.payload)
         assert (voucher.client_id, code.scope, code.code_challenge) == ("web1", "notes:read", "")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_ru_35_parameters_beside_the_sealed_ones_are_ignored(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_ru_35_parameters_beside_the_sealed_ones_are_ignored(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
         decided = await alice.submit(page, "allow", decision="allow")
         answer = await alice.get(f"{decided.location}&redirect_uri=https%3A%2F%2Fevil.test%2Fcb")
         assert answer.location.startswith("https://app.example/cb?code=")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +177,9 @@ def test_ru_35_parameters_beside_the_sealed_ones_are_ignored(sqlite_url: str) ->
     ],
 )
 def test_az_17_a_client_that_looks_different_is_allowed_anew(
-    sqlite_url: str, changed: dict[str, str], shown: str
+    tmp_path: Path, changed: dict[str, str], shown: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice))
         assert "code" in (await alice.ask()).told
@@ -186,7 +189,7 @@ def test_az_17_a_client_that_looks_different_is_allowed_anew(
         await alice.allow(page)
         assert "code" in (await alice.ask()).told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +203,8 @@ def test_az_17_a_client_that_looks_different_is_allowed_anew(
     ],
     ids=str,
 )
-def test_lg_05_forms_from_elsewhere_are_refused(sqlite_url: str, headers: dict[str, str]) -> None:
-    async def story(it: World) -> None:
+def test_lg_05_forms_from_elsewhere_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
         before = await it.events()
@@ -213,12 +216,12 @@ def test_lg_05_forms_from_elsewhere_are_refused(sqlite_url: str, headers: dict[s
         action, fields = page.form("allow")
         assert (await alice.post(action, {**fields, "decision": "allow"}, own)).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("csrf", [[], ["x"], [""], ["x" * 43]], ids=str)
-def test_lg_01_a_form_without_its_token_is_refused(sqlite_url: str, csrf: list[str]) -> None:
-    async def story(it: World) -> None:
+def test_lg_01_a_form_without_its_token_is_refused(tmp_path: Path, csrf: list[str]) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
         before = await it.events()
@@ -227,11 +230,11 @@ def test_lg_01_a_form_without_its_token_is_refused(sqlite_url: str, csrf: list[s
         is_page(await alice.submit(page, "switch-account", csrf=csrf), 403)
         assert await it.events() == before
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_01_the_token_of_another_form_is_not_good_enough(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_01_the_token_of_another_form_is_not_good_enough(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         first = await alice.ask()
         token = first.form("sign-in")[1]["csrf"]
@@ -241,11 +244,11 @@ def test_lg_01_the_token_of_another_form_is_not_good_enough(sqlite_url: str) -> 
         token = other.form("allow")[1]["csrf"]
         is_page(await alice.submit(page, "allow", decision="allow", csrf=token), 403)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_another_account_can_decide_and_the_first_is_signed_out(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_another_account_can_decide_and_the_first_is_signed_out(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await asked(browser)
         assert "Alice Liddell" in page.body
@@ -258,11 +261,11 @@ def test_another_account_can_decide_and_the_first_is_signed_out(sqlite_url: str)
         assert code.uid == 1002
         assert "session.ended" in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_decision_counts_for_nobody_but_who_made_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_decision_counts_for_nobody_but_who_made_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = await asked(browser)
         decided = await browser.submit(page, "allow", decision="allow")
@@ -276,11 +279,11 @@ def test_a_decision_counts_for_nobody_but_who_made_it(sqlite_url: str) -> None:
         assert "bob@example.com" in page.body
         assert "code.issued" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_page_may_post_to_us_and_to_the_client_only(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_page_may_post_to_us_and_to_the_client_only(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         for shown in (page, await alice.sign_in(page)):
@@ -290,11 +293,11 @@ def test_the_page_may_post_to_us_and_to_the_client_only(sqlite_url: str) -> None
             assert shown.header("cache-control") == "no-store"
             assert shown.header("x-frame-options") == "DENY"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_page_opened_out_of_turn_leads_to_what_is_due(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_page_opened_out_of_turn_leads_to_what_is_due(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         begun = await alice.get("/oauth/authorize", client_id="web1", response_type="code")
         consent = begun.location.replace("/oauth/sign-in", "/oauth/consent")
@@ -302,24 +305,24 @@ def test_a_page_opened_out_of_turn_leads_to_what_is_due(sqlite_url: str) -> None
         assert "password" in page.body
         is_page(await alice.get("/oauth/consent"), 400)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_how_long_it_lasts_is_what_the_client_can_get(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_how_long_it_lasts_is_what_the_client_can_get(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         assert "180 days" in (await asked(alice)).body
         await it.change(replace(WEB, grant_types=frozenset({"authorization_code"})))
         assert "1 hour" in (await alice.ask()).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("step", ["show", "allow", "switch-account"])
 def test_what_the_client_may_no_longer_ask_is_refused_at_every_step(
-    sqlite_url: str, step: str
+    tmp_path: Path, step: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
         await it.change(replace(WEB, scope=Scope.of("write")))
@@ -329,11 +332,11 @@ def test_what_the_client_may_no_longer_ask_is_refused_at_every_step(
             answer = await alice.submit(page, step, decision="allow")
         assert answer.told["error"] == "invalid_scope"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_who_was_signed_out_meanwhile_signs_in_and_is_asked_again(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_was_signed_out_meanwhile_signs_in_and_is_asked_again(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
         alice.cookies.pop("__Host-session")
@@ -344,13 +347,13 @@ def test_who_was_signed_out_meanwhile_signs_in_and_is_asked_again(sqlite_url: st
         sign_in = await alice.follow(await alice.submit(page, "switch-account"))
         assert "code" in (await alice.allow(await alice.sign_in(sign_in))).told
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_changes_are_not_told_where_the_record_of_the_looks_is_of_another_shape(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice))
         before = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1"))
@@ -360,4 +363,4 @@ def test_changes_are_not_told_where_the_record_of_the_looks_is_of_another_shape(
         assert page.status == 200
         assert "Since you last" not in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from tests.authorization.endpoints.mailed.post import browser, proven, run, signed_in
-from tests.authorization.endpoints.world import Service
+from tests.support.harness import Harness
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 
 READS_HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 def test_home_leads_newcomers_and_makers_of_apps_on(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         home = await browser(it).get("/")
         for path in ("/account/new", "/developer"):
             assert f'href="{path}"' in home.body
@@ -20,14 +20,14 @@ def test_home_leads_newcomers_and_makers_of_apps_on(tmp_path: Path) -> None:
 
 
 def test_home_offers_no_account_where_nobody_may_make_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         assert "/account/new" not in (await browser(it).get("/")).body
 
     run(tmp_path, story, accounts=AccountSettings(sign_up=SignUp.OFF))
 
 
 def test_the_advice_to_add_a_passkey_leads_to_where_one_is_added(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
         home = (await here.get("/")).body
@@ -37,7 +37,7 @@ def test_the_advice_to_add_a_passkey_leads_to_where_one_is_added(tmp_path: Path)
 
 
 def test_people_get_a_page_where_nothing_is_and_programs_get_json(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         page = await browser(it).send("GET", "/nowhere/profile", headers=READS_HTML)
         assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")
         assert "Page not found" in page.body

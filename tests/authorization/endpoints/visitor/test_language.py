@@ -1,10 +1,13 @@
 """In which language somebody is answered, and how they choose another."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import Browser, usual
-from tests.authorization.endpoints.visitor.world import World, run
 from tests.authorization.pages.reading import Reading
+from tests.support.harness import Harness
+from tests.support.plain_browser import Browser, usual
+from tests.support.visitors import run
 from valetkey.authorization.layout.language_choice import ASKED, CHOICE
 
 GERMAN = {"accept-language": "nl, de-AT;q=0.9, en;q=0.1"}
@@ -18,8 +21,8 @@ async def _language(browser: Browser, target: str = "/", **headers: str) -> str:
     return spoken
 
 
-def test_the_browser_says_what_its_person_reads(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_browser_says_what_its_person_reads(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         assert await _language(browser) == "en"
         assert await _language(browser, **GERMAN) == "de"
@@ -28,11 +31,11 @@ def test_the_browser_says_what_its_person_reads(sqlite_url: str) -> None:
         assert await _language(browser, "/oauth/consent", **GERMAN) == "de"  # which is refused
         assert await _language(browser, **{"accept-language": "nl"}) == "en"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_choice_is_kept_and_leads_back(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_choice_is_kept_and_leads_back(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         page = Reading((await browser.get("/errors/")).body.encode())
         to = next(i for i in page.all("input") if i.attributes["name"] == "to").attributes["value"]
@@ -44,11 +47,11 @@ def test_a_choice_is_kept_and_leads_back(sqlite_url: str) -> None:
         await browser.post("/language", {"language": "en", "to": "/"})
         assert await _language(browser, **GERMAN) == "en"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         await browser.post("/language", {"language": "en", "to": "/"})
         asked = await browser.get("/oauth/authorize", **usual(ui_locales="nl de"))
@@ -64,28 +67,28 @@ def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(sqlite_ur
         assert '<html lang="en"' in page.body
         assert "interaction=" in page.form("allow")[0]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_requested_language_of_one_app_does_not_affect_another(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_requested_language_of_one_app_does_not_affect_another(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         assert 'lang="de"' in (await browser.ask(ui_locales="de")).body
         assert '<html lang="en"' in (await browser.ask()).body
         assert ASKED not in browser.cookies
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_requested_language_applies_to_error_page(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_requested_language_applies_to_error_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         target = "/oauth/authorize?client_id=nobody&ui_locales=de"
         assert await _language(browser, target) == "de"
         back = await browser.post("/language", {"language": "en", "to": target})
         assert back.location == "/oauth/authorize?client_id=nobody"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -102,44 +105,44 @@ def test_requested_language_applies_to_error_page(sqlite_url: str) -> None:
     ],
 )
 def test_lg_open_redirect_after_the_choice_of_a_language_leads_home(
-    sqlite_url: str, to: str
+    tmp_path: Path, to: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.browser().post("/language", {"language": "de", "to": to})
         assert (answer.status, answer.location) == (303, "/")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("language", ["", "tlh", "\x00", "de\udcff", "d" * 5_000])
-def test_a_language_that_we_do_not_speak_is_no_choice(sqlite_url: str, language: str) -> None:
-    async def story(it: World) -> None:
+def test_a_language_that_we_do_not_speak_is_no_choice(tmp_path: Path, language: str) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         sent = language.encode("utf-8", "surrogateescape").decode("latin-1")
         answer = await browser.post("/language", {"language": sent, "to": "/"})
         assert answer.status in {303, 400}
         assert CHOICE not in browser.cookies
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_another_site_cannot_choose(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_another_site_cannot_choose(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         answer = await it.browser().post(
             "/language", {"language": "de"}, {"sec-fetch-site": "cross-site"}
         )
         assert answer.status == 403
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("wish", ["%00", "%ff%fe", "de%0d%0aX:y", "a" * 3000, "%", "<script>"])
-def test_xs_03_a_strange_wish_is_neither_kept_nor_shown(sqlite_url: str, wish: str) -> None:
-    async def story(it: World) -> None:
+def test_xs_03_a_strange_wish_is_neither_kept_nor_shown(tmp_path: Path, wish: str) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         answer = await browser.send("GET", f"/oauth/sign-in?ui_locales={wish}")
         assert answer.status < 500
         assert "<script>" not in answer.body
         assert ASKED not in browser.cookies
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

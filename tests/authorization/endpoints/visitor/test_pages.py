@@ -1,10 +1,12 @@
 """Home, error explanations, assets, and how the pages say no."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.visitor.world import ISSUER, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ISSUER, run
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
@@ -14,8 +16,8 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.web.exchange import Request
 
 
-def test_home_says_whose_server_it_is(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_home_says_whose_server_it_is(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         home = await it.browser().get("/")
         assert home.status == 200
         assert "Valetkey" in home.body
@@ -23,11 +25,11 @@ def test_home_says_whose_server_it_is(sqlite_url: str) -> None:
         head = await it.browser().send("HEAD", "/")
         assert (head.status, head.body) == (200, "")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_every_error_code_has_its_page(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_every_error_code_has_its_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         index = await browser.get("/errors/")
         for code in ErrorCode:
@@ -38,11 +40,11 @@ def test_every_error_code_has_its_page(sqlite_url: str) -> None:
         for path in ("/errors/unknown", "/errors/%00", "/errors/Invalid_request"):
             assert (await browser.get(path)).status == 404
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_what_the_pages_refer_to_is_served_for_ever(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_the_pages_refer_to_is_served_for_ever(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         home = await it.browser().get("/")
         paths = re.findall(r'(?:href|src)="(/assets/[^"]+)"', home.body)
         assert paths
@@ -52,7 +54,7 @@ def test_what_the_pages_refer_to_is_served_for_ever(sqlite_url: str) -> None:
             assert "immutable" in asset.header("cache-control")
             assert asset.header("content-type").split(";")[0] in {"text/css", "image/svg+xml"}
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
@@ -79,11 +81,11 @@ def test_an_address_that_is_not_ours_is_not_written_down() -> None:
     assert {decision.endpoint for decision in decisions.drain()} == {""}
 
 
-def test_the_deprecation_notice_leads_to_a_page_that_explains(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_deprecation_notice_leads_to_a_page_that_explains(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         page = await it.browser().get("/notices/query-string")
         assert page.status == 200
         assert "Send the same parameters in the request body" in page.body
         assert "https://auth.example/oauth/token" in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -2,11 +2,13 @@
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -31,7 +33,7 @@ FRAMED = replace(
 )
 
 
-async def signed_in(it: World) -> Browser:
+async def signed_in(it: Harness) -> Browser:
     """A browser in which alice is signed in."""
     browser = it.browser()
     await browser.sign_in(await browser.get("/oauth/sign-in"))
@@ -43,14 +45,14 @@ async def is_in(browser: Browser) -> bool:
     return 'id="sign-out"' in (await browser.get("/")).body
 
 
-async def hint(it: World, client_id: str = "leaver") -> str:
+async def hint(it: Harness, client_id: str = "leaver") -> str:
     client = await it.store.read(lambda tx: tx.clients.find(client_id))
     assert client is not None
     identity = Identity(ALICE, client, it.clock.now, ("pwd",), sid="se_1")
-    return await it.minter.id_tokens.mint(identity, it.clock.now)
+    return await it.authorize.minter.id_tokens.mint(identity, it.clock.now)
 
 
-async def joined(it: World, client_id: str) -> str:
+async def joined(it: Harness, client_id: str) -> str:
     """The id of alice's session, of which that client was told."""
 
     def work(tx: Transaction) -> str:
@@ -65,15 +67,15 @@ def says(answer: Answer, words: str) -> bool:
     return words in re.sub(r"\s+", " ", answer.body)
 
 
-async def leave(it: World, browser: Browser, **asked: str) -> Answer:
+async def leave(it: Harness, browser: Browser, **asked: str) -> Answer:
     page = await browser.get("/oauth/logout", **asked)
     assert page.status == 200
     assert await is_in(browser), "a link did it"
     return await browser.submit(page, "sign-out")
 
 
-def test_an_app_that_asks_is_named_and_gets_the_person_back(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_that_asks_is_named_and_gets_the_person_back(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
         asked = {"id_token_hint": await hint(it), "post_logout_redirect_uri": BACK}
@@ -86,11 +88,11 @@ def test_an_app_that_asks_is_named_and_gets_the_person_back(sqlite_url: str) -> 
         assert not await is_in(browser)
         assert not [name for name in browser.cookies if "session" in name or "state" in name]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_expired_hint_is_as_good(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_expired_hint_is_as_good(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         old = await hint(it)
         it.clock.forward(hours(24))
@@ -99,7 +101,7 @@ def test_an_expired_hint_is_as_good(sqlite_url: str) -> None:
         )
         assert answer.location == f"{BACK}?x=1"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +128,9 @@ def test_an_expired_hint_is_as_good(sqlite_url: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_and_keeps_nobody_from_leaving(
-    sqlite_url: str, asked: dict[str, str], words: str
+    tmp_path: Path, asked: dict[str, str], words: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
         answer = await leave(it, browser, **asked)
@@ -139,16 +141,16 @@ def test_what_is_wrong_is_said_and_keeps_nobody_from_leaving(
         assert not answer.header("refresh")
         assert not await is_in(browser)
         (reference,) = re.findall(r"VK-[0-9A-Z-]+", answer.body)
-        (decision,) = [each for each in it.decisions.drain() if each.reference == reference]
+        (decision,) = [each for each in it.server.decisions.drain() if each.reference == reference]
         assert decision.endpoint == "/oauth/logout"
         again = await browser.get("/oauth/logout", **asked)
         assert says(again, words)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         answer = await leave(
             it,
@@ -159,11 +161,11 @@ def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(sqlite_url: str) 
         )
         assert says(answer, "name different apps")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_hint_with_another_signature_leads_nowhere(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_hint_with_another_signature_leads_nowhere(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         good = await hint(it)
         head, _, _ = good.rpartition(".")
@@ -175,22 +177,22 @@ def test_a_hint_with_another_signature_leads_nowhere(sqlite_url: str) -> None:
             assert not answer.location
             assert says(answer, "You are signed out nevertheless.")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_disabled_app_is_unknown(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_disabled_app_is_unknown(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(replace(LEAVER, disabled_at=it.clock.now))
         answer = await leave(
             it, await signed_in(it), client_id="leaver", post_logout_redirect_uri=BACK
         )
         assert says(answer, "names no app")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_who_is_not_signed_in_is_sent_back_at_once(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_is_not_signed_in_is_sent_back_at_once(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
         answer = await it.browser().get("/oauth/logout", **asked)
@@ -198,11 +200,11 @@ def test_who_is_not_signed_in_is_sent_back_at_once(sqlite_url: str) -> None:
         nothing = await it.browser().get("/oauth/logout")
         assert says(nothing, "You are signed out</h1>")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
         asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
@@ -216,11 +218,11 @@ def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(sqlite_ur
         long = {**asked, "id_token_hint": "x" * 9_000}
         assert (await it.browser().post("/oauth/logout", long)).location == "/oauth/logout"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_no_request_of_another_site_presses_the_button(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_no_request_of_another_site_presses_the_button(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
         asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK}
@@ -242,11 +244,11 @@ def test_no_request_of_another_site_presses_the_button(sqlite_url: str) -> None:
         assert (await browser.post(action, fields, {"sec-fetch-site": "cross-site"})).status == 403
         assert await is_in(browser)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_who_presses_twice_still_gets_back_and_nobody_else_does(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_presses_twice_still_gets_back_and_nobody_else_does(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
         page = await browser.get("/oauth/logout", client_id="leaver", post_logout_redirect_uri=BACK)
@@ -257,11 +259,11 @@ def test_who_presses_twice_still_gets_back_and_nobody_else_does(sqlite_url: str)
         assert (await browser.post(action, evil)).status == 403
         assert (await it.events()).count("session.ended") == 1
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_frames_tell_the_apps_that_have_no_other_ear(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_frames_tell_the_apps_that_have_no_other_ear(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(LEAVER)
         await it.register(FRAMED)
         browser = await signed_in(it)
@@ -278,11 +280,11 @@ def test_frames_tell_the_apps_that_have_no_other_ear(sqlite_url: str) -> None:
         assert answer.header("refresh") == f"3; url={BACK}?state=1"
         assert f'href="{BACK}?state=1"' in answer.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_app_that_wants_no_session_named_is_told_of_none(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_that_wants_no_session_named_is_told_of_none(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         plain = replace(FRAMED.openid, frontchannel_logout_session_required=False)
         await it.register(replace(FRAMED, openid=plain))
         browser = await signed_in(it)
@@ -293,11 +295,11 @@ def test_an_app_that_wants_no_session_named_is_told_of_none(sqlite_url: str) -> 
         ]
         assert not answer.header("refresh")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_session_that_nobody_used_for_long_can_still_be_ended(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_session_that_nobody_used_for_long_can_still_be_ended(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await it.register(FRAMED)
         browser = await signed_in(it)
         await joined(it, "framed")
@@ -308,11 +310,11 @@ def test_a_session_that_nobody_used_for_long_can_still_be_ended(sqlite_url: str)
         await browser.submit(page, "sign-out")
         assert await it.count("outbox") == 1
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_of_many_who_press_at_once_one_leaves_word(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_of_many_who_press_at_once_one_leaves_word(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await it.register(FRAMED)
         browser = await signed_in(it)
         await joined(it, "framed")
@@ -323,4 +325,4 @@ def test_of_many_who_press_at_once_one_leaves_word(database_url: str) -> None:
         assert await it.count("outbox") == 1
         assert (await it.events()).count("session.ended") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings
@@ -27,7 +27,7 @@ def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> No
 
 
 def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         now = it.clock.now
         await it.write(lambda tx: tx.events.add(RecoveryCodeUsed(ADA, 9), now))
         page = await it.read(lambda tx: tx.restoration.endings(Instant(0), "", 100))

@@ -1,6 +1,9 @@
 """People are found by the beginning of any word, in every script, and by an index."""
 
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from pathlib import Path
+
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.storage.administration.people import START, Cursor, Filter, search_words
 from valetkey.authorization.storage.transaction import Transaction
@@ -27,19 +30,20 @@ EMIL = replace(
 )
 
 
-async def _found(it: World, text: str) -> set[int]:
+async def _found(it: Harness, text: str) -> set[int]:
     return {uid for _, uid in await it.store.scan(lambda tx: tx.people.find(text, START, 100))}
 
 
-async def _register(it: World, *users: User) -> None:
+async def _register(it: Harness, *users: User) -> None:
     for user in users:
         await it.store.write(lambda tx, user=user: tx.users.register(user))  # type: ignore[misc]
 
 
 def test_people_are_found_by_the_beginning_of_any_word_however_it_is_written(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         for text, uids in (
             ("ali", {1001}),
@@ -61,11 +65,11 @@ def test_people_are_found_by_the_beginning_of_any_word_however_it_is_written(
         ):
             assert await _found(it, text) == uids, text
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_words_follow_the_record_and_go_with_it(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_words_follow_the_record_and_go_with_it(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.users.change(replace(ALICE, name="Alice Hargreaves")))
         assert await _found(it, "liddell") == set()
         assert await _found(it, "hargr") == {1001}
@@ -78,11 +82,13 @@ def test_words_follow_the_record_and_go_with_it(database_url: str) -> None:
         assert await _found(it, "hargr") == set()
         assert await _found(it, "") == {1002}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         await it.store.write(lambda tx: tx.db.run("DELETE FROM people_words"))
         put = [await it.store.write(lambda tx: tx.people.put_more(3)) for _ in range(3)]
@@ -90,11 +96,11 @@ def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(database_url
         for user in (ALICE, BOB, NOOR, EMIL):
             assert user.uid in await _found(it, user.username)
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_search_goes_on_where_its_page_ended(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         whole = await it.store.scan(lambda tx: tx.people.find("", START, 100))
         assert len(whole) == sum(
@@ -107,11 +113,11 @@ def test_a_search_goes_on_where_its_page_ended(database_url: str) -> None:
             place = Cursor(*page[-1])
         assert found == whole
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_the_newest_come_first_and_filters_hold(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_newest_come_first_and_filters_hold(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         await it.store.write(lambda tx: tx.people.set_role(BOB.uid, Role.AUDITOR, NOON))
         far = Instant(NOON + 10)
@@ -127,11 +133,13 @@ def test_the_newest_come_first_and_filters_hold(database_url: str) -> None:
         assert list(rest) == [1001]
         assert await it.store.scan(lambda tx: tx.people.count(3)) == 3
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_record_that_is_written_back_does_not_bring_a_role_back(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_record_that_is_written_back_does_not_bring_a_role_back(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON))
         read = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
         assert read is not None
@@ -142,7 +150,7 @@ def test_a_record_that_is_written_back_does_not_bring_a_role_back(database_url: 
         assert after is not None
         assert after.role is None
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 _SEARCH = (
@@ -155,8 +163,8 @@ _NEWEST = (
 )
 
 
-def test_a_million_people_are_searched_by_an_index(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_million_people_are_searched_by_an_index(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         values = {"word": "a", "uid": 1, "end": "b", "before": 1, "before_uid": 1, "limit": 9}
         for statement in (_SEARCH, _NEWEST):
             names = {name: value for name, value in values.items() if f":{name}" in statement}
@@ -166,4 +174,4 @@ def test_a_million_people_are_searched_by_an_index(sqlite_url: str) -> None:
             assert "SEARCH" in said, said
             assert "TEMP B-TREE" not in said, said
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

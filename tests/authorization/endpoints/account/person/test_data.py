@@ -1,10 +1,12 @@
 """One's own data: all of it, nobody else's, and no secret."""
 
 import json
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import FIREFOX, grant_of, knows, signed_in
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.account.user import Identity
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.scope import Scope
@@ -16,8 +18,8 @@ async def download(browser: Browser) -> Answer:
     return await browser.submit(await browser.get(PATH), "download")
 
 
-def test_the_file_says_everything_and_no_secret(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_file_says_everything_and_no_secret(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("notes:read"))
         theirs = await grant_of(it, "nat1", Scope.of("read"), user=BOB)
         link = Identity("https://id.example", "s1", ALICE.uid, "alice at work", it.clock.now)
@@ -45,11 +47,11 @@ def test_the_file_says_everything_and_no_secret(database_url: str) -> None:
             assert secret not in answer.body
         assert (await it.events()).count("data.exported") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_was_away_for_a_while_proves_first_who_they_are(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         assert not knows(await browser.get(PATH), "Confirmed. You can now")
         it.clock.forward(minutes(11))
@@ -60,11 +62,11 @@ def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> 
         assert knows(back, "Confirmed. You can now download your data")
         assert (await download(browser)).status == 200
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_nobody_gets_it_by_a_link_or_a_form_of_another(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_nobody_gets_it_by_a_link_or_a_form_of_another(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
         assert "credentials" not in (await browser.get(PATH, format="json")).body
         _, fields = (await browser.get(PATH)).form("download")
@@ -72,8 +74,8 @@ def test_nobody_gets_it_by_a_link_or_a_form_of_another(sqlite_url: str) -> None:
         assert (await browser.post(PATH, fields, {"origin": "https://evil.example"})).status == 403
         assert (await it.browser().post(PATH, fields)).location == "/oauth/sign-in"
         assert (await browser.send("HEAD", PATH)).status == 200
-        for side in (f"{PATH}.json", f"{PATH}/1002", f"{PATH}/"):
+        for side in (f"{PATH}.json", f"{PATH}/1002"):
             assert (await browser.get(side)).status == 404
         assert "data.exported" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -3,13 +3,15 @@
 import io
 import json
 from base64 import b64decode
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from tests.authorization.endpoints.account.people import knows, signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.endings import empty_account
 from valetkey.authorization.model.account.user import User
@@ -55,20 +57,20 @@ async def remove(browser: Browser) -> Answer:
     return await browser.post(REMOVE, {"csrf": fields["csrf"]})
 
 
-async def alice(it: World) -> User:
+async def alice(it: Harness) -> User:
     user = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
     assert user is not None
     return user
 
 
-async def path_of_picture(it: World) -> str:
+async def path_of_picture(it: Harness) -> str:
     url = (await alice(it)).claims.picture
     assert url.startswith("https://auth.example/pictures/"), url
     return url.removeprefix("https://auth.example")
 
 
-def test_picture_is_reencoded_shown_and_exported(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_picture_is_reencoded_shown_and_exported(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         answer = await upload(browser, photograph())
         assert answer.location == f"{PATH}?saved=1", answer.body
@@ -99,11 +101,13 @@ def test_picture_is_reencoded_shown_and_exported(database_url: str) -> None:
         assert b64decode(said["picture"]["base64"]) == data
         assert said["profile"]["picture"] == f"https://auth.example{path}"
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_new_picture_another_address_or_a_removal_ends_the_old_one(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_new_picture_another_address_or_a_removal_ends_the_old_one(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         await upload(browser, photograph())
         first = await path_of_picture(it)
@@ -129,11 +133,11 @@ def test_a_new_picture_another_address_or_a_removal_ends_the_old_one(database_ur
         await browser.post(REMOVE, {"csrf": typed["csrf"]})
         assert (await alice(it)).claims.picture == elsewhere["picture"]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_the_picture_goes_with_the_account(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_picture_goes_with_the_account(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         await upload(browser, photograph())
         path = await path_of_picture(it)
@@ -141,14 +145,14 @@ def test_the_picture_goes_with_the_account(database_url: str) -> None:
         assert await it.store.read(lambda tx: tx.pictures.name_of(ALICE.uid)) == ""
         assert (await it.browser().get(path)).status == 404
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_photograph_of_a_phone_is_accepted(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_photograph_of_a_phone_is_accepted(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         assert (await upload(await signed_in(it), photograph((4_000, 3_000)))).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -165,22 +169,22 @@ def test_a_photograph_of_a_phone_is_accepted(sqlite_url: str) -> None:
     ids=["none", "empty", "svg", "cut", "noise", "pixels", "bytes"],
 )
 def test_everything_else_is_refused_beside_the_field(
-    sqlite_url: str, content: bytes | None, said: str
+    tmp_path: Path, content: bytes | None, said: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         answer = await upload(browser, content, "me.svg")
         assert answer.status == 400
         assert knows(answer, said)
         assert (await alice(it)).claims.picture == ""
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_only_the_own_page_uploads_and_a_body_beyond_the_bound_is_not_read(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         for csrf in ("", "x"):
             body = multipart(csrf, photograph())
@@ -193,4 +197,4 @@ def test_only_the_own_page_uploads_and_a_body_beyond_the_bound_is_not_read(
             assert (await browser.get(f"/pictures/{name}")).status == 404
         assert (await alice(it)).claims.picture == ""
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

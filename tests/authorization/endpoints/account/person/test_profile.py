@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.authorization.endpoints.account.people import knows, signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.authorization.pages.reading import Reading
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.account.profile import FIELDS
 from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
 from valetkey.authorization.model.account.user import Attribute, User
@@ -35,19 +37,19 @@ async def save(page: Answer, browser: Browser, **said: str) -> Answer:
     return await browser.post(PATH, {**typed, **lines, **said})
 
 
-async def alice(it: World) -> User:
+async def alice(it: Harness) -> User:
     user = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
     assert user is not None
     return user
 
 
-async def changes(it: World) -> list[list[str]]:
+async def changes(it: Harness) -> list[list[str]]:
     """The fields that each change named."""
     page = await it.store.read(lambda tx: tx.events.page(it.clock.now, "", 1_000))
     return [json.loads(e.data)["fields"] for e in page if e.name == "user.changed"]
 
 
-def test_everything_that_one_says_is_kept_and_told_again(database_url: str) -> None:
+def test_everything_that_one_says_is_kept_and_told_again(tmp_path: Path, database_url: str) -> None:
     said = {
         "name": "Alice P. Liddell",
         "username": "alice.l",
@@ -62,7 +64,7 @@ def test_everything_that_one_says_is_kept_and_told_again(database_url: str) -> N
         "locality": "Oxford",
     }
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await browser.get(PATH)
         assert shown(page)["username"] == "alice"
@@ -82,11 +84,13 @@ def test_everything_that_one_says_is_kept_and_told_again(database_url: str) -> N
         assert set(fields) == {*said, "address"} - {"street_address", "locality"}
         assert (await browser.get(PATH)).body.count("Your profile is saved") == 0
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_declared_attributes_are_shown_and_editable_where_declared_so(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_declared_attributes_are_shown_and_editable_where_declared_so(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         now = it.clock.now
 
         def declare(tx: Transaction) -> None:
@@ -113,7 +117,7 @@ def test_declared_attributes_are_shown_and_editable_where_declared_so(database_u
         assert (await save(page, browser, **{"attribute.room": "8"})).status == 409
         assert (await alice(it)).attributes.values["room"] == 7
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +142,9 @@ def test_declared_attributes_are_shown_and_editable_where_declared_so(database_u
     ],
 )
 def test_what_cannot_be_is_said_at_the_field_and_all_that_was_typed_stays(
-    sqlite_url: str, field: str, wrong: str, words: str
+    tmp_path: Path, field: str, wrong: str, words: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         typed = {"nickname": "Al", field: wrong}
         page = await save(await browser.get(PATH), browser, **typed)
@@ -155,11 +159,13 @@ def test_what_cannot_be_is_said_at_the_field_and_all_that_was_typed_stays(
         again = await save(page, browser, **{field: "alice" if field == "username" else ""})
         assert again.status == 303, "a form that failed can be sent again"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_later_of_two_windows_sees_what_the_first_saved(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_later_of_two_windows_sees_what_the_first_saved(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         first, second = await browser.get(PATH), await browser.get(PATH)
         assert (await save(first, browser, name="Alice One")).status == 303
@@ -173,21 +179,21 @@ def test_the_later_of_two_windows_sees_what_the_first_saved(database_url: str) -
         user = await alice(it)
         assert (user.name, user.claims.nickname) == ("Alice Two", "Al")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_who_presses_twice_is_told_that_it_is_saved(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_presses_twice_is_told_that_it_is_saved(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await browser.get(PATH)
         for _ in range(2):
             assert (await save(page, browser, nickname="Al")).status == 303
         assert len(await changes(it)) == 1
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_nothing_but_the_profile_can_be_written(sqlite_url: str) -> None:
+def test_nothing_but_the_profile_can_be_written(tmp_path: Path) -> None:
     more: Mapping[str, str] = {
         "email": "mallory@example.com",
         "email_verified": "1",
@@ -198,7 +204,7 @@ def test_nothing_but_the_profile_can_be_written(sqlite_url: str) -> None:
         "disabled_at": "1",
     }
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await browser.get(PATH)
         assert (await save(page, browser, phone_number="+442079460000", **more)).status == 303
@@ -207,11 +213,11 @@ def test_nothing_but_the_profile_can_be_written(sqlite_url: str) -> None:
         assert (user.role, user.disabled_at, user.created_at) == (None, None, ALICE.created_at)
         assert user.claims.phone_number_verified is False
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_form_without_own_session_changes_nothing(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_form_without_own_session_changes_nothing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
         page = await browser.get(PATH)
         assert (await save(page, bobs, name="Mallory")).status == 403
@@ -220,11 +226,11 @@ def test_form_without_own_session_changes_nothing(sqlite_url: str) -> None:
         assert (await browser.send("HEAD", PATH)).status == 200
         assert await alice(it) == ALICE
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_times_are_told_in_the_zone_that_one_named(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_times_are_told_in_the_zone_that_one_named(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         before = await browser.get("/account/activity")
         assert "2027-01-15 08:00:00 UTC" in before.body
@@ -234,4 +240,4 @@ def test_times_are_told_in_the_zone_that_one_named(sqlite_url: str) -> None:
         assert "2027-01-15 09:00:00 CET" in after.body
         assert "data-zoneless" not in after.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

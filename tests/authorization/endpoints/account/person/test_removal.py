@@ -1,10 +1,12 @@
 """The end of an account: asked twice, called off by signing in, and thorough in the end."""
 
 import asyncio
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import grant_of, knows, live, signed_in
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, NOON, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.outbox import MailOutbox
@@ -30,18 +32,18 @@ async def press(browser: Browser, name: str = "alice") -> Answer:
     return await browser.submit(page, "delete", username=name)
 
 
-async def alice(it: World) -> User:
+async def alice(it: Harness) -> User:
     user = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
     assert user is not None
     return user
 
 
-async def sweep(it: World) -> int:
+async def sweep(it: Harness) -> int:
     return await it.store.write(lambda tx: DEED.sweep(tx, it.clock.now))
 
 
-def test_it_says_what_ends_and_all_of_it_ends(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_says_what_ends_and_all_of_it_ends(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         phone, browser = await signed_in(it), await signed_in(it)
         page = await browser.get(PATH)
@@ -74,11 +76,11 @@ def test_it_says_what_ends_and_all_of_it_ends(database_url: str) -> None:
             refused = await it.browser().submit(page, "sign-in", username=name, password=PASSWORD)
             assert refused.status != 303, name
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_signing_in_calls_it_off(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_signing_in_calls_it_off(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await press(await signed_in(it))
         it.clock.forward(days(3))
         browser = await signed_in(it)
@@ -90,11 +92,11 @@ def test_signing_in_calls_it_off(database_url: str) -> None:
         assert (await alice(it)).username == "alice"
         assert (await it.events()).count("removal.cancelled") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_the_names_are_free_again_and_the_number_never(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_names_are_free_again_and_the_number_never(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await it.store.write(lambda tx: DEED.remove(tx, ALICE, it.clock.now), done_by=CLI)
         again = replace(ALICE, uid=Uid(2001))
         assert not await it.store.write(lambda tx: tx.users.register(replace(ALICE, username="x")))
@@ -104,11 +106,13 @@ def test_the_names_are_free_again_and_the_number_never(database_url: str) -> Non
         assert not await it.store.write(lambda tx: keeper.enable(tx, gone, it.clock.now))
         assert not await it.store.write(lambda tx: DEED.remove(tx, gone, it.clock.now))
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await browser.get(PATH)
         mine = Membership("web1", ALICE.uid, TeamRole.OWNER, it.clock.now)
@@ -126,21 +130,21 @@ def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(database_url: s
         assert knows(last, "You are the only owner of this server")
         assert "removal.planned" not in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_of_many_who_carry_it_out_one_does(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_of_many_who_carry_it_out_one_does(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await press(await signed_in(it))
         it.clock.forward(days(8))
         assert sum(await asyncio.gather(*(sweep(it) for _ in range(16)))) == 1
         assert (await it.events()).count("user.removed") == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_was_away_for_a_while_proves_first_who_they_are(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = await signed_in(it)
         _, fields = (await browser.get(PATH)).form("delete")
         it.clock.forward(minutes(11))
@@ -151,13 +155,13 @@ def test_who_was_away_for_a_while_proves_first_who_they_are(sqlite_url: str) -> 
         assert (await other.post(PATH, {**fields, "username": "bob"})).status == 403
         assert "removal.planned" not in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_no_table_goes_on_naming_the_person(sqlite_url: str) -> None:
+def test_no_table_goes_on_naming_the_person(tmp_path: Path) -> None:
     """Every table with a column `uid` gets a row of alice's: none is left, or it says why."""
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         def fill(tx: Transaction) -> list[str]:
             named: list[str] = []
             tx.db.run(
@@ -194,4 +198,4 @@ def test_no_table_goes_on_naming_the_person(sqlite_url: str) -> None:
             row = await it.store.read(lambda tx, sql=sql: tx.db.row(sql, uid=ALICE.uid))  # type: ignore[misc]
             assert row == (0,), f"{table}: remove its rows, or say in KEPT why they stay"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -5,9 +5,9 @@ from base64 import b32decode
 from html import unescape
 
 from tests.authorization.endpoints.account.people import signed_in
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import World
 from tests.support.authenticator import SoftAuthenticator
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 
 CODE = re.compile(r"[A-Z2-9]{4}-[A-Z2-9]{4}-[A-Z2-9]{4}")
@@ -27,12 +27,12 @@ def key_of(page: Answer) -> bytes:
     return b32decode(found[1].replace(" ", ""))
 
 
-def code(it: World, key: bytes, off: int = 0) -> str:
+def code(it: Harness, key: bytes, off: int = 0) -> str:
     """What the app shows now, or so many steps away."""
     return code_at(key, it.clock.now // PERIOD + off)
 
 
-async def with_app(it: World, name: str = "alice") -> tuple[Browser, bytes, list[str]]:
+async def with_app(it: Harness, name: str = "alice") -> tuple[Browser, bytes, list[str]]:
     """A browser of somebody who has just set up an app, its secret, and the recovery codes."""
     browser = await signed_in(it, name)
     page = await browser.get("/account/security/authenticator/new")
@@ -44,7 +44,7 @@ async def with_app(it: World, name: str = "alice") -> tuple[Browser, bytes, list
     return browser, key, codes
 
 
-async def with_passkey(it: World, name: str = "alice") -> tuple[Browser, SoftAuthenticator]:
+async def with_passkey(it: Harness, name: str = "alice") -> tuple[Browser, SoftAuthenticator]:
     """A browser of somebody who has just added a passkey, and the device that has it."""
     browser, device = await signed_in(it, name), SoftAuthenticator()
     page = await browser.get("/account/security/passkeys/new")
@@ -54,7 +54,7 @@ async def with_passkey(it: World, name: str = "alice") -> tuple[Browser, SoftAut
     return browser, device
 
 
-async def after_password(it: World, browser: Browser | None = None, **query: str) -> Answer:
+async def after_password(it: Harness, browser: Browser | None = None, **query: str) -> Answer:
     """The page of the second step."""
     browser = browser or it.browser()
     page = await browser.get("/oauth/sign-in", **query)

@@ -1,6 +1,7 @@
 """Authenticator apps: set up by a code, asked for after the password, each code once."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +12,14 @@ from tests.authorization.endpoints.account.security.factors import (
     key_of,
     with_app,
 )
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Browser
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD
 
 
-def test_an_app_is_set_up_by_a_code_of_it(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_is_set_up_by_a_code_of_it(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice = await signed_in(it)
         page = await alice.get("/account/security/authenticator/new")
         key = key_of(page)
@@ -38,11 +40,11 @@ def test_an_app_is_set_up_by_a_code_of_it(database_url: str) -> None:
         assert row is not None
         assert row.sealed.startswith("v1.")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_the_password_alone_does_not_sign_in_any_more(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_password_alone_does_not_sign_in_any_more(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -58,11 +60,11 @@ def test_the_password_alone_does_not_sign_in_any_more(database_url: str) -> None
         assert "__Host-step" not in browser.cookies
         assert "second_factor.failed" in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_it_leads_on_to_the_app_and_to_pages_of_ours(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_leads_on_to_the_app_and_to_pages_of_ours(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser, to="/account/sessions")
@@ -75,18 +77,18 @@ def test_it_leads_on_to_the_app_and_to_pages_of_ours(sqlite_url: str) -> None:
         consent = await other.follow(await other.submit(page, "with-code", code=code(it, key)))
         assert (await other.allow(consent)).told["code"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_at_the_second_step_one_can_turn_back(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_at_the_second_step_one_can_turn_back(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await with_app(it)
         browser = it.browser()
         page = await browser.sign_in(await browser.ask())
         denied = await browser.follow(await browser.submit(page, "cancel", decision="deny"))
         assert denied.told["error"] == "access_denied"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 _STEPS = [(-2, False), (-1, True), (0, True), (1, True), (2, False)]
@@ -94,9 +96,9 @@ _STEPS = [(-2, False), (-1, True), (0, True), (1, True), (2, False)]
 
 @pytest.mark.parametrize(("off", "good"), _STEPS)
 def test_mf_03_only_the_step_before_and_after_count_too(
-    sqlite_url: str, off: int, good: bool
+    tmp_path: Path, off: int, good: bool
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         it.clock.forward(10 * PERIOD)
         browser = it.browser()
@@ -104,11 +106,11 @@ def test_mf_03_only_the_step_before_and_after_count_too(
         done = await browser.submit(page, "with-code", code=code(it, key, off))
         assert (done.status == 303) is good
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_mf_01_of_64_with_one_code_one_is_let_in(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_01_of_64_with_one_code_one_is_let_in(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -124,11 +126,11 @@ def test_mf_01_of_64_with_one_code_one_is_let_in(database_url: str) -> None:
         assert statuses.count(303) == 1
         assert set(statuses) <= {303, 401, 429}
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         right = code(it, key)
         mine, thief = it.browser(), it.browser()
@@ -139,7 +141,7 @@ def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(sqlite_u
         # Nor is one from before it.
         assert (await thief.submit(seen, "with-code", code=code(it, key, -1))).status == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -147,18 +149,18 @@ def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(sqlite_u
     ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "１２３４５６", "1\x0023456", "x" * 10_000],
     ids=lambda typed: repr(typed)[:12],
 )
-def test_what_is_no_code_is_wrong_and_no_fault(sqlite_url: str, typed: str) -> None:
-    async def story(it: World) -> None:
+def test_what_is_no_code_is_wrong_and_no_fault(tmp_path: Path, typed: str) -> None:
+    async def story(it: Harness) -> None:
         await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
         assert (await browser.submit(page, "with-code", code=typed)).status == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_the_second_step_belongs_to_one_browser_and_one_way(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_second_step_belongs_to_one_browser_and_one_way(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -177,11 +179,11 @@ def test_the_second_step_belongs_to_one_browser_and_one_way(sqlite_url: str) -> 
         late = await browser.submit(page, "with-code", code=code(it, key))
         assert late.location == "/oauth/sign-in"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_password_changed_meanwhile_ends_the_step(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_password_changed_meanwhile_ends_the_step(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -192,18 +194,18 @@ def test_a_password_changed_meanwhile_ends_the_step(sqlite_url: str) -> None:
         assert done.location == "/oauth/sign-in"
         assert "__Host-session" not in browser.cookies
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_guesses_wait_longer_and_longer_and_a_familiar_browser_has_its_own(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def guess(it: World, browser: Browser) -> int:
+    async def guess(it: Harness, browser: Browser) -> int:
         page = await after_password(it, browser)
         answer = await browser.submit(page, "with-code", code="000000")
         return int(answer.header("retry-after") or 0)
 
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         mine, key, _ = await with_app(it)
         await mine.submit(await mine.get("/oauth/sign-out"), "sign-out")
         thief = it.browser()
@@ -219,11 +221,11 @@ def test_guesses_wait_longer_and_longer_and_a_familiar_browser_has_its_own(
         page = await after_password(it, mine)
         assert (await mine.submit(page, "with-code", code=code(it, key))).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_removing_the_last_factor_is_asked_and_ends_what_belongs_to_it(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_removing_the_last_factor_is_asked_and_ends_what_belongs_to_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         ask = await alice.get("/account/security/authenticator/remove")
         assert knows(ask, "This is the last second factor of your account")
@@ -236,4 +238,4 @@ def test_removing_the_last_factor_is_asked_and_ends_what_belongs_to_it(sqlite_ur
         assert knows(await after_password(it, browser), "Alice")
         assert "__Host-session" in browser.cookies
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

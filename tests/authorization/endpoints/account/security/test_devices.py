@@ -1,6 +1,7 @@
 """Remembered devices: the second factor is spared for thirty days, and copies are noticed."""
 
 from os import urandom
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.account.security.factors import (
@@ -8,8 +9,9 @@ from tests.authorization.endpoints.account.security.factors import (
     code,
     with_app,
 )
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Browser
+from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.authentication.factors.device import FreshDevice
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD
 from valetkey.kernel.moment import days, minutes
@@ -20,7 +22,7 @@ from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret
 DEVICE = "__Host-device"
 
 
-async def remembered(it: World, key: bytes) -> Browser:
+async def remembered(it: Harness, key: bytes) -> Browser:
     """A browser in which somebody asked to be spared the second factor."""
     browser = it.browser()
     page = await after_password(it, browser)
@@ -30,15 +32,15 @@ async def remembered(it: World, key: bytes) -> Browser:
     return browser
 
 
-async def is_asked(it: World, browser: Browser) -> bool:
+async def is_asked(it: Harness, browser: Browser) -> bool:
     for name in ("__Host-session", "__Host-browser-state"):
         browser.cookies.pop(name, None)
     await after_password(it, browser)
     return "__Host-session" not in browser.cookies
 
 
-def test_it_is_not_asked_again_for_thirty_days(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_is_not_asked_again_for_thirty_days(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = await remembered(it, key)
         # A clock that was ahead extends nothing.
@@ -52,11 +54,11 @@ def test_it_is_not_asked_again_for_thirty_days(database_url: str) -> None:
         assert await is_asked(it, browser)
         assert await is_asked(it, it.browser())
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_password_in_a_remembered_device_is_not_enough_for_what_matters(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_password_in_a_remembered_device_is_not_enough_for_what_matters(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = await remembered(it, key)
         assert not await is_asked(it, browser)
@@ -70,11 +72,13 @@ def test_password_in_a_remembered_device_is_not_enough_for_what_matters(sqlite_u
         assert done.location == place
         assert (await browser.get(place)).status == 200
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         mine = await remembered(it, key)
         stolen = mine.cookies[DEVICE]
@@ -87,11 +91,13 @@ def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(database_ur
         assert await is_asked(it, mine)
         assert "device.stolen" in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_lg_17_invented_secret_of_a_known_device_ends_nothing(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_17_invented_secret_of_a_known_device_ends_nothing(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         mine = await remembered(it, key)
         device_id, _, current = mine.cookies[DEVICE].partition(".")
@@ -115,11 +121,11 @@ def test_lg_17_invented_secret_of_a_known_device_ends_nothing(database_url: str)
         assert await is_asked(it, it.browser({DEVICE: f"{device_id}.{current}"}))
         assert "device.stolen" in await it.events()
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_two_tabs_that_sign_in_at_once_are_no_theft(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_two_tabs_that_sign_in_at_once_are_no_theft(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         mine = await remembered(it, key)
         other = it.browser(dict(mine.cookies))
@@ -127,11 +133,11 @@ def test_two_tabs_that_sign_in_at_once_are_no_theft(sqlite_url: str) -> None:
         assert not await is_asked(it, other)
         assert (await mine.get("/account/apps")).status == 200
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_it_is_the_device_of_one_account(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_is_the_device_of_one_account(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it, "bob")
         await with_app(it)
         browser = it.browser()
@@ -143,11 +149,11 @@ def test_it_is_the_device_of_one_account(sqlite_url: str) -> None:
         await browser.submit(page, "with-code", code=code(it, key), remember="yes")
         assert await is_asked(it, browser)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_it_is_listed_and_forgotten(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_is_listed_and_forgotten(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, key, _ = await with_app(it)
         mine = await remembered(it, key)
         page = await alice.get("/account/security")
@@ -159,11 +165,11 @@ def test_it_is_listed_and_forgotten(sqlite_url: str) -> None:
         assert (await alice.submit(page, "forget-1", device=device.id)).status == 404
         assert (await alice.submit(page, "forget-1", device="x\u00e9")).status == 404
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_another_password_ends_them(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_another_password_ends_them(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, key, _ = await with_app(it)
         await remembered(it, key)
         page = await alice.get("/account/security/password")
@@ -171,11 +177,11 @@ def test_another_password_ends_them(sqlite_url: str) -> None:
         await alice.submit(page, "change", current="correct horse battery staple", **typed)
         assert not await it.store.read(lambda tx: tx.devices.of(ALICE.uid, it.clock.now))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_app_that_insists_on_two_factors_gets_them(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_that_insists_on_two_factors_gets_them(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         mine = await remembered(it, key)
         await it.change(replace(WEB, scope=WEB.scope | Scope.of("openid")))
@@ -187,4 +193,4 @@ def test_an_app_that_insists_on_two_factors_gets_them(sqlite_url: str) -> None:
         consent = await mine.follow(await mine.submit(page, "with-code", code=code(it, key, 1)))
         assert (await mine.allow(consent)).told["code"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,6 +1,7 @@
 """Passkeys: made, named and removed; alone, after a password, and before what matters."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -12,25 +13,28 @@ from tests.authorization.endpoints.account.security.factors import (
     with_app,
     with_passkey,
 )
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
 from tests.support.authenticator import SoftAuthenticator
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD, Answer, Browser
+from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.session import PROOF_LASTS
 from valetkey.kernel.replace import replace
 
 
-async def passkeys(it: World) -> list[str]:
+async def passkeys(it: Harness) -> list[str]:
     found = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
     return [each.name for each in found]
 
 
-async def sign_in(it: World, browser: Browser, device: SoftAuthenticator, which: int = 0) -> Answer:
+async def sign_in(
+    it: Harness, browser: Browser, device: SoftAuthenticator, which: int = 0
+) -> Answer:
     page = await browser.get("/oauth/sign-in")
     return await browser.submit(page, "passkey", credential=device.get(options(page), which))
 
 
-def test_a_passkey_is_made_and_signs_in_without_a_name(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_passkey_is_made_and_signs_in_without_a_name(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         alice, device = await with_passkey(it)
         assert await passkeys(it) == ["Laptop"]
         assert knows(await alice.get("/account/security"), "Laptop")
@@ -42,11 +46,11 @@ def test_a_passkey_is_made_and_signs_in_without_a_name(database_url: str) -> Non
         # It is as good as two factors: nothing more is asked before what matters.
         assert (await browser.get("/account/security/passkeys/new")).status == 200
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_the_first_factor_brings_recovery_codes_and_the_next_does_not(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_first_factor_brings_recovery_codes_and_the_next_does_not(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser, device = await signed_in(it), SoftAuthenticator()
         page = await browser.get("/account/security/passkeys/new")
         first = await browser.submit(page, "add", name="A", credential=device.create(options(page)))
@@ -58,11 +62,11 @@ def test_the_first_factor_brings_recovery_codes_and_the_next_does_not(sqlite_url
         assert second.location == "/account/security?done=passkey-added"
         assert sorted(await passkeys(it)) == ["A", "B"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_passkey_is_a_second_factor_too(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_passkey_is_a_second_factor_too(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -71,22 +75,22 @@ def test_a_passkey_is_a_second_factor_too(database_url: str) -> None:
         assert answer.location == "/"
         assert (await browser.get("/account/apps")).status == 200
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_it_signs_in_on_the_way_to_an_app(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_signs_in_on_the_way_to_an_app(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.ask(prompt="login")
         answer = await browser.submit(page, "passkey", credential=device.get(options(page)))
         assert (await browser.allow(await browser.follow(answer))).told["code"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_it_is_renamed_and_removed(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_it_is_renamed_and_removed(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _ = await with_passkey(it)
         (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
         path = f"/account/security/passkeys/{passkey.id}"
@@ -103,11 +107,11 @@ def test_it_is_renamed_and_removed(sqlite_url: str) -> None:
         assert await passkeys(it) == []
         assert (await alice.get(path)).status == 404
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_nobody_sees_or_touches_the_passkey_of_another(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_nobody_sees_or_touches_the_passkey_of_another(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await with_passkey(it)
         (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
         bob, _ = await with_passkey(it, "bob")
@@ -123,11 +127,11 @@ def test_nobody_sees_or_touches_the_passkey_of_another(sqlite_url: str) -> None:
         assert (await bob.post(target, {**fields, "name": "x"})).status == 404
         assert await passkeys(it) == ["Laptop"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_account_does_without_a_password_once_it_has_a_passkey(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_account_does_without_a_password_once_it_has_a_passkey(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         ask = await alice.get("/account/security/password/remove")
         assert knows(ask, "Add a passkey first")
@@ -156,21 +160,21 @@ def test_an_account_does_without_a_password_once_it_has_a_passkey(sqlite_url: st
         right = device.get(options(page))
         assert (await browser.submit(page, "passkey", credential=right)).location == "/"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_closed_account_is_not_opened_by_a_passkey(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_closed_account_is_not_opened_by_a_passkey(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         closed = replace(ALICE, disabled_at=it.clock.now)
         await it.store.write(lambda tx: tx.users.change(closed))
         assert (await sign_in(it, it.browser(), device)).status == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_where_the_server_has_no_name_there_are_no_passkeys(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_where_the_server_has_no_name_there_are_no_passkeys(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser(host="127.0.0.1:8400", scheme="http")
         page = await browser.get("/oauth/sign-in")
         assert "data-passkey" not in page.body
@@ -181,12 +185,14 @@ def test_where_the_server_has_no_name_there_are_no_passkeys(sqlite_url: str) -> 
         made = await browser.get("/account/security/passkeys/new")
         assert made.location == "/account/security"
 
-    run(sqlite_url, story, issuer="http://127.0.0.1:8400")
+    run(tmp_path, story, issuer="http://127.0.0.1:8400")
 
 
 @pytest.mark.parametrize("many", [32])
-def test_mf_11_of_many_with_one_answer_one_is_let_in(database_url: str, many: int) -> None:
-    async def story(it: World) -> None:
+def test_mf_11_of_many_with_one_answer_one_is_let_in(
+    tmp_path: Path, database_url: str, many: int
+) -> None:
+    async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")
@@ -202,13 +208,13 @@ def test_mf_11_of_many_with_one_answer_one_is_let_in(database_url: str, many: in
         assert sorted(set(statuses)) == [303, 401]
         assert statuses.count(303) == 1
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_challenge_made_for_another_account_in_the_same_browser_proves_nothing(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         browser, _ = await with_passkey(it)
         for_alice = await browser.get("/account/confirm")
         for name in ("__Host-session", "__Host-browser-state"):
@@ -223,4 +229,4 @@ def test_challenge_made_for_another_account_in_the_same_browser_proves_nothing(
             answer = device.get(options(asked))
             assert (await browser.submit(for_bob, "passkey", credential=answer)).status == status
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,6 +1,7 @@
 """Recovery codes: ten, shown once, each good once."""
 
 import asyncio
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.account.security.factors import (
@@ -8,18 +9,19 @@ from tests.authorization.endpoints.account.security.factors import (
     after_password,
     with_app,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, run
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace
 
 
-async def left(it: World) -> int:
+async def left(it: Harness) -> int:
     return (await it.store.read(lambda tx: tx.credentials.recovery_codes_of(ALICE.uid))).left
 
 
-def test_a_code_lets_in_once_however_it_is_typed(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_code_lets_in_once_however_it_is_typed(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         _, _, codes = await with_app(it)
         for typed in (codes[0], codes[1].lower(), codes[2].replace("-", " "), f" {codes[3]} "):
             browser = it.browser()
@@ -33,11 +35,11 @@ def test_a_code_lets_in_once_however_it_is_typed(database_url: str) -> None:
         assert knows(again, "Incorrect or already used recovery code")
         assert (await it.events()).count("recovery_code.used") == 4
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_of_many_with_one_code_one_is_let_in(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_of_many_with_one_code_one_is_let_in(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         _, _, codes = await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
@@ -52,22 +54,22 @@ def test_of_many_with_one_code_one_is_let_in(database_url: str) -> None:
         assert statuses.count(303) == 1
         assert await left(it) == 9
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_they_are_nobody_elses(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_they_are_nobody_elses(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, _, codes = await with_app(it, "bob")
         await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
         assert (await browser.submit(page, "with-recovery", recovery=codes[0])).status == 401
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, old = await with_app(it)
         page = await alice.get("/account/security/recovery-codes")
         assert knows(page, "You have 10 codes left")
@@ -88,21 +90,21 @@ def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(sqlite_url
         it.clock.forward(minutes(15))
         assert (await alice.submit(made, "download")).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_without_a_second_factor_there_are_none(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_without_a_second_factor_there_are_none(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         await alice.submit(await alice.get("/account/security/authenticator/remove"), "remove")
         page = await alice.get("/account/security/recovery-codes")
         assert page.location == "/account/security"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_letter_tells_that_one_was_used_and_how_many_are_left(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         _, _, codes = await with_app(it)
         keyring = it.server.keyring
         proven = replace(ALICE, email_verified_at=it.clock.now)
@@ -118,4 +120,4 @@ def test_a_letter_tells_that_one_was_used_and_how_many_are_left(sqlite_url: str)
         assert plain is not None
         assert b'"left":"9"' in plain
 
-    run(sqlite_url, story, mail=MailSettings(host="mail.example"))
+    run(tmp_path, story, mail=MailSettings(host="mail.example"))

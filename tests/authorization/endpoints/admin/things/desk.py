@@ -1,14 +1,14 @@
 """Somebody with a role, signed in at a whole server."""
 
 from tests.authorization.endpoints.admin.people import confirmation
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.world import ADA, Service
+from tests.support.harness import ADA, Harness
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.model.account.user import Role
 
 WORD = "a good long password"
 
 
-async def administrator(it: Service, role: Role | None = Role.OWNER) -> Browser:
+async def administrator(it: Harness, role: Role | None = Role.OWNER) -> Browser:
     """Ada has this role, and has just entered administration in this browser."""
     await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
     await it.password(WORD)

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
+from tests.support.plain_browser import Answer
 from valetkey.authorization.model.account.user import Role
 
 API = "https://calendar.example"
@@ -26,7 +26,7 @@ def _removes(text: str) -> list[str]:
     return ["(remove)"] if 'value="remove"' in text else []
 
 
-async def _api(it: Service) -> str:
+async def _api(it: Harness) -> str:
     browser = await administrator(it)
     asked = {"identifier": API, "name": "Calendar", "roles": "editor\nreader"}
     made = await do(browser, "/admin/apis/new", **asked)
@@ -37,7 +37,7 @@ async def _api(it: Service) -> str:
 
 
 def test_roles_are_assigned_to_users_and_groups_and_removed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         api_id = await _api(it)
         browser = await administrator(it)
         user = await page(browser, "/admin/users/1001")
@@ -67,7 +67,7 @@ def test_roles_are_assigned_to_users_and_groups_and_removed(tmp_path: Path) -> N
 
 
 def test_unknown_roles_and_readers_change_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         api_id = await _api(it)
         browser = await administrator(it)
         user = await page(browser, "/admin/users/1001")

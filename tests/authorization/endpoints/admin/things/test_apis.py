@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
+from tests.support.plain_browser import Browser
 from valetkey.authorization.model.account.user import Role
 
 MCP = "https://mcp.example.com/mcp"
@@ -28,7 +28,7 @@ async def declared(browser: Browser) -> str:
 
 
 def test_api_is_declared_and_edited(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         place = await declared(browser)
         shown = await page(browser, place)
@@ -84,7 +84,7 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
 def test_invalid_field_is_shown_with_what_was_typed(
     tmp_path: Path, field: str, value: str, said: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         answer = await do(browser, "/admin/apis/new", **{**DECLARED, field: value})
         assert answer.status == 400
@@ -96,7 +96,7 @@ def test_invalid_field_is_shown_with_what_was_typed(
 
 
 def test_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         place = await declared(browser)
         made = await do(browser, f"{place}/secret", others_live="")
@@ -117,7 +117,7 @@ def test_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
 
 
 def test_confirmation_says_what_ends(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         place = await declared(browser)
         api_id = place.rpartition("/")[2]
@@ -144,7 +144,7 @@ def test_confirmation_says_what_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
 def test_reader_sees_api_and_may_change_nothing(tmp_path: Path, role: Role) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         place = await declared(await administrator(it))
         browser = await administrator(it, role)
         shown = (await page(browser, place)).body

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.world import ADA, USER_SCOPES, Service, run
+from tests.support.harness import ADA, USER_SCOPES, Harness, run
+from tests.support.plain_browser import Answer
 from valetkey.authorization.model.account.user import Role
 
 TEXT = '{"type": "string", "maxLength": 40}'
@@ -29,7 +29,7 @@ def claim(source: str, *places: str) -> dict[str, str | list[str]]:
 
 
 def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", scopes=(*USER_SCOPES, "openid"))
         browser = await administrator(it)
         made = await do(
@@ -69,7 +69,7 @@ def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) ->
 
 
 def test_attribute_that_a_claim_uses_is_not_deleted(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", schema="")
         name = "https://x.example/a1"
@@ -86,7 +86,7 @@ def test_attribute_that_a_claim_uses_is_not_deleted(tmp_path: Path) -> None:
 
 
 def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", label="First", schema=TEXT)
         for fields, said in (
@@ -124,7 +124,7 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
 
 
 def test_stale_form_is_not_saved(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", label="First", schema=TEXT)
         old = await page(browser, "/admin/attributes/a1/edit")
@@ -149,7 +149,7 @@ def test_stale_form_is_not_saved(tmp_path: Path) -> None:
     ],
 )
 def test_preview_explains_unknown_input(tmp_path: Path, query: str, said: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.AUDITOR)
         answer = await browser.get(f"/admin/claims/preview?{query}")
@@ -160,7 +160,7 @@ def test_preview_explains_unknown_input(tmp_path: Path, query: str, said: str) -
 
 
 def test_scim_credential_is_created_rotated_and_revoked(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         made = await do(browser, "/admin/scim/new", name="Okta")
         token = re.search(r'<code id="token">([^<]+)</code>', made.body)
@@ -184,7 +184,7 @@ def test_scim_credential_is_created_rotated_and_revoked(tmp_path: Path) -> None:
 
 
 def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         assert (await browser.get("/admin/users/1001/attributes")).status == 404
         await do(browser, "/admin/attributes/new", name="level", schema='{"type": "integer"}')
@@ -213,7 +213,7 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
 
 
 def test_reader_sees_declarations_and_may_change_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", schema=TEXT)
         await do(browser, "/admin/scim/new", name="Okta")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.event import by_user
 from valetkey.kernel.moment import Instant
 
 
-async def grants_of(it: Service, client_id: str) -> frozenset[str]:
+async def grants_of(it: Harness, client_id: str) -> frozenset[str]:
     """The grant types of a client."""
     client = await it.read(lambda tx: tx.clients.find(client_id))
     assert client is not None
@@ -24,7 +24,7 @@ CODE = {"authorization_code", "refresh_token"}
 
 
 def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("printer")
         await it.client("viewer", type="public", profile="classic")
         browser = await administrator(it)
@@ -38,7 +38,7 @@ def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
 
 
 def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         new = "/admin/clients/new"
         assert new in (await page(browser, "/admin/clients")).body
@@ -73,7 +73,7 @@ def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_pa
 
 
 def test_public_app_and_service_are_registered_with_any_grant_of_the_server(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         for kind, fields, grants in (
             ("browser", {"redirect_uri_0": "https://app.example/cb"}, CODE),
@@ -90,7 +90,7 @@ def test_public_app_and_service_are_registered_with_any_grant_of_the_server(tmp_
 
 
 def test_an_app_is_verified_and_people_read_it(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("printer")
         browser = await administrator(it)
         answer = await do(browser, "/admin/clients/printer/verify")
@@ -110,7 +110,7 @@ def test_an_app_is_verified_and_people_read_it(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("printer", grant_types=("client_credentials",))
         browser = await administrator(it)
         shown = await do(browser, "/admin/clients/printer/secret", others_live="0")
@@ -131,7 +131,7 @@ def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
 
 
 def test_legacy_grants_say_what_they_cost(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("viewer", profile="classic")
         browser = await administrator(it)
         asked = await page(browser, "/admin/clients/viewer/allow-implicit")
@@ -155,7 +155,7 @@ def test_legacy_grants_say_what_they_cost(tmp_path: Path) -> None:
 
 
 def test_disabling_or_deleting_says_how_many_users_lose_access(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("printer")
         tokens = await it.tokens("printer")
         browser = await administrator(it)
@@ -188,7 +188,7 @@ def test_disabling_or_deleting_says_how_many_users_lose_access(tmp_path: Path) -
     ],
 )
 def test_what_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)
         assert (await browser.get(path)).status == 404
@@ -198,7 +198,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
 
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
 def test_who_only_reads_is_offered_nothing_and_gets_nowhere(tmp_path: Path, role: Role) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, role)
         shown = await page(browser, "/admin/clients/web")
@@ -215,7 +215,7 @@ def test_who_only_reads_is_offered_nothing_and_gets_nowhere(tmp_path: Path, role
 
 
 def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         shown = await page(browser, "/admin/clients/resource-server")
         assert "Actions" not in shown.body
@@ -226,7 +226,7 @@ def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
 
 
 def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("odd@name/1")
         browser = await administrator(it)
         await page(browser, "/admin/clients/odd%40name%2F1")
@@ -241,7 +241,7 @@ def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
     ["q=%00", "q=%ff", "after=x", "after=1.%00", "q=a&q=b", "client=%00", "person=%ed%a0%80"],
 )
 def test_bad_queries_are_never_a_fault_of_ours(tmp_path: Path, query: str) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         for path in ("clients", "events", "tokens", "keys", "settings", "mail", "registration"):
             answer = await browser.get(f"/admin/{path}?{query}")

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.authorization.endpoints.admin.things.desk import administrator, page
-from tests.authorization.endpoints.visitor.browser import Browser
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
+from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.events import harmless
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.clients import ClientRegistered
@@ -54,7 +54,7 @@ async def _copy(browser: Browser, format: str, query: str = "") -> tuple[dict[st
     return {k.decode(): v.decode() for k, v in pairs}, text
 
 
-async def _add(it: Service, count: int) -> None:
+async def _add(it: Harness, count: int) -> None:
     def work(tx: Transaction) -> None:
         for number in range(count):
             tx.events.add(ClientRegistered(f"app{number}", "test"), it.clock.now)
@@ -63,7 +63,7 @@ async def _add(it: Service, count: int) -> None:
 
 
 def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("other")
         browser = await administrator(it)
@@ -96,7 +96,7 @@ def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> Non
 
 
 def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _add(it, 130)
         address, seen = "/admin/events?name=client.registered", set[str]()
@@ -114,7 +114,7 @@ def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
 
 
 def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         evil = "=cmd|'/c calc'!A1"
         await it.write(lambda tx: tx.events.add(ClientRegistered(evil, "test"), it.clock.now))
         browser = await administrator(it, Role.AUDITOR)
@@ -143,7 +143,7 @@ def test_what_a_spreadsheet_would_execute_gets_an_apostrophe() -> None:
 
 
 def test_a_copy_of_a_long_log_is_whole(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _add(it, 1_201)
         _, text = await _copy(browser, "ndjson", "?name=client.registered")

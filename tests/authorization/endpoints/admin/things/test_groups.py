@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.world import ADA, Service, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 
 
 def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", openid=OpenIdRegistration(required_groups=("staff",)))
         await it.client("other", openid=OpenIdRegistration(required_groups=("staff2",)))
         browser = await administrator(it)
@@ -48,7 +48,7 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
 
 
 def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", openid=OpenIdRegistration(required_groups=("staff",)))
         browser = await administrator(it)
         for name in ("staff", "board"):
@@ -76,7 +76,7 @@ def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) ->
 
 
 def test_groups_are_found_by_the_beginning_of_the_name(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         for number in range(51):
             await do(browser, "/admin/groups/new", name=f"g{number:02}")
@@ -97,7 +97,7 @@ def test_groups_are_found_by_the_beginning_of_the_name(tmp_path: Path) -> None:
 
 
 def test_invalid_input_is_explained(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/groups/new", name="staff")
         for fields, said in (
@@ -120,7 +120,7 @@ def test_invalid_input_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
 def test_reader_sees_group_and_may_change_nothing(tmp_path: Path, role: Role) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await do(await administrator(it), "/admin/groups/new", name="staff")
         browser = await administrator(it, role)
         shown = (await page(browser, "/admin/groups/staff")).body

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.operations.operation import Button, Operation
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.confirm import Confirmed
@@ -34,7 +34,7 @@ def test_only_irreversible_operations_need_the_name_to_be_typed(
 
 
 def test_wrong_name_deletes_nothing_and_asks_again(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/groups/new", name="staff")
         wrong = await do(browser, "/admin/groups/staff/delete", confirmation="stuff")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.admin_api.programs import Caller
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.model.account.user import Role
 
 
 def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         await it.client("web")
         tokens = await it.tokens("web")
@@ -34,7 +34,7 @@ def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
 
 
 def test_settings_are_read_with_their_origin_and_no_secret(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         shown = await page(browser, "/admin/settings")
         assert "access_token_lifetime" in shown.body
@@ -44,7 +44,7 @@ def test_settings_are_read_with_their_origin_and_no_secret(tmp_path: Path) -> No
 
 
 def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         for words, effect in (
             ("ACCESS_token lifetime", "A change takes effect after a reload."),
@@ -62,7 +62,7 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
 
 
 def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         wrong = await do(browser, "/admin/settings/brand", name="Acme", accent="red")
         assert wrong.status == 400
@@ -76,7 +76,7 @@ def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
 
 
 def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         wrong = await do(browser, "/admin/registration", note="For Ada", uses="0", days="x")
         assert wrong.status == 400
@@ -94,7 +94,7 @@ def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
 
 
 def test_mail_that_is_off_says_so(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         shown = await page(browser, "/admin/mail")
         assert "Email is disabled" in shown.body
@@ -103,7 +103,7 @@ def test_mail_that_is_off_says_so(tmp_path: Path) -> None:
 
 
 def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         form = await page(browser, "/admin/tokens/new")
         assert 'value="roles"' not in form.body
@@ -133,7 +133,7 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
 
 
 def test_what_matters_asks_again_who_it_is(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)
         await page(browser, "/admin")

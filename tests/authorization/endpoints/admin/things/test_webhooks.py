@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.authorization.endpoints.world import Service, run
+from tests.support.harness import Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
 
@@ -12,13 +12,13 @@ URL = "https://receiver.example/s3cret"
 NEW = "/admin/webhooks/new"
 
 
-async def _only(it: Service) -> str:
+async def _only(it: Harness) -> str:
     (webhook,) = await it.read(lambda tx: tx.webhooks.all())
     return f"/admin/webhooks/{webhook.id}"
 
 
 def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         wrong = await do(browser, NEW, url="https://10.0.0.7/", events="no.such", description="x")
         assert wrong.status == 400
@@ -60,7 +60,7 @@ def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
 
 
 def test_auditors_see_webhooks_without_paths_and_buttons(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await do(await administrator(it), NEW, url=URL, description="")
         one = await _only(it)
         auditor = await administrator(it, Role.AUDITOR)
@@ -76,7 +76,7 @@ def test_auditors_see_webhooks_without_paths_and_buttons(tmp_path: Path) -> None
 
 
 def test_form_is_not_offered_at_the_maximum(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await administrator(it)
         for _ in range(MOST_WEBHOOKS):
             await do(browser, NEW, url=URL)

@@ -1,8 +1,9 @@
 """Apps with a team: alice owns web1, bob is a member of it, and mallory is a stranger."""
 
 from tests.authorization.endpoints.account.people import signed_in
-from tests.authorization.endpoints.visitor.browser import Answer, Browser
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer, Browser
+from tests.support.visitors import ALICE, BOB
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.transaction import Transaction
@@ -12,7 +13,7 @@ MALLORY = replace(BOB, uid=Uid(1003), username="mallory", email="mallory@example
 WEB1 = "/developer/apps/web1"
 
 
-async def team(it: World) -> None:
+async def team(it: Harness) -> None:
     """Alice and bob look after web1; nat1 is mallory's, who is registered here."""
 
     def work(tx: Transaction) -> None:
@@ -27,7 +28,7 @@ async def team(it: World) -> None:
     await it.store.write(work)
 
 
-async def are_for_the_team_alone(it: World, *addresses: str) -> Browser:
+async def are_for_the_team_alone(it: Harness, *addresses: str) -> Browser:
     """Whether these pages open for owner and member, and for nobody else; the owner's browser.
 
     Strangers read the same words as about an app that there is not.

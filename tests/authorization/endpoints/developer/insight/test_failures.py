@@ -1,6 +1,7 @@
 """Requests that failed: the team reads why, and nobody else learns that there was one."""
 
 import re
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -8,8 +9,9 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.browser import Answer, usual
-from tests.authorization.endpoints.visitor.world import ISSUER, NOON, WEB, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.plain_browser import Answer, usual
+from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.background.upkeep import Maintenance
 from valetkey.authorization.site.developer.monitoring.requests import SHOWN
 from valetkey.authorization.storage.decisions import DecisionQueue
@@ -23,15 +25,18 @@ from valetkey.kernel.scope import Scope
 HOSTILE = "<script>alert(1)</script>\"' onload=x {{ 7*7 }} \u202e"
 
 
-async def written(it: World) -> None:
+async def written(it: Harness) -> None:
     """Every refusal so far is on disk."""
     await Maintenance(
-        it.store, it.decisions, it.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
+        it.store,
+        it.server.decisions,
+        it.authorize.minter.keys,
+        Runtime(lambda: NOON, SYSTEM.random),
     ).flush()
 
 
 def refused(
-    it: World,
+    it: Harness,
     check: str = "code.expired",
     *,
     code: ErrorCode = ErrorCode.INVALID_GRANT,
@@ -41,13 +46,15 @@ def refused(
 ) -> str:
     """The reference of one."""
     refusal = Refusal(code, "no, in fixed words", check, expected, received)
-    return it.decisions.put(
+    return it.server.decisions.put(
         refusal, endpoint="/oauth/token", at=it.clock.now, client_id=client_id, proven=True
     )
 
 
-def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         problem = await it.browser().ask(redirect_uri="https://app.example/callback/")
         assert problem.status == 400
@@ -72,11 +79,11 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(database_url: 
         assert (await stranger.get(found[1])).status == 404
         assert (await stranger.get(f"/developer/apps/nat1/failures/{found[2]}")).status == 404
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         for wrong in ({"scope": "nothing"}, {"response_type": "x"}, {"redirect_uri": "-"}):
             await it.browser().ask(**wrong)
@@ -89,11 +96,11 @@ def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(sqlite_url
         assert page.body.count('<th scope="row">') == 4
         assert "evil.example" not in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_pages_open_for_the_team_alone(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_pages_open_for_the_team_alone(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it)
         nobodys = refused(it, client_id=None)
@@ -103,11 +110,13 @@ def test_pages_open_for_the_team_alone(sqlite_url: str) -> None:
         assert (await owner.get(f"/developer/failures/{nobodys}")).status == 404
         assert (await it.browser().get(f"/developer/failures/{reference}")).status == 303
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_they_follow_each_other_without_gap_and_can_be_filtered(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_they_follow_each_other_without_gap_and_can_be_filtered(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         for _ in range(SHOWN * 2):
             refused(it)
@@ -126,20 +135,20 @@ def test_they_follow_each_other_without_gap_and_can_be_filtered(database_url: st
         none = await browser.get(f"{WEB1}/requests", code="invalid_client")
         assert knows(none, "No request matches this filter")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_an_app_to_which_nothing_was_refused_is_told_so(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_to_which_nothing_was_refused_is_told_so(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         page = await (await signed_in(it)).get(f"{WEB1}/requests")
         assert knows(page, "No requests yet")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_addresses_that_are_not_ours_are_refused(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_addresses_that_are_not_ours_are_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
         for wrong in ("", "1", "0.VK-1", "1.VK-7F3K", "9" * 13 + ".VK-7F3K-9QXM-2RTD", "²"):
@@ -151,11 +160,11 @@ def test_addresses_that_are_not_ours_are_refused(sqlite_url: str) -> None:
         assert (await browser.get("/developer/failures")).status == 404
         assert (await browser.post(f"{WEB1}/requests", {})).status == 405
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_reference_is_found_however_it_is_typed(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_reference_is_found_however_it_is_typed(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it)
         await written(it)
@@ -164,11 +173,11 @@ def test_a_reference_is_found_however_it_is_typed(sqlite_url: str) -> None:
         answer = await browser.get("/developer/failures", reference=f" {typed} ")
         assert answer.location == f"{WEB1}/failures/{reference}"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_xs_01_what_strangers_sent_is_text_and_nothing_else(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_xs_01_what_strangers_sent_is_text_and_nothing_else(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it, HOSTILE, expected=HOSTILE, received=HOSTILE)
         reference2 = refused(
@@ -184,10 +193,10 @@ def test_xs_01_what_strangers_sent_is_text_and_nothing_else(sqlite_url: str) -> 
             assert "49" not in page.body.partition("<dt>Expected")[2].partition("<h2")[0]
             assert "script-src 'self'" in page.header("content-security-policy")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_flood_in_the_name_of_an_app_does_not_hide_what_the_app_does(sqlite_url: str) -> None:
+def test_failures_with_a_claimed_client_id_do_not_displace_those_of_the_client() -> None:
     queue = DecisionQueue(SYSTEM.random)
     no = Refusal(ErrorCode.INVALID_CLIENT, "no", "client.secret", about="web1")
     for _ in range(1_000):
@@ -202,8 +211,8 @@ def test_a_flood_in_the_name_of_an_app_does_not_hide_what_the_app_does(sqlite_ur
     assert queue.waiting[-1].client_id == "web1"
 
 
-def test_records_end_after_a_week(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_records_end_after_a_week(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it)
         await written(it)
@@ -215,13 +224,14 @@ def test_records_end_after_a_week(sqlite_url: str) -> None:
         browser = await signed_in(it)
         assert (await browser.get(f"{WEB1}/failures/{reference}")).status == 404
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, scope=Scope.of("read", "notes:read")))
         near, far = "https://app.example/cb/", "https://evil.example/cb"
@@ -255,11 +265,11 @@ def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
         assert (await stranger.post(action, fields)).status in {403, 404}
         assert (await browser.post(action, {})).status == 403
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_what_can_be_no_redirect_uri_is_not_added(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_can_be_no_redirect_uri_is_not_added(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, scope=Scope.of("read", "notes:read")))
         plain = refused(it, "redirect_uri.unknown", received="'http://app.example/cb'")
@@ -272,11 +282,11 @@ def test_what_can_be_no_redirect_uri_is_not_added(sqlite_url: str) -> None:
         question = await browser.get(f"{WEB1}/failures/{plain}/add")
         assert (await browser.submit(question, "add")).status == 409
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_error_uri_leads_the_team_to_the_record(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_error_uri_leads_the_team_to_the_record(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         answer = await it.browser().get("/oauth/authorize", **usual(scope="nothing"))
         await written(it)
@@ -292,4 +302,4 @@ def test_error_uri_leads_the_team_to_the_record(sqlite_url: str) -> None:
             assert "/developer/failures" not in page.body
             assert "alert" not in page.body.partition("<footer")[0]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

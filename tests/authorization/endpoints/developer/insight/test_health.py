@@ -1,6 +1,7 @@
 """The health list: what is found has a button, the button asks once, and then it is mended."""
 
 import re
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -8,7 +9,8 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.world import NOON, WEB, World, run
+from tests.support.harness import NOON, Harness
+from tests.support.visitors import WEB, run
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -22,7 +24,7 @@ LEGACY = replace(
 MEND = f"{WEB1}/health/drop-implicit"
 
 
-async def old(it: World) -> None:
+async def old(it: Harness) -> None:
     """The app is a hundred days old, and everything that happened is counted."""
     await team(it)
     await it.change(LEGACY)
@@ -30,8 +32,8 @@ async def old(it: World) -> None:
     await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + days(1)), 1_000))
 
 
-def test_finding_is_fixed_by_a_button_with_confirmation(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_finding_is_fixed_by_a_button_with_confirmation(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await old(it)
         # Whoever is of the team may do it, and it is written down who did.
         browser = await signed_in(it, "bob")
@@ -56,11 +58,11 @@ def test_finding_is_fixed_by_a_button_with_confirmation(database_url: str) -> No
         # Nothing is said to be mended that was not.
         assert "Done." not in (await browser.get(f"{WEB1}/health", mended="x")).body
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await old(it)
         owner = await are_for_the_team_alone(it, f"{WEB1}/health", MEND)
         stranger = await signed_in(it, "mallory")
@@ -81,4 +83,4 @@ def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(sqlite_url: str
         assert client is not None
         assert "implicit" in client.grant_types
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -1,6 +1,7 @@
 """People who connected: what the app may know of each, and nothing more."""
 
 import re
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import grant_of, knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -8,7 +9,8 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.site.developer.monitoring.people import SHOWN
@@ -18,8 +20,10 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 
-def test_names_and_addresses_are_there_only_where_they_were_allowed(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_names_and_addresses_are_there_only_where_they_were_allowed(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await grant_of(it, "web1", Scope.of("notes:read"))
         it.clock.forward(days(2))
@@ -33,11 +37,11 @@ def test_names_and_addresses_are_there_only_where_they_were_allowed(database_url
         for hidden in ("alice@example.com", "Alice Liddell", ">Bob<", "alice", "bob<"):
             assert hidden not in listed, hidden
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_pairwise_apps_see_their_own_subjects(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_pairwise_apps_see_their_own_subjects(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, openid=replace(WEB.openid, subject_type="pairwise")))
         await grant_of(it, "web1", Scope.of("notes:read"))
@@ -48,11 +52,11 @@ def test_pairwise_apps_see_their_own_subjects(sqlite_url: str) -> None:
         assert "1001" not in page.body
         assert knows(page, "Subjects are pairwise")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_pages_of_people_follow_each_other_without_gap(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_pages_of_people_follow_each_other_without_gap(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
 
         def connect(tx: Transaction) -> None:
@@ -75,13 +79,13 @@ def test_pages_of_people_follow_each_other_without_gap(database_url: str) -> Non
         for wrong in ("", "1", "1.x", "0.1", "1.0", "1." + "9" * 19, "²"):
             assert (await browser.get(f"{WEB1}/people", before=wrong)).status == 400, wrong
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
 def test_ad_03_a_place_in_the_list_tells_nobodys_uid_and_cannot_be_made_up(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, openid=replace(WEB.openid, subject_type="pairwise")))
         uids = [7_770_000 + each for each in range(SHOWN + 1)]
@@ -101,16 +105,16 @@ def test_ad_03_a_place_in_the_list_tells_nobodys_uid_and_cannot_be_made_up(
         made_up = f"{it.clock.now}.{uids[3]}"
         assert (await browser.get(f"{WEB1}/people", before=made_up)).status == 400
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_people_are_listed_for_the_team_alone(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_people_are_listed_for_the_team_alone(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         owner = await are_for_the_team_alone(it, f"{WEB1}/people")
         assert knows(await owner.get(f"{WEB1}/people"), "No users yet")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def _another(uid: int) -> User:

@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,9 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.browser import Answer
-from tests.authorization.endpoints.visitor.world import ISSUER, NATIVE, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import Answer
+from tests.support.visitors import ISSUER, NATIVE, WEB, run
 from valetkey.authorization.actions.developer.presets import AppKind
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
 from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
@@ -32,8 +34,8 @@ def _code(page: Answer) -> str:
     return unescape("\n".join(part.partition(">")[2].partition("</code>")[0] for part in parts))
 
 
-def test_each_stack_has_its_app_with_the_registered_values(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_each_stack_has_its_app_with_the_registered_values(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await are_for_the_team_alone(it, PAGE)
         await it.change(
@@ -57,7 +59,7 @@ def test_each_stack_has_its_app_with_the_registered_values(sqlite_url: str) -> N
             page = await browser.get(PAGE, **{"in": wrong})
             assert "authlib" in _code(page)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_no_place_in_a_template_stays_empty() -> None:
@@ -70,8 +72,8 @@ def test_no_place_in_a_template_stays_empty() -> None:
         assert left <= NO_PLACES, name
 
 
-def test_what_the_code_needs_and_the_app_lacks_is_said(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_what_the_code_needs_and_the_app_lacks_is_said(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
         await it.change(replace(WEB, scope=Scope.of("notes:read")))
@@ -80,11 +82,11 @@ def test_what_the_code_needs_and_the_app_lacks_is_said(sqlite_url: str) -> None:
         assert knows(page, "http://localhost:5000/callback")
         assert knows(page, "is not registered for this app")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_apps_of_other_kinds_have_the_programs_of_their_first_request(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_apps_of_other_kinds_have_the_programs_of_their_first_request(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
         await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))
@@ -98,11 +100,11 @@ def test_apps_of_other_kinds_have_the_programs_of_their_first_request(sqlite_url
         assert "AppAuth" in _code(page)
         assert "CLIENT_SECRET" not in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_app_with_a_key_has_none(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_with_a_key_has_none(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
         await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
@@ -110,17 +112,17 @@ def test_an_app_with_a_key_has_none(sqlite_url: str) -> None:
         assert page.status == 200
         assert knows(page, "No quickstart for this kind of app")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("redirect_uri", ["http://localhost/a\"b'", "http://localhost:4000/$(x)"])
 def test_values_that_would_end_a_string_are_not_filled_in(
-    sqlite_url: str, redirect_uri: str
+    tmp_path: Path, redirect_uri: str
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
         await it.change(replace(WEB, redirect_uris=(redirect_uri,)))
         assert redirect_uri not in unescape((await browser.get(PAGE)).body)
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

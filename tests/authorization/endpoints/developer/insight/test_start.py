@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -9,13 +10,14 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.world import ISSUER, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
 from valetkey.kernel.replace import replace
 
 
-def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_each_language_has_its_program_with_the_ids_of_the_app(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await are_for_the_team_alone(it, f"{WEB1}/start")
         first = await browser.get(f"{WEB1}/start")
@@ -36,11 +38,11 @@ def test_each_language_has_its_program_with_the_ids_of_the_app(sqlite_url: str) 
             assert page.status == 200
             assert knows(page, "#!/bin/sh")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_machine_is_not_told_to_ask_people(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_machine_is_not_told_to_ask_people(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
         assert knows(await browser.get(f"{WEB1}/start"), "allow access in the browser")
@@ -49,15 +51,15 @@ def test_a_machine_is_not_told_to_ask_people(sqlite_url: str) -> None:
         assert knows(page, "it gets a token of its own")
         assert not knows(page, "allow access in the browser")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_an_app_that_signs_is_told_to_use_a_library(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_that_signs_is_told_to_use_a_library(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
         page = await (await signed_in(it)).get(f"{WEB1}/start")
         assert knows(page, "No sample program for this kind of app")
         assert knows(page, f"{ISSUER}/oauth/token")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from tests.authorization.endpoints.account.people import knows
-from tests.authorization.endpoints.visitor.browser import PASSWORD, Answer, Browser
-from tests.authorization.endpoints.world import ADA, CALLBACK, SECRET, Service, run
+from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
+from tests.support.plain_browser import PASSWORD, Answer, Browser
 from valetkey.authorization.actions.developer.trial import CATCHER
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Uid
@@ -22,7 +22,7 @@ TRY = "/developer/apps/web/try"
 SCOPES = ("openid", "notes:read")
 
 
-async def signed_in(it: Service, name: str = "ada") -> Browser:
+async def signed_in(it: Harness, name: str = "ada") -> Browser:
     browser = Browser(it.app, host=HOST, scheme="http")
     page = await browser.get("/oauth/sign-in")
     answer = await browser.submit(page, "sign-in", username=name, password=PASSWORD)
@@ -30,7 +30,7 @@ async def signed_in(it: Service, name: str = "ada") -> Browser:
     return browser
 
 
-async def begun(it: Service, **said: object) -> Browser:
+async def begun(it: Harness, **said: object) -> Browser:
     """Ada looks after the app "web", and bob after "other"; both are signed in by password."""
     await it.client("web", scopes=SCOPES, **said)
     await it.client("other", scopes=SCOPES)
@@ -69,7 +69,7 @@ async def caught(browser: Browser, url: str) -> Answer:
 
 
 def test_every_step_shows_its_request_and_its_answer(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await begun(it)
         page, url = await prepared(browser)
         for words in (
@@ -99,7 +99,7 @@ def test_every_step_shows_its_request_and_its_answer(tmp_path: Path) -> None:
 
 
 def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await begun(it)
         page, url = await prepared(browser, CALLBACK)
         answer = await browser.follow(await browser.get(url.removeprefix(ISSUER)))
@@ -119,7 +119,7 @@ def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
 
 
 def test_refusals_are_shown_with_their_explanation(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await begun(it)
         _, url = await prepared(browser)
         page = await browser.follow(await browser.get(url.removeprefix(ISSUER)))
@@ -143,7 +143,7 @@ def test_refusals_are_shown_with_their_explanation(tmp_path: Path) -> None:
 
 
 def test_an_app_without_a_secret_is_tried_without_one(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await begun(it, type="public")
         _, url = await prepared(browser)
         answer = await caught(browser, url)
@@ -154,7 +154,7 @@ def test_an_app_without_a_secret_is_tried_without_one(tmp_path: Path) -> None:
 
 
 def test_apps_that_cannot_be_tried_are_told_so(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("machine", grant_types=("client_credentials",), scopes=())
         browser = await begun(it)
         member = Membership("machine", ADA, TeamRole.MEMBER, it.clock.now)
@@ -172,7 +172,7 @@ def test_apps_that_cannot_be_tried_are_told_so(tmp_path: Path) -> None:
 
 
 def test_ad_03_the_catcher_is_of_no_use_outside_the_session_that_began(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         ada = await begun(it)
         bob = await signed_in(it, "bob")
         _, url = await prepared(ada)
@@ -210,7 +210,7 @@ def test_ad_03_the_catcher_is_of_no_use_outside_the_session_that_began(tmp_path:
 
 
 def test_ad_03_a_trial_is_seen_by_whoever_began_it_and_by_nobody_else(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         ada = await begun(it)
         _, url = await prepared(ada)
         answer = await caught(ada, url)
@@ -242,7 +242,7 @@ def test_ad_03_a_trial_is_seen_by_whoever_began_it_and_by_nobody_else(tmp_path: 
 
 
 def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await begun(it)
         _, url = await prepared(browser)
         answer = await caught(browser, url)
@@ -256,7 +256,7 @@ def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -
 
 
 def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         browser = await begun(it)
         declare = next(each for each in APIS if each.id == "declare_api")
         for name, clients in (("Calendar", ["any"]), ("Files", ["other"])):

@@ -1,6 +1,7 @@
 """Usage: every day of ninety, as a chart and in numbers, for the team alone."""
 
 import re
+from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.endpoints.developer.insight.teams import (
@@ -8,15 +9,16 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, World, run
+from tests.support.harness import Harness
+from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshTokenUsed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 
 
-def test_the_numbers_of_each_day_are_drawn_and_written(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_the_numbers_of_each_day_are_drawn_and_written(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
 
         def happen(tx: Transaction) -> None:
@@ -50,22 +52,22 @@ def test_the_numbers_of_each_day_are_drawn_and_written(database_url: str) -> Non
         week = await browser.get(f"{WEB1}/usage?days=7")
         assert re.findall(r'<path class="bars[^>]*d="([^"]*)"', week.body)[0].startswith("M31 ")
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_an_app_that_was_not_used_is_told_what_will_be_here(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_an_app_that_was_not_used_is_told_what_will_be_here(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         page = await (await signed_in(it)).get(f"{WEB1}/usage")
         assert knows(page, "Not used yet")
         assert "<svg" not in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_usage_opens_for_the_team_alone(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_usage_opens_for_the_team_alone(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         await team(it)
         await are_for_the_team_alone(it, f"{WEB1}/usage")
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

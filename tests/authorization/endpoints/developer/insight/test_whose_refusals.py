@@ -4,12 +4,12 @@ from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.authorization.endpoints.world import SECRET, Service, run
+from tests.support.harness import SECRET, Harness, run
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 
 
-async def refusals(it: Service, client_id: str) -> Sequence[Decision]:
+async def refusals(it: Harness, client_id: str) -> Sequence[Decision]:
     """What its team can read, oldest first, once it is written."""
     await it.refusals_recorded()
     end = Instant(1 << 53)
@@ -18,7 +18,7 @@ async def refusals(it: Service, client_id: str) -> Sequence[Decision]:
 
 
 def test_every_endpoint_for_clients_says_whose_request_it_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         wrong = {"client_id": "web", "client_secret": "w" * 40}
         right = {"client_id": "web", "client_secret": SECRET}
@@ -44,7 +44,7 @@ def test_every_endpoint_for_clients_says_whose_request_it_refused(tmp_path: Path
 
 
 def test_userinfo_says_whose_token_it_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web", access_token_format="reference")
         tokens = await it.tokens("web")
         bearer = f"Bearer {tokens.text('access_token')}"
@@ -56,7 +56,7 @@ def test_userinfo_says_whose_token_it_refused(tmp_path: Path) -> None:
 
 
 def test_an_app_that_there_is_not_has_no_records(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         await it.client("web")
         for client_id in ("nobody", "web\x00", "web ", "WEB"):
             form = {"client_id": client_id, "client_secret": "w" * 40}

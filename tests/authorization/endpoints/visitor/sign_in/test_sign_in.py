@@ -1,12 +1,14 @@
 """The sign-in page: who gets in, what is kept, and what a session is good for."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.visitor.browser import PASSWORD
 from tests.authorization.endpoints.visitor.looks import is_page
-from tests.authorization.endpoints.visitor.world import ALICE, BOB, WEB, World, run
+from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD
+from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.model.grant import Grant
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.moment import days, hours, minutes
@@ -21,8 +23,8 @@ LIMITS = LimitSettings(
 @pytest.mark.parametrize(
     "word", ["wrong", "null", "", "a" * 10_240, PASSWORD + "\0", "<script>"], ids=lambda w: w[:9]
 )
-def test_lg_13_a_wrong_password_is_told_beside_the_form(sqlite_url: str, word: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_13_a_wrong_password_is_told_beside_the_form(tmp_path: Path, word: str) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         failed = await alice.submit(page, "sign-in", username='al"<ice', password=word)
@@ -36,25 +38,25 @@ def test_lg_13_a_wrong_password_is_told_beside_the_form(sqlite_url: str, word: s
         # From the same page it can be tried again.
         assert (await alice.sign_in(failed)).status == 200
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize(
     "name", ["", "a\0b", "\r\n", "a" * 9_000, "\u202e", "' or 1=1--"], ids=ascii
 )
-def test_a_name_that_nobody_can_have_is_wrong_like_any_other(sqlite_url: str, name: str) -> None:
-    async def story(it: World) -> None:
+def test_a_name_that_nobody_can_have_is_wrong_like_any_other(tmp_path: Path, name: str) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         failed = await alice.submit(page, "sign-in", username=name, password=PASSWORD)
         assert failed.status == 401
         assert "Incorrect username or password" in failed.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_after_many_failures_the_page_says_how_long_to_wait(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_after_many_failures_the_page_says_how_long_to_wait(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         for _ in range(3):
@@ -65,19 +67,19 @@ def test_after_many_failures_the_page_says_how_long_to_wait(sqlite_url: str) -> 
         assert "many attempts" in waits.body
         assert "__Host-session" not in alice.cookies
 
-    run(sqlite_url, story, limits=LIMITS)
+    run(tmp_path, story, limits=LIMITS)
 
 
-def test_a_hint_fills_in_the_name(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_hint_fills_in_the_name(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         page = await it.browser().ask(login_hint="ada@example.com")
         assert 'value="ada@example.com"' in page.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_signing_in_without_an_app_leads_home(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_signing_in_without_an_app_leads_home(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.get("/oauth/sign-in")
         assert 'id="cancel"' not in page.body
@@ -85,13 +87,14 @@ def test_signing_in_without_an_app_leads_home(sqlite_url: str) -> None:
         assert "Alice Liddell" in home.body
         assert (await alice.get("/oauth/sign-in")).location == "/"
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_who_signs_in_again_goes_on_with_the_same_session_under_another_cookie(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.ask())
         first, mark = alice.cookies["__Host-session"], alice.cookies["__Host-browser-state"]
@@ -110,11 +113,13 @@ def test_who_signs_in_again_goes_on_with_the_same_session_under_another_cookie(
         assert after[0].expires_at == before[0].expires_at + 100
         assert sorted(await it.events()) == ["session.renewed", "session.started"]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_who_signs_in_where_another_was_ends_the_session_of_the_other(database_url: str) -> None:
-    async def story(it: World) -> None:
+def test_who_signs_in_where_another_was_ends_the_session_of_the_other(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
         browser = it.browser()
         await browser.sign_in(await browser.ask())
         first = browser.cookies["__Host-session"]
@@ -124,24 +129,25 @@ def test_who_signs_in_where_another_was_ends_the_session_of_the_other(database_u
         assert len(await it.store.read(lambda tx: tx.sessions.live_of(BOB.uid, it.clock.now))) == 1
         assert sorted(await it.events()) == ["session.ended", "session.started", "session.started"]
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_session_that_nobody_used_for_too_long_does_not_go_on(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_session_that_nobody_used_for_too_long_does_not_go_on(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.ask())
         it.clock.forward(it.server.sessions.idle)
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         assert sorted(await it.events()) == ["session.ended", "session.started", "session.started"]
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_of_many_who_sign_in_again_with_one_cookie_one_goes_on_with_the_session(
+    tmp_path: Path,
     database_url: str,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.ask())
         one = dict(alice.cookies)
@@ -154,21 +160,21 @@ def test_of_many_who_sign_in_again_with_one_cookie_one_goes_on_with_the_session(
         assert names.count("session.started") == len(tabs)
         assert "session.ended" not in names
 
-    run(database_url, story)
+    run(tmp_path, story, database_url)
 
 
-def test_a_session_planted_before_signing_in_is_not_taken_over(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_session_planted_before_signing_in_is_not_taken_over(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         planted = "vk_se_" + "0" * 49
         alice = it.browser({"__Host-session": planted})
         await alice.sign_in(await alice.ask())
         assert alice.cookies["__Host-session"] != planted
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_07_only_the_whole_session_id_counts(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_07_only_the_whole_session_id_counts(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         whole = alice.cookies["__Host-session"]
@@ -178,11 +184,11 @@ def test_lg_07_only_the_whole_session_id_counts(sqlite_url: str) -> None:
         twice = it.browser({"x": f"1; __Host-session={whole}; __Host-session={whole}"})
         assert "Alice" not in (await twice.get("/")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_session_ends_when_idle_and_when_old(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_session_ends_when_idle_and_when_old(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         for _ in range(3):
@@ -197,11 +203,11 @@ def test_a_session_ends_when_idle_and_when_old(sqlite_url: str) -> None:
         it.clock.forward(days(1) // 4)
         assert "Alice" not in (await alice.get("/")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_that_somebody_was_here_is_noted_once_a_minute(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_that_somebody_was_here_is_noted_once_a_minute(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         begun = it.clock.now
@@ -215,11 +221,11 @@ def test_that_somebody_was_here_is_noted_once_a_minute(sqlite_url: str) -> None:
             await alice.get("/")
             assert await seen() == noted
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_a_form_without_our_token_signs_nobody_in(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_a_form_without_our_token_signs_nobody_in(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.get("/oauth/sign-in")
         good = {"username": "alice", "password": PASSWORD}
@@ -231,11 +237,11 @@ def test_a_form_without_our_token_signs_nobody_in(sqlite_url: str) -> None:
         is_page(await alice.post("/oauth/sign-in", {**good, "csrf": token}, foreign), 403)
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_21_many_at_once_each_get_their_own_session(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_21_many_at_once_each_get_their_own_session(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         async def one(name: str, shown: str) -> None:
             browser = it.browser()
             home = await browser.sign_in(await browser.get("/oauth/sign-in"), name)
@@ -244,11 +250,11 @@ def test_lg_21_many_at_once_each_get_their_own_session(sqlite_url: str) -> None:
         people = [("alice", "alice@example.com"), ("bob", "bob@example.com")] * 8
         await asyncio.gather(*(one(*person) for person in people))
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_signing_out_is_asked_first_and_ends_the_session(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_signing_out_is_asked_first_and_ends_the_session(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         cookies = dict(alice.cookies)
@@ -264,11 +270,11 @@ def test_signing_out_is_asked_first_and_ends_the_session(sqlite_url: str) -> Non
         again = await alice.get("/oauth/sign-out")
         assert "You are signed out" in again.body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_23_nobody_is_signed_out_by_a_link_or_another_site(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_23_nobody_is_signed_out_by_a_link_or_another_site(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         page = await alice.get("/oauth/sign-out")
@@ -282,11 +288,11 @@ def test_lg_23_nobody_is_signed_out_by_a_link_or_another_site(sqlite_url: str) -
         await alice.submit(home, "sign-out")
         assert "Alice" not in (await alice.get("/")).body
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         now = it.clock.now
@@ -314,13 +320,13 @@ def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(sqlite_url:
         assert [grant.id for grant in (*of_alice, *of_bob)] == ["gr_free", "gr_bob"]
         assert "grant.revoked" in await it.events()
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
 def test_what_the_client_may_no_longer_ask_is_refused_before_anyone_signs_in(
-    sqlite_url: str,
+    tmp_path: Path,
 ) -> None:
-    async def story(it: World) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
         await it.change(replace(WEB, scope=Scope.of("write")))
@@ -329,11 +335,11 @@ def test_what_the_client_may_no_longer_ask_is_refused_before_anyone_signs_in(
             assert answer.told["error"] == "invalid_scope"
         assert await it.events() == []
 
-    run(sqlite_url, story)
+    run(tmp_path, story)
 
 
-def test_signing_out_twice_is_no_mistake(sqlite_url: str) -> None:
-    async def story(it: World) -> None:
+def test_signing_out_twice_is_no_mistake(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
         page = await alice.get("/oauth/sign-out")
@@ -343,4 +349,4 @@ def test_signing_out_twice_is_no_mistake(sqlite_url: str) -> None:
         assert (late.status, late.location) == (303, "/oauth/sign-out")
         assert (await it.events()).count("session.ended") == 1
 
-    run(sqlite_url, story)
+    run(tmp_path, story)

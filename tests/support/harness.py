@@ -1,22 +1,30 @@
-"""The whole authorization server in memory, as it is composed for real, and a clock to turn."""
+"""The authorization server in this process, assembled as for production, without a socket.
+
+`harness()` builds one from settings, with a clock that tests move and an open database.
+"""
 
 import asyncio
 import json
-from base64 import b64encode
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from tests.support.asgi import Answer, Caller, basic
+from tests.support.plain_browser import Browser
 from tests.support.wait import until_found
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
+from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_password
+from valetkey.authorization.endpoints.authorize.authorize import Authorize
+from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
+from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.grant import Consent
@@ -27,7 +35,7 @@ from valetkey.authorization.operations.operation import Operation, Result, call_
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.revision import change_token_state
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -35,7 +43,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_id, fresh_secret
-from valetkey.web.router import App
+from valetkey.web.offload import Offload
 
 T = TypeVar("T")
 
@@ -59,12 +67,13 @@ SECRET = "s" * 40
 CREDENTIAL = "r" * 40
 CALLBACK = "https://app.example/cb"
 ADA = Uid(1001)
-FORM = "application/x-www-form-urlencoded"
+_REGISTRATIONS = ("signing_key.", "client.registered", "client_secret.", "user.registered")
+_BY = by_cli("test")
 
 
 @dataclass
 class Clock:
-    """A clock that is turned by hand."""
+    """A clock that only a test moves."""
 
     now: Instant = NOON
 
@@ -72,106 +81,45 @@ class Clock:
         self.now = Instant(self.now + by)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What came back."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.body)
-        return found
-
-    def text(self, name: str) -> str:
-        """A member that must be a string."""
-        value = self.json[name]
-        assert isinstance(value, str), value
-        return value
-
-    def refused(self, status: int, code: str) -> None:
-        assert (self.status, self.json["error"]) == (status, code), self.body
-
-
 @dataclass
-class Service:
-    """The server, and a second hand on its database such as the command line has."""
+class Harness(Caller):
+    """The app, and a second connection to its database such as the command line has."""
 
-    app: App
     foundation: Foundation
     clock: Clock
     settings: Settings
+    ignored_events: tuple[str, ...] = _REGISTRATIONS
     clients: dict[str, Client] = field(default_factory=dict[str, Client])
+    earlier_events: frozenset[str] = frozenset()
 
-    async def call(
+    @property
+    def authorize(self) -> Authorize:
+        """Return the app's authorization endpoint, with what it shares with the pages."""
+        route = next(route for route in self.app.routes if route.path == AUTHORIZE)
+        return route.methods["GET"].__self__  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def server(self) -> Server:
+        """Return what the app's authorization endpoint and pages share, caches included."""
+        return self.authorize.server
+
+    @property
+    def store(self) -> Store:
+        """Return the app's own storage, acting as the command line."""
+        return self.server.store.acting(_BY)
+
+    def browser(
         self,
-        method: str,
-        target: str,
-        body: bytes = b"",
-        content_type: str = "",
-        authorization: str = "",
-        accept: str = "",
-        if_match: str = "",
-    ) -> Answer:
-        """One request, as a server hands it to the app."""
-        path, _, query = target.partition("?")
-        headers = [(b"host", b"localhost:8400")]
-        if content_type:
-            headers.append((b"content-type", content_type.encode()))
-        if authorization:
-            headers.append((b"authorization", authorization.encode("latin-1")))
-        if accept:
-            headers.append((b"accept", accept.encode()))
-        if if_match:
-            headers.append((b"if-match", if_match.encode()))
-        if body:
-            headers.append((b"content-length", str(len(body)).encode()))
-        sent: list[MutableMapping[str, object]] = []
-
-        async def receive() -> MutableMapping[str, object]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: MutableMapping[str, object]) -> None:
-            sent.append(message)
-
-        scope: MutableMapping[str, object] = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode("latin-1"),
-            "query_string": query.encode("latin-1"),
-            "headers": headers,
-            "scheme": "http",
-            "client": ("127.0.0.1", 50_000),
-            "http_version": "1.1",
-        }
-        await self.app(scope, receive, send)
-        pairs = sent[0]["headers"]
-        assert isinstance(pairs, list)
-        names = [name for name, _ in pairs if name != b"set-cookie"]
-        # Browsers refuse an answer that says twice which origin may read it.
-        assert len(set(names)) == len(names), names
-        told = {name.decode(): value.decode() for name, value in pairs}
-        status, content = sent[0]["status"], sent[1]["body"]
-        assert isinstance(status, int)
-        assert isinstance(content, bytes)
-        return Answer(status, told, content)
-
-    async def post(
-        self,
-        path: str,
-        form: Mapping[str, str] | bytes = b"",
-        authorization: str = "",
-        accept: str = "",
-    ) -> Answer:
-        """A form."""
-        body = form if isinstance(form, bytes) else urlencode(form).encode()
-        return await self.call("POST", path, body, FORM if body else "", authorization, accept)
+        cookies: Mapping[str, str] | None = None,
+        *,
+        host: str = "auth.example",
+        scheme: str = "https",
+    ) -> Browser:
+        """Return a browser that has visited nothing yet."""
+        return Browser(self.app, dict(cookies or {}), host=host, scheme=scheme)
 
     async def token(self, client_id: str, path: str = "/oauth/token", **said: str) -> Answer:
-        """A request at an endpoint for clients, as this client would send it."""
+        """Send a form with the credentials of this client."""
         form = {"client_id": client_id, **said}
         client = self.clients.get(client_id)
         if client is not None and client.secrets:
@@ -179,13 +127,13 @@ class Service:
         return await self.post(path, form)
 
     async def own_token(self, client_id: str, **said: str) -> str:
-        """A token for the client's own record."""
+        """Return an access token of the client itself."""
         answer = await self.token(client_id, grant_type="client_credentials", **said)
         assert answer.status == 200, answer.body
         return answer.text("access_token")
 
     async def exchange(self, client_id: str, code: str, **said: str) -> Answer:
-        """Redeem a code."""
+        """Redeem an authorization code."""
         said = {"redirect_uri": CALLBACK, **said}
         return await self.token(client_id, grant_type="authorization_code", code=code, **said)
 
@@ -196,44 +144,44 @@ class Service:
         )
 
     async def introspect(self, token: str) -> dict[str, object]:
-        """What the resource server is told."""
+        """Return the introspection response to the resource server."""
         form = {"token": token, "client_id": RESOURCE_SERVER, "client_secret": CREDENTIAL}
         answer = await self.post("/oauth/introspect", form)
         assert answer.status == 200, answer.body
         return answer.json
 
     async def ask(self, token: str, object: str, verb: str, **said: object) -> Answer:
-        """A question of the resource server about a record."""
+        """Send a request of the resource server for a record."""
         asked = {"access_token": token, "object": object, "verb": verb, **said}
         return await self.raw_ask(json.dumps(asked).encode())
 
     async def raw_ask(self, body: bytes) -> Answer:
-        """The same, byte for byte."""
+        """Send these bytes as a request of the resource server for a record."""
         return await self.call(
             "POST", "/oauth/identity", body, "application/json", basic(RESOURCE_SERVER, CREDENTIAL)
         )
 
     async def feed(self, after: str = "") -> Answer:
-        """A page of the feed of revocations."""
+        """Return a page of the feed of revocations."""
         query = f"?{urlencode({'after': after})}" if after else ""
         return await self.call(
             "GET", f"/oauth/revocations{query}", authorization=basic(RESOURCE_SERVER, CREDENTIAL)
         )
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run it as another process would; caches drop their answers, whatever it wrote."""
+        """Run a transaction as another process would; caches are invalidated whatever it wrote."""
 
         def write(tx: Transaction) -> T:
             done = work(tx)
             change_token_state(tx.db)
             return done
 
-        return await self.foundation.store.write(write, done_by=by_cli("test"))
+        return await self.foundation.store.write(write, done_by=_BY)
 
     async def perform(
         self, operation: Operation, arguments: Mapping[str, str], body: object = None
     ) -> object:
-        """Run an operation of administration as the command line; its value."""
+        """Run an operation of administration as the command line; return its value."""
         at = self.clock.now
         call = call_of(self.foundation.services, operation, CommandLine(), at, arguments, body)
         result = await operation.run(call)
@@ -241,26 +189,36 @@ class Service:
         return result.value
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run it on a snapshot."""
+        """Run a read-only transaction as another process would."""
         return await self.foundation.store.read(work)
 
     async def events(self) -> list[str]:
-        """The names of everything since the start, by time, within a second in no order."""
+        """Return the names of the events since the start, by time, within a second in no order."""
         return [event.name for event in await self.event_records()]
 
     async def event_records(self) -> list[EventRecord]:
-        """The same in full."""
+        """Return the events since the start, without the ignored ones."""
         page = await self.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-        started = ("signing_key.", "client.registered", "client_secret.", "user.registered")
-        return [event for event in page if not event.name.startswith(started)]
+        return [
+            event
+            for event in page
+            if event.id not in self.earlier_events
+            and not event.name.startswith(self.ignored_events)
+        ]
+
+    async def count(self, table: str) -> int:
+        """Return the number of rows of a table."""
+        row = await self.read(lambda tx: tx.db.row(f"SELECT count(*) FROM {table}"))
+        assert row is not None
+        return int(row[0])
 
     async def refusals_recorded(self) -> None:
-        """Wait until every refusal so far is in the database: they are written in their order."""
+        """Wait until the background job has written every refusal so far, in their order."""
         reference = (await self.post("/oauth/token", {"grant_type": "none"})).text("reference")
         await until_found(lambda: self.read(lambda tx: tx.decisions.find(reference)))
 
     async def client(self, client_id: str, **said: object) -> Client:
-        """Register a client; `said` changes what a plain one would be."""
+        """Register a client through the rules; `said` changes the metadata."""
         metadata = ClientMetadata(
             client_id.capitalize(), redirect_uris=(CALLBACK,), scopes=USER_SCOPES
         )
@@ -278,8 +236,16 @@ class Service:
         self.clients[client_id] = client
         return client
 
+    def password_sign_in(self, offload: Offload) -> PasswordSignIn:
+        """Return the check of passwords that the sign-in page uses, with threads of its own."""
+        key, settings = self.foundation.keyring.fingerprint_key, self.settings
+        random = self.foundation.runtime.random
+        return PasswordSignIn(
+            self.server.store, offload, key, settings.passwords, settings.limits, random
+        )
+
     async def password(self, text: str, uid: Uid = ADA) -> None:
-        """Give the person this password."""
+        """Set the password of a user."""
         stored = hash_password(text, self.settings.passwords, SYSTEM.random)
         await self.write(
             lambda tx: tx.users.set_password_hash(uid, f"cr_{uid}", stored, self.clock.now)
@@ -295,9 +261,9 @@ class Service:
         code_challenge: str = "",
         **said: object,
     ) -> str:
-        """A code as the pages hand it out, with the session and the consent behind it.
+        """Issue an authorization code with the session and the consent behind it.
 
-        `said` changes what it carries.
+        `said` changes its payload.
         """
         key, random, now = self.foundation.keyring.fingerprint_key, SYSTEM.random, self.clock.now
         session_id, text = fresh_id("se", random), fresh_secret(Prefix.CODE, random).reveal()
@@ -335,28 +301,44 @@ class Service:
         await self.write(work)
         return text
 
+    async def register(self, client: Client) -> None:
+        """Store a client as it is, without the rules of registration."""
+        assert await self.store.write(lambda tx: tx.clients.register(client))
+
+    async def change(self, client: Client) -> None:
+        """Replace a client as it is stored."""
+        assert await self.store.write(lambda tx: tx.clients.change(client))
+
     async def tokens(self, client_id: str, scope: str = "notes:read") -> Answer:
-        """The answer to the exchange of a fresh code."""
+        """Return the response to the exchange of a fresh code."""
         answer = await self.exchange(client_id, await self.code(client_id, scope))
         assert answer.status == 200, answer.body
         return answer
 
 
-def basic(user: str, password: str) -> str:
-    """An Authorization header."""
-    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+async def _register_ada(it: "Harness") -> None:
+    record = UserRecord("ada", "ada@example.com", "Ada", email_verified=False)
+    accounts = it.foundation.accounts()
+    await it.write(lambda tx: accounts.register(tx, record, it.clock.now, uid=ADA))
 
 
 @asynccontextmanager
-async def service(
+async def harness(
     directory: Path,
     database: str = "",
     algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,),
+    *,
+    url: str = "",
+    scopes: Mapping[str, str] = SCOPES,
+    populate: Callable[[Harness], Awaitable[None]] = _register_ada,
+    ignored_events: tuple[str, ...] = _REGISTRATIONS,
+    background: bool = True,
     **more: Any,
-) -> AsyncGenerator[Service]:
-    """A server with ada, 1001, and no client but the resource server.
+) -> AsyncGenerator[Harness]:
+    """Start a server with the users and clients that `populate` registers: by default ada, 1001.
 
-    `more` replaces whole groups of settings.
+    `more` replaces whole sections of the settings. Without `background`, jobs such as delivery
+    of email and writing of refusals do not run.
     """
     clock = Clock()
     runtime = Runtime(lambda: clock.now, SYSTEM.random)
@@ -367,27 +349,40 @@ async def service(
         tokens=replace(given.tokens, signing_algorithms=algorithms),
         source=Source(None, directory, {}),
     )
-    if database:
-        settings = replace(settings, authorization=replace(given.authorization, database=database))
     settings = replace(settings, **more)
+    server = settings.authorization
+    server = replace(server, database=database or server.database, url=url or server.url)
+    settings = replace(settings, authorization=server)
     await prepare(settings, runtime)
-    app = await composition.build(settings, runtime, SCOPES)
-    foundation = build_foundation(settings, runtime, SCOPES)
-    it = Service(app, foundation, clock, settings)
-    record = UserRecord("ada", "ada@example.com", "Ada", email_verified=False)
-    await it.write(lambda tx: foundation.accounts().register(tx, record, clock.now, uid=ADA))
+    app = await composition.build(settings, runtime, scopes)
+    foundation = build_foundation(settings, runtime, scopes)
+    it = Harness(app, foundation, clock, settings, ignored_events)
+    await populate(it)
+    page = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+    it.earlier_events = frozenset(event.id for event in page)
     try:
-        async with app.running():
+        if background:
+            async with app.running():
+                yield it
+        else:
             yield it
+            # Closes the app: background tasks are cancelled before their first step.
+            async with app.running():
+                pass
     finally:
         await foundation.close()
 
 
-def run(directory: Path, story: Callable[[Service], Awaitable[None]], database: str = "") -> None:
-    """Run an asynchronous story with a server of its own."""
+def run(
+    directory: Path,
+    story: Callable[[Harness], Awaitable[None]],
+    database: str = "",
+    **how: Any,
+) -> None:
+    """Run an asynchronous test with a server of its own; `how` is passed to `harness`."""
 
     async def tell() -> None:
-        async with service(directory, database) as it:
+        async with harness(directory, database, **how) as it:
             await story(it)
 
     asyncio.run(tell())

@@ -1,13 +1,12 @@
-"""A browser for tests: keeps cookies, fills in forms, follows what stays on our side."""
+"""A browser without JavaScript for apps of this process: cookies, forms and redirects."""
 
-import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import unescape
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from valetkey.web.connection.incoming_request import Message
+from tests.support import asgi
 from valetkey.web.router import App
 
 PASSWORD = "correct horse battery staple"
@@ -15,14 +14,14 @@ PASSWORD = "correct horse battery staple"
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A response with a page."""
 
     status: int
     headers: list[tuple[str, str]]
     body: str
 
     def header(self, name: str) -> str:
-        """The only header of that name, "" for none."""
+        """Return the only header of that name, "" for none."""
         found = [value for key, value in self.headers if key == name]
         assert len(found) <= 1, found
         return found[0] if found else ""
@@ -33,7 +32,7 @@ class Answer:
 
     @property
     def told(self) -> dict[str, str]:
-        """The parameters in the query of the redirect."""
+        """Return the parameters in the query of the redirect."""
         return dict(parse_qsl(urlsplit(self.location).query, keep_blank_values=True))
 
     @property
@@ -41,7 +40,7 @@ class Answer:
         return dict(parse_qsl(urlsplit(self.location).fragment, keep_blank_values=True))
 
     def form(self, button: str) -> tuple[str, dict[str, list[str]]]:
-        """Action and fields of the form whose button has that id, as the page shows it."""
+        """Return action and fields of the form whose button has that id, as the page shows it."""
         for action, content in re.findall(
             r'<form[^>]*action="([^"]*)"[^>]*>(.*?)</form>', self.body, re.DOTALL
         ):
@@ -71,7 +70,7 @@ class Answer:
 
 @dataclass
 class Browser:
-    """Keeps cookies, fills forms, follows nothing by itself."""
+    """Keeps cookies, fills in forms, follows redirects only in `follow`."""
 
     app: App
     cookies: dict[str, str] = field(default_factory=dict)
@@ -87,46 +86,15 @@ class Browser:
         headers: Mapping[str, str] | None = None,
         cookies: bool = True,
     ) -> Answer:
-        path, _, query = target.partition("?")
         sent = {"host": self.host, **(headers or {})}
         if self.cookies and cookies:
             sent["cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
         if method == "POST":
             sent.setdefault("content-type", "application/x-www-form-urlencoded")
             sent["content-length"] = str(len(body))
-        scope: Message = {
-            "type": "http",
-            "method": method,
-            "scheme": self.scheme,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in sent.items()],
-            "client": (self.address, 4711),
-        }
-        messages: list[Message] = []
-        bodies: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Message:
-            if not bodies:
-                await asyncio.Event().wait()  # this browser stays until it has the answer
-            return bodies.pop()
-
-        async def put(message: Message) -> None:
-            messages.append(message)
-
-        await self.app(scope, receive, put)
-        start, *pieces = messages
-        raw = start["headers"]
-        assert isinstance(raw, list)
-        got = [(k.decode(), v.decode()) for k, v in raw]
-        content = b""
-        for piece in pieces:
-            body_part = piece["body"]
-            assert isinstance(body_part, bytes)
-            content += body_part
-        status = start["status"]
-        assert isinstance(status, int)
+        status, got, content = await asgi.request(
+            self.app, method, target, sent, body, scheme=self.scheme, address=self.address
+        )
         if cookies:
             self._keep([value for key, value in got if key == "set-cookie"])
         return Answer(status, got, content.decode(errors="surrogateescape"))
@@ -163,7 +131,7 @@ class Browser:
         return await self.post(action, {**shown, **fields})
 
     async def sign_in(self, page: Answer, name: str = "alice", word: str = PASSWORD) -> Answer:
-        """Fill in the sign-in page and follow to what the authorization endpoint says."""
+        """Fill in the sign-in page and follow redirects to the response."""
         return await self.follow(await self.submit(page, "sign-in", username=name, password=word))
 
     async def allow(self, page: Answer, **fields: str | list[str]) -> Answer:
@@ -173,7 +141,7 @@ class Browser:
         return await self.follow(await self.submit(page, "deny", decision="deny"))
 
     async def follow(self, answer: Answer) -> Answer:
-        """Follow redirects as long as they stay here."""
+        """Follow redirects within the server."""
         for _ in range(10):
             if answer.status != 303 or not answer.location.startswith("/"):
                 return answer
@@ -181,12 +149,12 @@ class Browser:
         raise AssertionError("redirected in circles")
 
     async def ask(self, **parameters: str) -> Answer:
-        """An authorization request of web1, changed by `parameters`; "-" leaves one out."""
+        """Send an authorization request of web1, changed by `parameters`; "-" leaves one out."""
         return await self.follow(await self.get("/oauth/authorize", **usual(**parameters)))
 
 
 def usual(**parameters: str) -> dict[str, str]:
-    """The parameters of a good request, changed; "-" leaves one out."""
+    """Return the parameters of a valid request, changed; "-" leaves one out."""
     good = {
         "response_type": "code",
         "client_id": "web1",

@@ -1,10 +1,10 @@
-"""The world that is attacked: both servers, the clients and people of the catalogue, assertions."""
+"""Both servers on loopback with users and clients, requests to them, and what must always hold."""
 
 import hashlib
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,13 +48,13 @@ _TABLES = (
 
 
 def secret_of(client_id: str) -> str:
-    """The secret of a client of this world: long enough to count as generated."""
+    """Return the secret of a client: long enough to count as generated."""
     return f"{client_id}-" + hashlib.sha256(client_id.encode()).hexdigest()
 
 
 @dataclass
-class World:
-    """Both servers, and everyone of the catalogue."""
+class LiveServers:
+    """Both servers, and one key for clients that authenticate with one."""
 
     servers: Servers
     key: SigningKey = field(default_factory=lambda: SigningKey.generate(Algorithm.ES256))
@@ -67,22 +67,22 @@ class World:
     def api(self) -> str:
         return self.servers.api_url
 
-    def people(self) -> None:
-        """alice, mallory, and the clients web1, web2, nat1, spa1, svc1, pk1, ref1, old1."""
+    def populate(self) -> None:
+        """Register alice, mallory, and all clients of the catalogue."""
         for name in ("alice", "mallory"):
             self.servers.register_user(name, PASSWORD)
         self.client("web1", name="Web One")
         self.client("web2", name="Web Two")
         self.client("strict1", name="Strict One", profile="modern")
         self.client("ref1", name="Reference One", access_token_format="reference")
-        self.client("spa1", name="Browser One", type="public", secret=False)
+        self.client("spa1", name="Browser One", type="public", secret=None)
         self.client(
             "nat1",
             name="Native One",
             type="public",
             application_type="native",
             redirect_uris=("http://127.0.0.1/cb",),
-            secret=False,
+            secret=None,
         )
         self.client("svc1", name="Service One", grant_types=("client_credentials",))
         self.client(
@@ -90,7 +90,7 @@ class World:
             name="Key One",
             grant_types=(*CODE_GRANT, "client_credentials"),
             key_set=KeySet.of(self.key.public).document().decode(),
-            secret=False,
+            secret=None,
         )
         self.client(
             "old1",
@@ -98,18 +98,20 @@ class World:
             grant_types=(*CODE_GRANT, "implicit", "password"),
         )
 
-    def client(self, client_id: str, *, secret: bool = True, **said: object) -> None:
-        """Register a client of the catalogue's baseline, changed by `said`."""
+    def client(self, client_id: str, *, secret: str | None = "", **said: object) -> None:
+        """Register a client; `said` changes its metadata, `secret` may be None for no secret."""
         metadata = ClientMetadata(
             name=client_id, redirect_uris=(CALLBACK,), grant_types=CODE_GRANT, scopes=SCOPES
         )
         if said.get("grant_types") == ("client_credentials",):
             metadata = replace(metadata, redirect_uris=(), scopes=())
         metadata = replace(metadata, **said)  # type: ignore[arg-type]
-        self.servers.register_client(metadata, client_id, secret_of(client_id) if secret else None)
+        if secret == "":
+            secret = secret_of(client_id)
+        self.servers.register_client(metadata, client_id, secret)
 
     def ask(self, person: Person, client_id: str = "web1", **said: str) -> Page:
-        """The authorization request of the baseline, changed by `said`; "" leaves out."""
+        """Open a valid authorization request, changed by `said`; "" leaves a parameter out."""
         asked = {
             "response_type": "code",
             "client_id": client_id,
@@ -122,7 +124,7 @@ class World:
         return person.open(f"{self.auth}/oauth/authorize?{query}")
 
     def allow(self, client_id: str = "web1", user: str = "alice", **said: str) -> Page:
-        """Walk a whole authorization: sign in, allow; where the browser was sent."""
+        """Sign in and allow; return the redirect to the client."""
         person = Person(self.auth)
         page = self.ask(person, client_id, **said)
         assert page.status == 200, page.text
@@ -133,7 +135,7 @@ class World:
         return page
 
     def code(self, client_id: str = "web1", **said: str) -> str:
-        """A fresh code for this client."""
+        """Return a fresh code for this client."""
         if client_id in {"spa1", "nat1", "strict1"}:
             said = {"code_challenge": CHALLENGE, "code_challenge_method": "S256", **said}
         return self.allow(client_id, **said).told["code"]
@@ -141,7 +143,7 @@ class World:
     def token(
         self, client_id: str = "web1", *, path: str = "/oauth/token", **said: str
     ) -> "Answer":
-        """A token request in the body, with the client's secret; "" leaves a parameter out."""
+        """Send a token request in the body, with the client's secret; "" leaves a parameter out."""
         form = {"client_id": client_id, **said}
         if client_id not in {"spa1", "nat1", "pk1"}:
             form.setdefault("client_secret", secret_of(client_id))
@@ -155,17 +157,17 @@ class World:
         return self.token(client_id, grant_type="authorization_code", **asked)
 
     def refresh(self, token: str, client_id: str = "web1", **said: str) -> "Answer":
-        """Use a refresh token as its client would."""
+        """Send a refresh request as the client would."""
         return self.token(client_id, grant_type="refresh_token", refresh_token=token, **said)
 
     def tokens(self, client_id: str = "web1", **said: str) -> dict[str, str]:
-        """A whole token response for alice."""
+        """Return a token response for alice."""
         answer = self.exchange(self.code(client_id, **said), client_id)
         answer.ok()
         return answer.json
 
     def introspect(self, token: str, client_id: str = "web1") -> Mapping[str, object]:
-        """What the server says about a token to this client."""
+        """Return the introspection response for this client."""
         answer = self.token(client_id, path="/oauth/introspect", token=token)
         answer.ok()
         return answer.json
@@ -189,7 +191,7 @@ class World:
         return Answer(response)
 
     def call(self, token: str, path: str = "/v2/notes", method: str = "GET") -> "Answer":
-        """A call to the API with a bearer token."""
+        """Send a request to the API with a bearer token."""
         response = requests.request(
             method,
             f"{self.api}{path}",
@@ -199,14 +201,14 @@ class World:
         return Answer(response)
 
     def events(self, name: str) -> int:
-        """How many events of this name were written."""
+        """Return the number of events of this name."""
         return self.servers.write(
             lambda tx: len(tx.db.rows("SELECT id FROM events WHERE name = :name", name=name))
         )
 
     @contextmanager
     def nothing_changes(self) -> Generator[None]:
-        """NC of the catalogue: what the server remembers is the same before and after."""
+        """Fail if the block changes what the server stores: NC of the catalogue."""
         before = self._state()
         yield
         assert self._state() == before, "something changed"
@@ -221,7 +223,7 @@ class World:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of a server, held to what every answer owes."""
+    """A response that is checked for what holds of all: no 5xx, bounded size, security headers."""
 
     response: requests.Response
 
@@ -241,11 +243,11 @@ class Answer:
         return said
 
     def ok(self) -> None:
-        """The control: it works when it is right."""
+        """Fail unless it is a success."""
         assert self.status == 200, self.response.text
 
     def refused(self, status: int, code: str) -> None:
-        """TOK of the catalogue: JSON, not to be stored, with the reason and where it is told."""
+        """Fail unless it is this error (RFC 6749 section 5.2): TOK of the catalogue."""
         assert (self.status, self.json.get("error")) == (status, code), self.response.text
         assert self.response.headers["cache-control"] == "no-store"
         assert self.response.headers["pragma"] == "no-cache"
@@ -259,26 +261,27 @@ class Answer:
 
 
 def basic(user: str, password: str) -> dict[str, str]:
-    """An HTTP Basic header, raw: what must be encoded is encoded by the caller."""
+    """Return an HTTP Basic header; the caller encodes what must be encoded."""
     return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
 
 
 def raw_jwt(header: object, claims: object, signature: bytes = b"") -> str:
-    """Three parts, whatever they say."""
+    """Return a JWT of these parts, valid or not."""
     parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
     return ".".join(urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
 
 
 @contextmanager
-def world(
+def live_servers(
     directory: Path,
     database: str = "",
     *,
     resource: bool = True,
     algorithms: tuple[Algorithm, ...] = (Algorithm.ES256,),
     settings: Settings | None = None,
-) -> Generator[World]:
-    """A world with everyone in it; passwords cost what the floor costs."""
+    populate: Callable[[LiveServers], None] = LiveServers.populate,
+) -> Generator[LiveServers]:
+    """Start both servers with the users and clients that `populate` registers."""
     given = settings or Settings()
     settings = replace(
         given,
@@ -288,6 +291,6 @@ def world(
     if database:
         settings = replace(settings, authorization=AuthorizationSettings(database=database))
     with Servers(directory, settings=settings, with_resource=resource) as servers:
-        found = World(servers)
-        found.people()
+        found = LiveServers(servers)
+        populate(found)
         yield found
