@@ -46,7 +46,7 @@ class KeysOfAlgorithm(Struct, frozen=True):
     """The keys of one algorithm, the next one first."""
 
     algorithm: str
-    server: tuple[KeyLine, ...]
+    keys: tuple[KeyLine, ...]
 
 
 class KeysPage(Struct, frozen=True):
