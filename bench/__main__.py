@@ -19,12 +19,12 @@ import msgspec
 import uvloop
 
 from bench.peers.compare import Figures, compare, servers
-from bench.peers.work import WORKLOADS
+from bench.peers.work import FULL_ACCOUNT, PAGE, WORKLOADS
 from bench.results import page, plan, quick, targets
 from bench.results.page import Results
 
 _PACED = 4.0  # seconds of each server at a fixed rate
-_KEY = tuple(workload for workload in WORKLOADS if "sign-in" not in workload)
+_KEY = tuple(workload for workload in WORKLOADS if workload not in {PAGE, FULL_ACCOUNT})
 
 
 def main() -> None:
