@@ -66,7 +66,7 @@ def test_ca_01_two_proofs_at_once_are_refused(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "null", "undefined", "0", " ", "%00", "\u00e9"])
-def test_ca_03_no_empty_secret_passes(world: LiveServers, secret: str) -> None:
+def test_ca_03_empty_and_placeholder_secrets_are_refused(world: LiveServers, secret: str) -> None:
     form = f"grant_type=client_credentials&client_id=svc1&client_secret={quote_plus(secret)}"
     headers = {"content-type": "application/x-www-form-urlencoded"}
     with world.nothing_changes():
@@ -77,7 +77,7 @@ def test_ca_03_no_empty_secret_passes(world: LiveServers, secret: str) -> None:
         answer.refused(401, "invalid_client")
 
 
-def test_ca_03_no_secret_at_all_does_not_pass(world: LiveServers) -> None:
+def test_ca_03_missing_secret_is_refused(world: LiveServers) -> None:
     world.token("svc1", path="/token", client_secret="", grant_type="client_credentials").refused(
         401, "invalid_client"
     )
@@ -215,7 +215,9 @@ def test_ca_13_an_assertion_counts_once_at_any_endpoint(world: LiveServers) -> N
     ],
     ids=json.dumps,
 )
-def test_ca_15_every_claim_must_be_right(world: LiveServers, said: dict[str, object]) -> None:
+def test_ca_15_assertion_with_a_wrong_claim_is_refused(
+    world: LiveServers, said: dict[str, object]
+) -> None:
     with world.nothing_changes():
         answer = _by_assertion(world, _assertion(world, said))
         answer.refused(401, "invalid_client")

@@ -19,7 +19,7 @@ def _figures(**shares: float) -> Figures:
 
 
 @pytest.mark.parametrize(("second", "code"), [(0.4, 1), (0.6, 0)])
-def test_what_is_low_is_measured_again(
+def test_figure_below_the_limit_is_measured_again(
     second: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = [_figures(token=0.4, keys=0.9), *[_figures(token=second)] * 2]
@@ -35,6 +35,6 @@ def test_what_is_low_is_measured_again(
     assert ("FELL" in capsys.readouterr().out) == bool(code)
 
 
-def test_what_is_committed_covers_every_workload_of_the_guard() -> None:
+def test_committed_figures_cover_every_workload() -> None:
     assert {"client credentials, JWT", "refresh with rotation", "JWKS"} <= quick.read().keys()
     assert all(share > 0 for share in quick.read().values())

@@ -14,7 +14,7 @@ def test_the_page_and_the_plot_are_written_from_the_committed_results() -> None:
     assert not stale, "run `python -m bench.results.page`"
 
 
-def test_every_figure_of_the_page_comes_from_three_rounds_or_more() -> None:
+def test_every_figure_comes_from_three_rounds_or_more() -> None:
     results = page.read()
     assert results.rounds >= 3
     assert all(

@@ -87,7 +87,7 @@ def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> Non
     assert any(f",user.removed,cli {operator()}," in line for line in written[1:])
 
 
-def test_what_a_file_changes_is_told_as_done_by_apply(tmp_path: Path) -> None:
+def test_events_of_apply_have_apply_as_their_actor(tmp_path: Path) -> None:
     begin(tmp_path)
     file = tmp_path / "site.toml"
     file.write_text(_SITE, encoding="utf-8")

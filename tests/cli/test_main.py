@@ -49,7 +49,7 @@ _BEGINS = {"apply", "database migrate"}
 _RUNS_ON = {"demo", "serve"}
 
 
-def test_no_other_command_makes_a_keyring_or_a_database(tmp_path: Path) -> None:
+def test_other_commands_create_neither_keyring_nor_database(tmp_path: Path) -> None:
     """Each as its help shows it, in a folder with nothing but a configuration."""
     made: set[str] = set()
     wrong: dict[str, str] = {}

@@ -167,7 +167,7 @@ def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
             session.fetch_token(authorization_response=arrived, state="mine")
 
 
-def test_no_comes_back_without_a_code(world: LocalSite) -> None:
+def test_denied_consent_returns_access_denied_without_a_code(world: LocalSite) -> None:
     with web(world) as session:
         url, state = session.create_authorization_url(world.authorize)
         told = parse_qs(urlsplit(world.refuse(url)).query)
@@ -215,7 +215,7 @@ def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite)
 
 
 @pytest.mark.parametrize("client_id", [WEB, REFERENCE])
-def test_what_a_token_is_and_that_it_can_be_ended(world: LocalSite, client_id: str) -> None:
+def test_introspection_and_revocation(world: LocalSite, client_id: str) -> None:
     with OAuth2Session(
         client_id,
         secret_of(client_id),

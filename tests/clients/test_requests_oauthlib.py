@@ -148,7 +148,7 @@ def test_a_wrong_secret_is_the_librarys_invalid_client(world: LocalSite) -> None
             session.fetch_token(world.token, authorization_response=arrived, client_secret="x" * 40)
 
 
-def test_no_is_the_librarys_access_denied(world: LocalSite) -> None:
+def test_denied_consent_raises_access_denied_error(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.refuse(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.AccessDeniedError) as refused:

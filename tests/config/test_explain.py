@@ -8,7 +8,7 @@ from valetkey.config.settings import Origin
 from valetkey.kernel.refusal import Mistake
 
 
-def test_every_setting_has_a_reason_and_a_default_that_its_own_rule_takes() -> None:
+def test_every_setting_has_a_reason_and_a_valid_default() -> None:
     assert set(reasons()) == set(catalogue())
     for setting in catalogue().values():
         assert reasons()[setting.path].endswith((".", ":", ")")), setting.path

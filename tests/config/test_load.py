@@ -79,7 +79,7 @@ def test_environment_overrides_invalid_file_values(tmp_path: Path) -> None:
     assert load(file, {"VALETKEY__AUTHORIZATION__WORKERS": "2"}).authorization.workers == 2
 
 
-def test_every_kind_of_setting_can_come_by_the_environment() -> None:
+def test_every_kind_of_setting_can_be_set_by_the_environment() -> None:
     loaded = load(
         None,
         {
@@ -160,7 +160,9 @@ def test_a_password_in_a_database_url_is_never_repeated(tmp_path: Path) -> None:
         (b"#" * ((1 << 20) + 1), "larger than 1 MiB"),
     ],
 )
-def test_what_is_no_configuration_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+def test_unreadable_configuration_file_is_refused(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_bytes(content)
     with pytest.raises(Mistake, match=said):

@@ -37,7 +37,9 @@ def wrong(mail: MailSettings, url: str = "https://auth.example") -> list[str]:
         ({"host": "", "from_address": ""}, []),
     ],
 )
-def test_what_does_not_go_together_is_named(change: dict[str, object], paths: list[str]) -> None:
+def test_contradicting_mail_settings_are_reported(
+    change: dict[str, object], paths: list[str]
+) -> None:
     assert wrong(replace(GOOD, **change)) == paths  # type: ignore[arg-type]
 
 
@@ -60,7 +62,7 @@ def test_a_mailbox_is_for_loopback_alone() -> None:
         ("port", 65_536),
     ],
 )
-def test_what_is_no_address_no_host_and_no_port_is_refused(name: str, value: object) -> None:
+def test_invalid_mail_address_host_and_port_are_refused(name: str, value: object) -> None:
     with pytest.raises(InvalidValue):
         catalogue()[f"mail.{name}"].rule.read(value)
 

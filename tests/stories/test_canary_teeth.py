@@ -59,7 +59,7 @@ def test_of_a_token_what_is_public_does_not_count(canaries: Canaries) -> None:
         assert canaries.in_bytes(f"Bearer {piece}".encode()) == {"token"}
 
 
-def test_what_is_not_there_is_not_found(canaries: Canaries) -> None:
+def test_unknown_path_is_not_found(canaries: Canaries) -> None:
     others = _SECRET.swapcase()[::-1].encode() + b64encode(b"canary2" * 30)
     assert canaries.in_places({"a log": others, "empty": b""}) == {}
 

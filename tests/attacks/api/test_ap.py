@@ -30,7 +30,7 @@ def _routes(call: Api) -> dict[str, set[str]]:
     return {route.path: set(route.methods) for route in call.app.routes}
 
 
-def test_ap_01_no_route_answers_without_a_token(tmp_path: Path) -> None:
+def test_ap_01_every_route_requires_a_token(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             routes = _routes(call)
@@ -49,7 +49,7 @@ def test_ap_01_no_route_answers_without_a_token(tmp_path: Path) -> None:
     asyncio.run(attack())
 
 
-def test_ap_01_every_verb_needs_its_own_scope(tmp_path: Path) -> None:
+def test_ap_01_every_verb_requires_its_own_scope(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             for each in OBJECTS:
@@ -156,7 +156,7 @@ def test_ap_05_a_format_in_the_query_is_no_other_rule(tmp_path: Path) -> None:
         "title ",
     ],
 )
-def test_ap_11_what_is_not_the_callers_to_say_is_refused(tmp_path: Path, field: str) -> None:
+def test_ap_11_read_only_and_unknown_fields_are_refused(tmp_path: Path, field: str) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "a", "text": "b"})
@@ -192,7 +192,7 @@ def test_ap_13_sixty_four_equal_posts_make_one_object(tmp_path: Path) -> None:
     asyncio.run(attack())
 
 
-def test_ap_15_of_two_writers_with_one_tag_one_wins(tmp_path: Path) -> None:
+def test_ap_15_parallel_writes_with_one_etag_succeed_once(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "0"})
@@ -377,7 +377,7 @@ def test_ap_25_an_id_is_never_given_twice(tmp_path: Path) -> None:
     asyncio.run(attack())
 
 
-def test_ap_25_what_is_anothers_is_not_there(tmp_path: Path) -> None:
+def test_ap_25_note_of_another_user_is_not_found(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "mine"})

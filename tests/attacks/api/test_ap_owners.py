@@ -26,7 +26,7 @@ async def _api(directory: Path, *, stock: str = STOCK) -> AsyncGenerator[Api]:
             yield server
 
 
-def test_ap_07_what_is_another_apps_is_not_there(tmp_path: Path) -> None:
+def test_ap_07_object_of_another_client_is_not_found(tmp_path: Path) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             made = await call("POST", "/v2/stock", _TEA)
@@ -126,7 +126,9 @@ def test_ap_17_a_cursor_of_one_app_is_refused_to_another(tmp_path: Path) -> None
     asyncio.run(attack())
 
 
-def test_ap_07_what_changed_hands_is_not_seen_by_the_new_owners(tmp_path: Path) -> None:
+def test_ap_07_objects_of_clients_stay_hidden_after_ownership_moves_to_users(
+    tmp_path: Path,
+) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             made = await call("POST", "/v2/stock", _TEA)

@@ -240,7 +240,9 @@ def test_dv_refused_at_the_start(
 
 
 @pytest.mark.parametrize("ends", ["client", "user", "session"])
-def test_dv_05_what_ends_after_approval_ends_the_device_code(dv: LiveServers, ends: str) -> None:
+def test_dv_05_end_of_client_user_or_session_voids_approved_device_code(
+    dv: LiveServers, ends: str
+) -> None:
     settings, name, tv = dv.servers.settings, f"eve-{ends}", f"tv-{ends}"
     dv.client(tv, secret=None, type="public", grant_types=(*CODE_GRANT, DEVICE_CODE))
     uid = dv.servers.register_user(name, PASSWORD).uid

@@ -179,7 +179,7 @@ def test_gr_05_public_clients_never_have_it(world: LiveServers, client_id: str) 
         {"profile": "modern", "grant_types": ("authorization_code", "implicit")},
     ],
 )
-def test_gr_05_what_may_not_be_cannot_be_registered(
+def test_gr_05_forbidden_grant_types_cannot_be_registered(
     world: LiveServers, said: dict[str, object]
 ) -> None:
     metadata = ClientMetadata(name="Greedy", redirect_uris=(CALLBACK,), scopes=SCOPES)
@@ -299,7 +299,7 @@ def test_gr_08_client_credentials_give_a_client_its_own_token(world: LiveServers
         "client:read admin",
     ],
 )
-def test_gr_09_no_scope_of_a_person_s_and_none_unknown(world: LiveServers, scope: str) -> None:
+def test_gr_09_user_scopes_and_unknown_scopes_are_refused(world: LiveServers, scope: str) -> None:
     with world.nothing_changes():
         for client_id in ("svc1", "both1"):
             answer = world.token(client_id, grant_type="client_credentials", scope=scope)

@@ -234,7 +234,7 @@ def test_token_is_for_an_api_that_the_assertion_names(chain: Chain) -> None:
         chain.present(wrong).refused(400, "invalid_scope")
 
 
-def test_what_is_exchanged_for_an_assertion(chain: Chain) -> None:
+def test_exchange_for_assertion_refuses_other_tokens(chain: Chain) -> None:
     mine = chain.idp.tokens("agent", scope="openid notes:read")
     others = chain.idp.tokens("other", scope="openid notes:read")
     plain = chain.idp.tokens("agent", scope="notes:read")

@@ -112,7 +112,7 @@ def test_rs_05_client_outside_the_list_is_refused_everywhere(apis: Apis) -> None
     apis.world.refresh(told["refresh_token"]).ok()
 
 
-def test_rs_06_one_token_is_for_one_api_and_refresh_narrows(apis: Apis) -> None:
+def test_rs_06_refresh_selects_one_of_the_granted_apis(apis: Apis) -> None:
     both = (CALENDAR.identifier, FILES.identifier)
     told = apis.tokens(both, "calendar:read files:read", resource=FILES.identifier)
     assert told["scope"] == "files:read"

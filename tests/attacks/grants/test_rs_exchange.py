@@ -89,7 +89,7 @@ def test_service_of_one_api_calls_another_that_the_user_allowed(apis: Apis) -> N
         assert not apis.world.introspect(each.json["access_token"], "calendar1")["active"]
 
 
-def test_no_api_that_the_user_the_client_or_the_api_did_not_allow(apis: Apis) -> None:
+def test_exchange_requires_permission_of_user_client_and_api(apis: Apis) -> None:
     person_saw = _tokens(apis, "openid calendar:read", CALENDAR, SIGNS_RSA)["access_token"]
     saw_one = _tokens(apis, "openid calendar:read", CALENDAR)["access_token"]
     with apis.world.nothing_changes():

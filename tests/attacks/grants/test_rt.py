@@ -53,7 +53,7 @@ def test_rt_03_a_repeated_request_gets_the_same_successor(world: LiveServers) ->
     world.refresh(one.json["refresh_token"], "spa1").ok()
 
 
-def test_rt_03_of_sixty_four_at_once_all_get_one_successor(world: LiveServers) -> None:
+def test_rt_03_parallel_refreshes_get_the_same_successor(world: LiveServers) -> None:
     token = world.tokens("spa1")["refresh_token"]
     answers: list[Answer] = []
     start = threading.Barrier(64)

@@ -204,7 +204,7 @@ def test_ca_25_a_secret_comes_where_it_was_registered_to_come(it: Apps, name: st
         assert it.post(body).status_code == in_body
 
 
-def test_jw_02_only_the_registered_algorithm_signs(it: Apps, name: str) -> None:
+def test_jw_02_assertion_with_unregistered_algorithm_is_refused(it: Apps, name: str) -> None:
     edwards = SigningKey.generate(Algorithm.EDDSA)
     with pages() as there:
         there.at["/jwks"] = Page(jwks(it.key, edwards))
@@ -226,7 +226,7 @@ def test_jw_01_unsigned_and_unknown_algorithms_prove_nothing(it: Apps, name: str
 @pytest.mark.parametrize(
     "typ", ["oauth-authz-req+jwt", "at+jwt", "logout+jwt", "dpop+jwt", "application/at+jwt"]
 )
-def test_jw_11_what_is_another_kind_is_no_assertion(it: Apps, name: str, typ: str) -> None:
+def test_jw_11_jwt_of_another_type_is_no_assertion(it: Apps, name: str, typ: str) -> None:
     it.app(name)
     _refused(it, name, sign(it.claims(name), it.key, typ=typ))
 
@@ -244,13 +244,13 @@ def test_jw_11_a_request_object_is_no_assertion(it: Apps, name: str) -> None:
         _refused(it, name, sign(it.claims(name, **request), it.key, typ=typ))
 
 
-def test_jw_11_what_this_server_signed_is_no_assertion(it: Apps, name: str) -> None:
+def test_jw_11_access_token_is_no_assertion(it: Apps, name: str) -> None:
     it.app(name)
     token = it.prove(name, it.assertion(name)).json()["access_token"]
     _refused(it, name, token)
 
 
-def test_jw_13_one_serialisation_is_read(it: Apps, name: str) -> None:
+def test_jw_13_assertion_must_be_compact_serialization(it: Apps, name: str) -> None:
     it.app(name)
     header, payload, signature = it.assertion(name).split(".")
     for text in (

@@ -223,7 +223,7 @@ def test_logo_of_an_address_that_changed_meanwhile_is_dropped(world: World) -> N
         ("/moved.png", Page(status=302, headers=(("location", "/red.png"),)), "fetch.status"),
     ],
 )
-def test_what_is_no_image_leaves_the_initial_and_the_portal_says_so(
+def test_invalid_logo_is_not_shown_and_explained_in_the_portal(
     world: World, path: str, page: Page, check: str
 ) -> None:
     client_id = path.strip("/").partition(".")[0]

@@ -160,7 +160,7 @@ def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
     assert ask(request=forged, redirect_uri="https://evil.example/cb").status_code == 400
 
 
-def test_what_is_not_text_is_the_parameter_that_it_would_have_been(it: Apps, name: str) -> None:
+def test_json_values_in_request_object_become_parameters(it: Apps, name: str) -> None:
     it.app(name)
     claims = {"id_token": {"acr": {"essential": True}}}
     _understood(it.ask(name, request=_signed(it, name, max_age=60, claims=claims, ours=[1, None])))
@@ -171,7 +171,7 @@ def test_what_is_not_text_is_the_parameter_that_it_would_have_been(it: Apps, nam
 
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 @pytest.mark.parametrize("algorithm", sorted(_KINDS))
-def test_what_another_library_signs_is_understood(it: Apps, name: str, algorithm: str) -> None:
+def test_request_object_signed_by_authlib_is_accepted(it: Apps, name: str, algorithm: str) -> None:
     key = _KINDS[algorithm]()
     with pages() as there:
         document = json.dumps({"keys": [key.as_dict(private=False)]})
@@ -294,7 +294,7 @@ def test_unsigned_request_object_needs_registered_alg_none(
     _broken(it.ask(name, request=signed, **_OUTSIDE))
 
 
-def test_what_is_inside_wins_and_proves_no_address_while_it_is_not_proven(
+def test_request_object_overrides_the_query_once_its_signature_is_valid(
     it: Apps, name: str
 ) -> None:
     it.app(name)
@@ -345,7 +345,7 @@ def test_two_requests_at_once_are_none(it: Apps, name: str) -> None:
     _broken(it.ask(name, **more, **_OUTSIDE), "invalid_request")
 
 
-def test_jw_11_what_is_another_kind_is_no_request(it: Apps, name: str) -> None:
+def test_jw_11_jwt_of_another_type_is_no_request_object(it: Apps, name: str) -> None:
     it.app(name)
     for typ in ("", "JWT", "client-authentication+jwt"):
         _broken(it.ask(name, request=it.assertion(name), **_OUTSIDE))
@@ -382,7 +382,7 @@ def test_jw_09_headers_that_would_change_the_rules_are_refused(
     _broken(it.ask(name, request=token, **_OUTSIDE))
 
 
-def test_jw_13_what_is_no_signed_object_of_three_parts_is_refused(it: Apps, name: str) -> None:
+def test_jw_13_request_object_must_be_compact_serialization(it: Apps, name: str) -> None:
     it.app(name)
     header, payload, signature = _signed(it, name).split(".")
     for text in (

@@ -46,7 +46,7 @@ async def _check(asking: Awaitable[Fetched]) -> str:
 
 
 @pytest.mark.parametrize("address", _INSIDE)
-def test_sf_01_no_connection_is_made_to_an_address_inside(address: str) -> None:
+def test_sf_01_internal_addresses_are_never_connected_to(address: str) -> None:
     async def story(canary: Canary) -> None:
         fetch, _ = door([address], inside=False)
         literal = f"[{address}]" if ":" in address else address
@@ -77,7 +77,7 @@ def test_sf_01_an_address_inside_is_not_registered(closed: Apps, field: str, add
 
 
 @pytest.mark.parametrize("uri", ["https://localhost/x", "https://app.example:8443/x"])
-def test_sf_01_what_the_door_would_never_ask_is_not_registered(closed: Apps, uri: str) -> None:
+def test_sf_01_internal_jwks_uri_cannot_be_registered(closed: Apps, uri: str) -> None:
     with pytest.raises(ValueError, match="jwks_uri"):
         closed.app("never", jwks_uri=uri)
 
@@ -131,7 +131,7 @@ def test_sf_11_whichever_feature_asks_it_is_the_same_door(closed: Apps) -> None:
         assert canary.connections == 0
 
 
-def test_sf_03_only_what_was_registered_is_fetched(tmp_path: Path) -> None:
+def test_sf_03_only_registered_request_uris_are_fetched(tmp_path: Path) -> None:
     with apps(tmp_path, ip_network("127.0.0.0/8")) as it, pages() as canary:
         it.app("one", request_uris=(f"{canary.url}/r",))
         it.app("none")
@@ -166,7 +166,7 @@ def test_sf_05_forms_go_through_the_same_door() -> None:
         ["8.8.8.8"] * 50 + ["169.254.169.254"],
     ],
 )
-def test_sf_07_one_bad_address_condemns_a_name(addresses: Sequence[str]) -> None:
+def test_sf_07_host_with_any_internal_address_is_refused(addresses: Sequence[str]) -> None:
     async def story(canary: Canary) -> None:
         fetch, resolver = door(addresses, inside=False)
         assert await _check(fetch.get(f"https://app.example:{canary.port}/")) == "fetch.address"
@@ -227,7 +227,7 @@ def test_sf_13_tls_that_proves_nothing_is_refused(tmp_path: Path, wrong: str) ->
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/xml", "image/png", "application/jsonp"])
-def test_sf_15_only_the_expected_kind_is_read(kind: str) -> None:
+def test_sf_15_unexpected_media_type_is_refused(kind: str) -> None:
     async def story(canary: Canary) -> None:
         fetch, _ = door()
         assert await _check(fetch.get(canary.url)) == "fetch.type"

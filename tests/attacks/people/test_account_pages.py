@@ -95,9 +95,7 @@ def test_ap_05_side_formats_obey_the_rule_of_the_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_ap_07_what_is_anothers_is_not_there_in_the_same_words(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_ap_07_resources_of_another_user_are_not_found(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         theirs = await grant_of(it, "nat1", Scope.of("read"), user=BOB)
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
@@ -117,7 +115,7 @@ def test_ap_07_what_is_anothers_is_not_there_in_the_same_words(
     run(tmp_path, story, database_url)
 
 
-def test_xs_01_what_apps_and_people_call_themselves_is_text(tmp_path: Path) -> None:
+def test_xs_01_names_and_descriptions_are_escaped(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.change(
             replace(

@@ -31,7 +31,7 @@ def _run(tmp_path: Path, database: str, story: Callable[[Harness], Awaitable[Non
     asyncio.run(tell())
 
 
-def test_ad_09_of_64_who_end_a_token_one_does_and_nobody_works_on(
+def test_ad_09_parallel_ends_of_an_api_token_succeed_once(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -69,7 +69,7 @@ def test_ad_09_a_token_makes_none_that_is_wider_longer_or_in_another_name(tmp_pa
     _run(tmp_path, "", story)
 
 
-def test_ad_09_who_loses_a_role_meanwhile_does_nothing_more(
+def test_ad_09_requests_after_loss_of_the_role_change_nothing(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -129,7 +129,7 @@ def test_ad_11_a_record_takes_no_claim_that_tokens_are_made_of(tmp_path: Path, c
     _run(tmp_path, "", story)
 
 
-def test_ad_03_what_is_not_there_is_told_in_the_words_of_what_is_nobodys(tmp_path: Path) -> None:
+def test_ad_03_all_unknown_records_get_the_same_error(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         reader = await caller(it, Role.AUDITOR)
         told = {

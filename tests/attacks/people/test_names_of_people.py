@@ -44,7 +44,7 @@ _REFUSED = (
 )
 
 
-def test_every_door_refuses_names_that_read_like_somebody_else(tmp_path: Path) -> None:
+def test_deceptive_user_names_are_refused_everywhere(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         program = await caller(it)
         await it.password("a good long password")

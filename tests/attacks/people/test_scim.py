@@ -253,7 +253,7 @@ def test_large_groups_are_changed_in_parts(tmp_path: Path, database_url: str) ->
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_only_the_token_of_a_scim_credential_opens_scim_and_nothing_else(tmp_path: Path) -> None:
+def test_scim_accepts_only_scim_tokens_which_work_nowhere_else(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         owner = await caller(it.it)
         other = it.token[:-1] + ("1" if it.token.endswith("0") else "0")

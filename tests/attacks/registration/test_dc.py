@@ -53,7 +53,7 @@ def test_dc_03_a_method_that_contradicts_the_rest(
         anybody.register(**said).refused(400, _INVALID)
 
 
-def test_dc_03_what_is_stored_is_what_is_told(anybody: Applicant) -> None:
+def test_dc_03_registration_response_equals_the_stored_record(anybody: Applicant) -> None:
     for method in ("none", "client_secret_post", "client_secret_jwt", "client_secret_basic"):
         record = anybody.registered(token_endpoint_auth_method=method)
         assert record["token_endpoint_auth_method"] == method

@@ -185,7 +185,7 @@ def test_xs_01_names_that_mislead(anybody: Applicant, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["<script>alert(1)</script>", '"><img onerror=x>', "{{7*7}}", "Принтер", "印刷屋"]
 )
-def test_xs_01_what_is_only_odd_is_shown_as_it_is(anybody: Applicant, name: str) -> None:
+def test_xs_01_unusual_client_names_are_accepted_unchanged(anybody: Applicant, name: str) -> None:
     assert anybody.registered(client_name=name)["client_name"] == name
 
 

@@ -75,7 +75,7 @@ def _refused(response: requests.Response, status: int, error: str) -> None:
         assert name in response.headers
 
 
-def test_in_01_nobody_revokes_without_proving_who_they_are(world: LiveServers) -> None:
+def test_in_01_revocation_requires_client_authentication(world: LiveServers) -> None:
     held = world.tokens()
     for token in (held["access_token"], held["refresh_token"]):
         for proof in ({}, {"client_secret": "x" * 40}, {"client_secret": secret_of("web2")}):
@@ -94,7 +94,7 @@ def test_in_03_another_clients_token_is_left_alone_and_nobody_is_told(world: Liv
     assert world.introspect(held["access_token"])["active"] is True
 
 
-def test_in_05_what_could_not_be_written_is_not_called_revoked(tmp_path: Path) -> None:
+def test_in_05_failed_write_is_not_reported_as_revoked(tmp_path: Path) -> None:
     with live_servers(tmp_path, resource=False) as fresh:
         held = fresh.tokens()
         settings = fresh.servers.settings
@@ -115,7 +115,7 @@ def test_in_05_what_could_not_be_written_is_not_called_revoked(tmp_path: Path) -
         assert fresh.refresh(held["refresh_token"]).status == 200
 
 
-def test_in_07_whatever_is_no_live_token_is_inactive_and_no_more(known: LiveServers) -> None:
+def test_in_07_unusable_tokens_are_reported_inactive_without_details(known: LiveServers) -> None:
     held = known.tokens(WHO, scope=SCOPE)
     others = known.tokens("web2")
     revoked = known.tokens(WHO, scope=SCOPE)["access_token"]
@@ -215,7 +215,7 @@ def test_in_09_userinfo_tells_nothing_once_the_code_was_used_twice(known: LiveSe
     _refused(_userinfo(known, headers=_bearer(token)), 401, "invalid_token")
 
 
-def test_in_09_no_cookie_opens_userinfo_to_a_page_of_another_origin(known: LiveServers) -> None:
+def test_in_09_userinfo_ignores_cookies_of_cross_origin_requests(known: LiveServers) -> None:
     headers = {"origin": "https://evil.test", "cookie": "valetkey-session=1"}
     answer = _userinfo(known, headers=headers)
     _refused(answer, 401, "")

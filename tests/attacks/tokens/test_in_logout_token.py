@@ -103,7 +103,7 @@ def test_in_11_a_replay_is_known_and_signs_out_nobody_a_second_time(
         {"iat": 99_999_999_999},
     ],
 )
-def test_in_11_one_that_says_anything_else_is_refused(
+def test_in_11_logout_token_with_wrong_claims_is_refused(
     world: LiveServers, issuer_key: SigningKey, wrong: Mapping[str, object]
 ) -> None:
     claims = {**_good(world), **wrong}
@@ -120,7 +120,7 @@ def test_in_11_a_token_of_another_type_is_refused(
     _refused(world, _signed(issuer_key, _good(world), typ))
 
 
-def test_in_11_one_that_another_signed_is_refused(
+def test_in_11_logout_token_with_invalid_signature_is_refused(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     _refused(world, _signed(SigningKey.generate(Algorithm.ES256), _good(world)))

@@ -178,7 +178,7 @@ def test_jw_12_json_has_one_reading(target: Target) -> None:
         assert not target.takes(forge(target, hostile))
 
 
-def test_jw_13_only_the_compact_form_is_read(target: Target) -> None:
+def test_jw_13_json_serialization_is_refused(target: Target) -> None:
     header, claims, signature = forge(target).split(".")
     flat = {"protected": header, "payload": claims, "signature": signature}
     signatures = [{"protected": header, "signature": signature}] * 2
@@ -223,7 +223,7 @@ def test_jw_14_base64url_has_one_spelling(target: Target) -> None:
     ["." * 1_000_000, "." * 30_000, "a.b.c.d", "..", "...", ".", "", "a" * 60_000, "a." * 8_000],
     ids=range(9),
 )
-def test_jw_15_what_is_no_token_costs_nothing(
+def test_jw_15_malformed_tokens_are_refused_cheaply(
     world: LiveServers, target: Target, hostile: str
 ) -> None:
     whole = requests.post(
@@ -257,7 +257,7 @@ def test_jw_16_a_token_has_at_most_16_kib(target: Target) -> None:
         assert prove(target.world, token).status in {401, 413}
 
 
-def test_jw_20_what_was_verified_once_does_not_outlive_itself(
+def test_jw_20_cached_verification_ends_with_the_token(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     target = AccessTokens(world, issuer_key)
@@ -359,7 +359,7 @@ def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: LiveServers) -> None
     fresh.call(fresh.tokens()["access_token"]).ok()
 
 
-def test_jw_25_what_a_client_says_of_itself_is_not_what_it_gets(world: LiveServers) -> None:
+def test_jw_25_extra_claims_of_an_assertion_grant_nothing(world: LiveServers) -> None:
     target = Assertions(world, world.key)
     plain = prove(world, forge(target))
     claims: Claims = {

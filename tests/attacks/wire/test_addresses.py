@@ -96,7 +96,9 @@ def test_page_for_a_wrong_host_names_both_addresses(servers: Servers, path: str)
         "127.0.0.1.evil.example",
     ],
 )
-def test_no_host_leads_elsewhere_or_is_written_into_a_page(servers: Servers, host: str) -> None:
+def test_hostile_host_header_is_neither_redirected_to_nor_shown(
+    servers: Servers, host: str
+) -> None:
     answer = ask(servers, "/", host=host)
     assert answer.status_code in {400, 421, 431}
     assert "location" not in answer.headers

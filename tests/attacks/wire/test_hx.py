@@ -54,7 +54,7 @@ def test_hx_00_the_same_request_made_correctly_is_answered(world: LiveServers) -
         "127.0.0.1:0{port}", "127.0.0.1.:{port}", "%31%32%37.0.0.1:{port}", " ", "*",
     ],
 )  # fmt: skip
-def test_hx_01_only_its_own_name_is_answered(world: LiveServers, host: str) -> None:
+def test_hx_01_requests_for_other_hosts_are_refused(world: LiveServers, host: str) -> None:
     for url in (world.auth, world.api):
         own = urlsplit(url).netloc
         sent = host.format(host=own, port=own.partition(":")[2])
@@ -94,7 +94,7 @@ def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: LiveServers) ->
         "X-Forwarded-Proto: https", "X-Forwarded-Port: 1", "X-Http-Host-Override: evil.test",
     ],
 )  # fmt: skip
-def test_hx_02_nobody_but_the_operator_says_where_it_is(world: LiveServers, header: str) -> None:
+def test_hx_02_forwarded_headers_do_not_change_urls(world: LiveServers, header: str) -> None:
     plain, told = _get(world.auth), _get(world.auth, _METADATA, header)
     assert told.json == plain.json
     entry = "/oauth/authorize?response_type=code&client_id=web1"
@@ -130,7 +130,7 @@ def behind(tmp_path: Path) -> Iterator[_Behind]:
         yield _Behind(servers)
 
 
-def test_hx_03_who_is_unknown_is_counted_with_all_who_are(behind: _Behind) -> None:
+def test_hx_03_unreadable_client_addresses_share_one_limit(behind: _Behind) -> None:
     for n in range(8):
         known = f"X-Forwarded-For: 198.51.{n}.7"
         assert behind.wrong_secret(known).status == 401
@@ -183,7 +183,7 @@ def test_hx_05_a_path_is_what_was_sent(world: LiveServers, target: str) -> None:
         "/|", "/^", "/`",
     ],
 )  # fmt: skip
-def test_hx_05_what_is_no_path_is_refused(world: LiveServers, target: str) -> None:
+def test_hx_05_request_target_must_be_a_path(world: LiveServers, target: str) -> None:
     for url in (world.auth, world.api):
         for method in ("GET", "OPTIONS", "CONNECT"):
             reply = only(say(url, request(url, method, target), ends=False))
@@ -202,7 +202,7 @@ def test_hx_05_what_is_no_path_is_refused(world: LiveServers, target: str) -> No
         ("Authorization: Bearer a", "Authorization: Bearer b"),
     ],
 )
-def test_hx_07_what_must_be_unique_comes_once(world: LiveServers, pair: tuple[str, str]) -> None:
+def test_hx_07_repeated_headers_are_refused(world: LiveServers, pair: tuple[str, str]) -> None:
     for url in (world.auth, world.api):
         assert _get(url, "/health/live", pair[0]).status == 200
         assert _get(url, "/health/live", *pair).status == 400
@@ -221,7 +221,7 @@ def test_hx_07_what_must_be_unique_comes_once(world: LiveServers, pair: tuple[st
     ],
     ids=range(7),
 )
-def test_hx_09_only_http_1_is_spoken(world: LiveServers, sent: bytes) -> None:
+def test_hx_09_other_http_versions_are_refused(world: LiveServers, sent: bytes) -> None:
     for url in (world.auth, world.api):
         assert [reply.status for reply in say(url, sent + b"\r\n\r\n", ends=False)] == [400]
         assert _get(url, "/health/live").status == 200
@@ -236,7 +236,7 @@ def test_hx_10_nothing_is_switched_to(world: LiveServers, protocol: str) -> None
     assert only(say(world.auth, sent, ends=False)).status in {200, 400}
 
 
-def test_hx_11_every_kind_of_answer_is_hardened(world: LiveServers) -> None:
+def test_hx_11_every_kind_of_response_has_security_headers(world: LiveServers) -> None:
     url, api = world.auth, world.api
     kinds: dict[int, list[Reply]] = {
         200: [_get(url), _get(url, "/"), _get(url, "/errors/"), _get(api, "/health/live")],
@@ -266,7 +266,7 @@ def test_hx_11_every_kind_of_answer_is_hardened(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("octets", ["%0d%0aset-cookie:%20a=b", "%0a", "%0d", "%E5%98%8A%E5%98%8D"])
-def test_hx_12_no_input_begins_a_header(world: LiveServers, octets: str) -> None:
+def test_hx_12_line_breaks_in_input_cannot_add_headers(world: LiveServers, octets: str) -> None:
     own = "/oauth/authorize?response_type=code&client_id=web1&state=x"
     for target in (f"{own}{octets}", f"/errors/{octets}", f"/oauth/sign-in?{octets}={octets}"):
         reply = _get(world.auth, target)
@@ -287,7 +287,7 @@ def test_hx_12_no_input_begins_a_header(world: LiveServers, octets: str) -> None
     ],
     ids=lambda header: header[:12],
 )
-def test_hx_13_no_header_costs_much(world: LiveServers, header: str) -> None:
+def test_hx_13_overlong_headers_are_cheap_to_handle(world: LiveServers, header: str) -> None:
     target = "/oauth/authorize?response_type=code&client_id=web1"
 
     def cost(*headers: str) -> float:

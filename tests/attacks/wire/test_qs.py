@@ -37,7 +37,7 @@ def _noticed(answer: Answer) -> None:
     assert answer.response.headers["cache-control"] == "no-store"
 
 
-def test_qs_01_every_grant_of_the_specification_works_in_the_query(world: LiveServers) -> None:
+def test_qs_01_grants_work_with_parameters_in_the_query(world: LiveServers) -> None:
     before = _sightings(world, "web1")
     code = {"code": world.code(), "redirect_uri": CALLBACK}
     first = world.post("/oauth/token", query=_query(grant_type="authorization_code", **code))
@@ -81,7 +81,7 @@ def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: LiveServer
     world.exchange(code, "strict1").ok()
 
 
-def test_qs_01_who_is_no_client_is_not_told_about_profiles(world: LiveServers) -> None:
+def test_qs_01_profile_is_not_revealed_without_authentication(world: LiveServers) -> None:
     for client_id in ("strict1", "web1", "nobody"):
         query = _query(client_id, grant_type="refresh_token", client_secret="x" * 40)
         world.post("/oauth/token", query=query).refused(401, "invalid_client")
@@ -97,7 +97,9 @@ def test_qs_02_a_body_gets_no_notice(world: LiveServers) -> None:
 
 @pytest.mark.parametrize("path", _ENDPOINTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "OPTIONS"])
-def test_qs_03_only_post_is_taken(world: LiveServers, path: str, method: str) -> None:
+def test_qs_03_methods_other_than_post_are_refused(
+    world: LiveServers, path: str, method: str
+) -> None:
     query = _query("svc1", grant_type="client_credentials", token="x")
     with world.nothing_changes():
         response = requests.request(method, f"{world.auth}{path}?{query}", timeout=CEILING)
@@ -162,7 +164,9 @@ def _decision(world: LiveServers, reference: str) -> Decision:
     return found
 
 
-def test_qs_06_what_is_sighted_is_a_proven_client_s_only(world: LiveServers) -> None:
+def test_qs_06_secrets_in_urls_are_recorded_for_authenticated_clients_only(
+    world: LiveServers,
+) -> None:
     before = _sightings(world, "web2")
     for said in (
         {"client_secret": "x" * 40, "grant_type": "refresh_token"},

@@ -38,7 +38,7 @@ def test_te_00_the_same_request_made_correctly_is_answered(world: LiveServers) -
 
 @pytest.mark.parametrize("path", _ENDPOINTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "OPTIONS"])
-def test_te_01_only_post_is_taken(world: LiveServers, path: str, method: str) -> None:
+def test_te_01_other_methods_are_refused(world: LiveServers, path: str, method: str) -> None:
     with world.nothing_changes():
         response = requests.request(
             method, f"{world.auth}{path}", data=_ASKED, headers=_TYPE, timeout=CEILING
@@ -89,7 +89,7 @@ def test_te_02_a_parameter_comes_once(world: LiveServers, name: str) -> None:
         "x", "",
     ],
 )  # fmt: skip
-def test_te_03_no_other_content_type_is_read(world: LiveServers, content_type: str) -> None:
+def test_te_03_other_content_types_are_refused(world: LiveServers, content_type: str) -> None:
     with world.nothing_changes():
         for body in (_ASKED, json.dumps({"grant_type": "client_credentials"}), _MULTIPART):
             answer = world.post("/oauth/token", body, headers={"content-type": content_type})
@@ -208,7 +208,7 @@ _NOT_TEXT = (
 )  # fmt: skip
 
 
-def test_te_09_what_is_not_text_is_refused_on_every_database(
+def test_te_09_invalid_utf_8_and_nul_are_refused_on_both_databases(
     database_url: str, tmp_path: Path
 ) -> None:
     with live_servers(tmp_path, database_url, resource=False) as world:
@@ -392,7 +392,7 @@ def test_te_22_version_1_0_is_answered_and_closed(world: LiveServers) -> None:
         "/oauth/token/..", "/oauth/token.json", "/token/", "/x/token", "/v1/oauth/token",
     ],
 )  # fmt: skip
-def test_te_23_only_the_exact_path_is_the_token_endpoint(world: LiveServers, target: str) -> None:
+def test_te_23_variants_of_the_token_path_are_not_found(world: LiveServers, target: str) -> None:
     with world.nothing_changes():
         sent = request(world.auth, target=target, body=_ASKED.encode())
         reply = only(say(world.auth, sent))

@@ -117,7 +117,7 @@ def test_twenty_thousand_grants_of_a_client_end_at_once_in_batches(
     run(tmp_path, story, database_url)
 
 
-def test_everything_of_a_user_ends_at_once_in_batches_and_the_feed_says_so(
+def test_disabling_a_user_ends_all_access_and_reports_it_in_the_feed(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

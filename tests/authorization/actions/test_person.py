@@ -86,12 +86,12 @@ def test_nothing_said_is_never_wrong() -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), GOOD)
-def test_what_has_the_form_of_its_claim_is_taken(name: str, text: str) -> None:
+def test_valid_claim_values_are_accepted(name: str, text: str) -> None:
     assert _wrong(_with(name, text)) == []
 
 
 @pytest.mark.parametrize(("name", "text"), BAD)
-def test_what_has_another_form_is_refused_under_its_name(name: str, text: str) -> None:
+def test_invalid_claim_values_are_refused_under_the_claims_name(name: str, text: str) -> None:
     assert _wrong(_with(name, text)) == [name]
 
 
@@ -115,7 +115,7 @@ def test_lines_are_for_the_parts_of_an_address_that_have_lines() -> None:
 
 
 @given(st.sampled_from(TEXTS), st.text(max_size=40))
-def test_whatever_is_taken_is_printable_and_is_stored_as_it_is(name: str, text: str) -> None:
+def test_accepted_claim_values_are_printable_and_stored_unchanged(name: str, text: str) -> None:
     claims = _with(name, text)
     if not _wrong(claims):
         assert text.isprintable()

@@ -91,7 +91,7 @@ def test_app_limit_holds_under_parallel_requests(memory: Memory) -> None:
     assert len(memory.read(lambda tx: tx.members.of(_ADELE.uid))) == 3
 
 
-def test_of_all_who_make_a_secret_one_does(memory: Memory) -> None:
+def test_parallel_issues_of_a_secret_succeed_once(memory: Memory) -> None:
     client = _registered(memory)
     keeper, secrets = AppSecrets(_PORTAL.registrar), [_secret() for _ in range(THREADS)]
     seen = state_of(memory.read(lambda tx: tx.secrets.live(client.id, NOW)))

@@ -72,7 +72,9 @@ def test_a_uid_at_random_is_in_range() -> None:
     assert len({fresh_uid(SYSTEM.random) for _ in range(100)}) == 100
 
 
-def test_of_many_who_ask_for_one_name_one_gets_it(tmp_path: Path, database_url: str) -> None:
+def test_parallel_registrations_of_a_username_succeed_once(
+    tmp_path: Path, database_url: str
+) -> None:
     async def story(it: Harness) -> None:
         said = await asyncio.gather(*(_register(it, _BOB) for _ in range(8)))
         assert sum(isinstance(each, User) for each in said) == 1
@@ -194,7 +196,7 @@ def test_concurrent_change_does_not_enable_a_disabled_account(
     run(tmp_path, story, database_url)
 
 
-def test_only_the_user_withdraws_and_only_what_lives(tmp_path: Path) -> None:
+def test_only_the_user_can_withdraw_a_live_grant(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")

@@ -94,7 +94,7 @@ def test_nothing_tells_whether_there_is_such_an_account(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "null", "undefined", PASSWORD + "\0", PASSWORD[:-1]])
-def test_lg_13_what_is_no_password_is_wrong(tmp_path: Path, word: str) -> None:
+def test_lg_13_invalid_passwords_are_refused(tmp_path: Path, word: str) -> None:
     async def story(it: Harness) -> None:
         assert isinstance(await attempt(it, word=word), Refusal)
 
@@ -130,7 +130,7 @@ def test_lg_15_all_names_of_an_account_share_one_counter(tmp_path: Path) -> None
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
+def test_addresses_of_one_network_share_a_failure_count(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -144,7 +144,7 @@ def test_one_neighbourhood_shares_one_counter_and_it_is_not_the_account_s(
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_one_attacker_cannot_lock_out_a_user_nor_many_guess_forever(
+def test_failure_limits_stop_many_addresses_without_lockout_by_one(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -214,7 +214,7 @@ async def _again(password: PasswordSignIn, it: Harness) -> User | Refusal:
     return await password.authenticate("alice", PASSWORD, HOME, it.clock.now)
 
 
-def test_what_follows_is_undone_with_the_sign_in(tmp_path: Path) -> None:
+def test_sign_in_is_rolled_back_if_the_following_step_fails(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def fail(tx: Transaction, user: User) -> None:
             raise LookupError(user.username)
@@ -234,7 +234,7 @@ def close_account(tx: Transaction) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [change_password, close_account])
-def test_what_changed_while_the_password_was_hashed_counts(
+def test_change_during_password_hashing_refuses_the_sign_in(
     tmp_path: Path, meanwhile: Callable[[Transaction], None]
 ) -> None:
     async def story(it: Harness) -> None:

@@ -39,7 +39,7 @@ async def away(browser: Browser) -> None:
     browser.cookies.pop("__Host-session")
 
 
-def test_who_signed_in_here_before_is_not_kept_out(tmp_path: Path) -> None:
+def test_known_browser_is_not_locked_out_by_guesses_from_elsewhere(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         mine = await signed_in(it)
         assert NAME in mine.cookies
@@ -71,7 +71,7 @@ def test_familiar_browser_has_the_same_attempt_limit(tmp_path: Path) -> None:
     run(tmp_path, story, limits=FEW)
 
 
-def test_it_is_familiar_to_its_own_accounts_alone(tmp_path: Path) -> None:
+def test_known_browser_counts_only_for_accounts_that_used_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         bobs = await signed_in(it, "bob")
         await away(bobs)

@@ -49,7 +49,7 @@ def test_without_a_stored_hash_nothing_fits() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a\0b", "a\nb", "\x7f", "\x85", "a" * 1_025, "\u00e9" * 513])
-def test_what_cannot_be_a_password_is_not_hashed(text: str) -> None:
+def test_invalid_passwords_are_not_hashed(text: str) -> None:
     assert prepare(text) is None
     with pytest.raises(Refused):
         hash_password(text, SETTINGS, SYSTEM.random)

@@ -49,7 +49,7 @@ def test_random_password_is_not_well_known(text: str) -> None:
     assert not is_well_known(text)
 
 
-def test_of_thousands_of_others_hardly_one_is_refused() -> None:
+def test_false_positives_of_the_common_password_filter_are_rare() -> None:
     made_up = [f"{number * 7919:x} kettle {number}" for number in range(20_000)]
     assert sum(map(is_well_known, made_up)) < 8
 

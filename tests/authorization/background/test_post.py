@@ -233,7 +233,7 @@ def test_email_is_dropped_after_a_day_with_an_event(tmp_path: Path) -> None:
         ("refuse_message", "554 we do not like it", "message 554"),
     ],
 )
-def test_what_is_refused_for_good_is_not_tried_again(
+def test_permanent_smtp_error_ends_delivery(
     tmp_path: Path, what: str, answer: str, because: str
 ) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
@@ -271,7 +271,7 @@ def test_a_link_that_is_dead_is_not_sent(tmp_path: Path) -> None:
         "a@" + "b" * 400,
     ],
 )
-def test_lg_25_no_address_becomes_a_header(tmp_path: Path, to: str) -> None:
+def test_lg_25_line_breaks_in_addresses_cannot_add_headers(tmp_path: Path, to: str) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         assert await it.post(replace(VERIFY, to=to))
         await it.deliver()

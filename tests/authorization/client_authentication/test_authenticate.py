@@ -43,7 +43,7 @@ def test_a_header_is_read_as_the_rfc_encodes_it_and_as_it_was_sent(
     assert read_basic(_header(text)) == Basic(client_id, secret, raw)
 
 
-def test_no_header_is_no_proof() -> None:
+def test_missing_authorization_header_gives_no_credentials() -> None:
     assert read_basic(None) is None
 
 

@@ -58,14 +58,14 @@ def test_a_second_secret_counts_at_once_and_the_first_ends_in_time(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["", "\0", "é", "a\nb", "\ud800"])
-def test_what_cannot_be_a_client_id_is_not_looked_up(tmp_path: Path, name: str) -> None:
+def test_malformed_client_ids_are_not_looked_up(tmp_path: Path, name: str) -> None:
     async def story(it: Harness) -> None:
         assert await ClientDirectory(it.foundation.store).find(name) is None
 
     run(tmp_path, story)
 
 
-def test_what_is_remembered_is_bounded_and_unknown_ids_are_not(
+def test_cache_of_clients_is_bounded_and_excludes_unknown_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST", 3)

@@ -54,7 +54,7 @@ def test_an_assertion_proves_its_client_with_or_without_its_name(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_of_many_at_once_one_counts(tmp_path: Path, database_url: str) -> None:
+def test_parallel_uses_of_one_assertion_succeed_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _client(it)
         assertion = _assertion(it)
@@ -64,7 +64,7 @@ def test_of_many_at_once_one_counts(tmp_path: Path, database_url: str) -> None:
     run(tmp_path, story, database_url)
 
 
-def test_it_is_remembered_for_as_long_as_it_would_be_accepted(tmp_path: Path) -> None:
+def test_used_assertion_stays_refused_until_it_expires(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await _client(it)
         assertion = _assertion(it)
@@ -95,7 +95,7 @@ def test_it_is_remembered_for_as_long_as_it_would_be_accepted(tmp_path: Path) ->
         {"jti": "x" * 257},
     ],
 )
-def test_every_claim_must_be_right(tmp_path: Path, said: dict[str, object]) -> None:
+def test_assertion_with_a_wrong_claim_is_refused(tmp_path: Path, said: dict[str, object]) -> None:
     async def story(it: Harness) -> None:
         await _client(it)
         assertion = _assertion(it, **said)
@@ -108,7 +108,7 @@ def test_every_claim_must_be_right(tmp_path: Path, said: dict[str, object]) -> N
 @pytest.mark.parametrize(
     "assertion", ["", "x", "a.b", "a.b.c", "é.é.é", "a." + "b" * 70_000 + ".c"]
 )
-def test_what_is_no_assertion_is_refused(tmp_path: Path, assertion: str) -> None:
+def test_malformed_assertion_is_refused(tmp_path: Path, assertion: str) -> None:
     async def story(it: Harness) -> None:
         await _client(it)
         assert (await _ask(it, assertion)).status in {401, 413}

@@ -52,7 +52,7 @@ def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:
+def test_failed_write_is_retried(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         uses, store = SecretUses(), it.foundation.store

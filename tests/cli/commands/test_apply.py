@@ -107,7 +107,7 @@ def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_pa
     assert (ada["uid"], ada["name"]) == (1001, "Ada Lovelace")
 
 
-def test_who_is_made_without_a_password_is_told_of(tmp_path: Path) -> None:
+def test_user_without_password_is_reported(tmp_path: Path) -> None:
     configure(tmp_path)
     users = '[[users]]\nusername = "eve"\nemail = "eve@example.com"\n'
     ran = apply(tmp_path, users, "--yes")
@@ -132,7 +132,7 @@ def test_without_a_yes_the_plan_is_shown_and_nothing_happens(tmp_path: Path) -> 
     assert valetkey("client", "list", "--json", here=tmp_path).json == []
 
 
-def test_only_what_the_file_names_changes(tmp_path: Path) -> None:
+def test_records_that_the_file_does_not_name_stay_unchanged(tmp_path: Path) -> None:
     configure(tmp_path)
     apply(tmp_path, FILE, "--yes")
     changed = """
@@ -181,7 +181,7 @@ def test_a_client_without_an_id_is_known_by_its_name(tmp_path: Path) -> None:
     assert "2 clients have this name" in ran.err
 
 
-def test_it_works_while_the_servers_run_and_counts_at_once(tmp_path: Path) -> None:
+def test_apply_takes_effect_on_running_servers_at_once(tmp_path: Path) -> None:
     configure(tmp_path)
     robot = f'[[clients]]\nclient_id = "robot"\nname = "Robot"\nclient_secret = "{SECRET}"\n'
     grants = 'grant_types = ["client_credentials"]\n'
@@ -240,7 +240,7 @@ def test_invalid_file_is_refused_with_its_place_and_changes_nothing(
         assert valetkey(kind, "list", "--json", here=tmp_path).json == []
 
 
-def test_everything_that_will_not_do_is_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_the_file_are_reported_together(tmp_path: Path) -> None:
     configure(tmp_path)
     text = FILE.replace(SECRET, "short").replace('"read"', '"raed"').replace("ada@", "ada.")
     ran = apply(tmp_path, text, "--yes")
@@ -249,7 +249,7 @@ def test_everything_that_will_not_do_is_told_at_once(tmp_path: Path) -> None:
         assert place in ran.err
 
 
-def test_what_an_old_grant_costs_is_told_before_it_is_turned_on(tmp_path: Path) -> None:
+def test_legacy_grant_type_is_warned_about_before_it_is_enabled(tmp_path: Path) -> None:
     configure(tmp_path)
     assert apply(tmp_path, FILE, "--yes").code == 0
     old = FILE.replace('"refresh_token"]', '"refresh_token", "password"]')
@@ -273,7 +273,7 @@ def test_a_file_of_secrets_that_others_may_read_is_warned_about(tmp_path: Path) 
     assert "chmod 600 open.toml" in ran.err
 
 
-def test_it_does_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+def test_apply_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     file = configure(tmp_path)
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("workers", f'database = "{postgres_url}"\nworkers'), "utf-8")
@@ -315,7 +315,7 @@ address = { locality = "London", country = "UK" }
     assert (shown["nickname"], shown["phone_number_verified"]) == ("Ada", True)
 
 
-def test_what_a_claim_cannot_be_is_told_with_its_place(tmp_path: Path) -> None:
+def test_invalid_claim_is_reported_with_its_place(tmp_path: Path) -> None:
     configure(tmp_path)
     text = '[[users]]\nusername = "ada"\nemail = "a@example.com"\n'
     for line, place in (

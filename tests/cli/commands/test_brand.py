@@ -24,7 +24,7 @@ def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
     assert valetkey("brand", "--reset", "--json", here=tmp_path).json == before
 
 
-def test_what_cannot_be_is_refused_by_the_name_of_its_option(tmp_path: Path) -> None:
+def test_invalid_value_is_refused_with_the_name_of_its_option(tmp_path: Path) -> None:
     begin(tmp_path)
     for option, value in (("--accent", "red"), ("--logo-url", "http://x")):
         ran = valetkey("brand", option, value, here=tmp_path)

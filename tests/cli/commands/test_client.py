@@ -58,7 +58,7 @@ def test_a_public_client_has_no_secret(tmp_path: Path) -> None:
     assert "client_secret" not in ran.json
 
 
-def test_everything_wrong_with_a_client_is_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_client_are_reported_together(tmp_path: Path) -> None:
     begin(tmp_path)
     arguments = ("--name", "X", "--redirect-uri", "http://app.example/cb", "--scope", "everything")
     ran = client(tmp_path, "create", *arguments)
@@ -121,7 +121,7 @@ def test_in_the_wrong_folder_nothing_is_made_up(tmp_path: Path, command: str) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whose_only_grant_is_to_be_turned_off_is_told_what_to_do_instead(tmp_path: Path) -> None:
+def test_disabling_the_only_grant_type_is_refused_with_advice(tmp_path: Path) -> None:
     begin(tmp_path)
     file = tmp_path / "apply.toml"
     file.write_text(
@@ -152,7 +152,7 @@ def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
         assert "valetkey client list" in ran.err
 
 
-def test_what_a_client_registers_for_openid_connect_is_said_and_shown(tmp_path: Path) -> None:
+def test_openid_connect_metadata_can_be_set_and_shown(tmp_path: Path) -> None:
     begin(tmp_path)
     said = (
         "--post-logout-redirect-uri",

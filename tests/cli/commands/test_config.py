@@ -12,7 +12,7 @@ def test_a_right_configuration_is_called_right(tmp_path: Path) -> None:
     assert ran.json == {"ok": True, "problems": []}
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_the_configuration_are_reported_together(tmp_path: Path) -> None:
     file = tmp_path / "other.toml"
     file.write_text("[authorization]\nworker = 2\n[log]\nlevel = 3\n", encoding="utf-8")
     ran = valetkey("config", "check", "--config", str(file), here=tmp_path)

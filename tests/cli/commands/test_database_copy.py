@@ -130,7 +130,7 @@ def begin_copy(shop: Shop, old: str, new: str) -> None:
     asyncio.run(story())
 
 
-def test_everything_works_on_the_copy_and_on_the_copy_of_the_copy(shop: Shop) -> None:
+def test_copied_databases_keep_tokens_records_and_secrets(shop: Shop) -> None:
     browser = Person(shop.url)
     with serving(shop.here) as site:
         tokens = shop.token({**_FORM, "code": shop.code(browser)}).json()

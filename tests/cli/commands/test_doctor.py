@@ -54,7 +54,7 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
     ) | {"mail": "mind"}
 
 
-def test_what_clients_cost_and_a_secret_seen_in_a_url_are_told(tmp_path: Path) -> None:
+def test_doctor_warns_of_legacy_clients_and_secrets_in_urls(tmp_path: Path) -> None:
     configure_ports(tmp_path)
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     create = ("--id", "robot", "--name", "Robot", "--grant-type", "client_credentials", "--json")

@@ -112,7 +112,7 @@ def test_an_unknown_event_or_folder_is_a_mistake_and_no_event_is_none(tmp_path: 
         assert "there is no event" in ran.err
 
 
-def test_what_running_servers_do_is_read_at_once(tmp_path: Path) -> None:
+def test_events_of_running_servers_are_listed(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path) as site:
         assert requests.get(f"{site.resource}/health/ready", timeout=60).status_code == 200

@@ -44,7 +44,7 @@ def test_dialogue_writes_what_was_answered(tmp_path: Path) -> None:
     assert (ada["username"], ada["role"]) == ("ada", "owner")
 
 
-def test_what_it_writes_by_options_passes_doctor_and_is_never_overwritten(tmp_path: Path) -> None:
+def test_configuration_from_options_passes_doctor_and_is_never_overwritten(tmp_path: Path) -> None:
     free = tomllib.loads(configure_ports(tmp_path).read_text())
     (tmp_path / "valetkey.toml").unlink()
     urls = ("--url", free["authorization"]["url"], "--api-url", free["resource"]["url"])
@@ -61,7 +61,7 @@ def test_what_it_writes_by_options_passes_doctor_and_is_never_overwritten(tmp_pa
     assert (tmp_path / "valetkey.toml").read_bytes() == before
 
 
-def test_it_makes_databases_and_keyring_on_postgresql(
+def test_init_creates_keyring_and_tables_on_postgresql(
     tmp_path: Path, postgres_url: str, another_postgres_url: str
 ) -> None:
     databases = ("--database", postgres_url, "--api-database", another_postgres_url)
@@ -98,7 +98,7 @@ def test_it_makes_databases_and_keyring_on_postgresql(
         ),
     ],
 )
-def test_what_cannot_work_is_refused_and_leaves_nothing(
+def test_invalid_options_are_refused_and_create_nothing(
     tmp_path: Path, given: tuple[str, ...], said: str
 ) -> None:
     ran = valetkey("init", "--no-input", *given, here=tmp_path)

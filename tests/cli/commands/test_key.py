@@ -55,7 +55,7 @@ def test_keys_are_made_at_the_first_start_and_rotated_by_command(here: Path) -> 
             assert line.split()[2] not in shown.out
 
 
-def test_every_algorithm_has_its_keys_and_is_rotated_with_the_others_or_alone(here: Path) -> None:
+def test_algorithms_are_rotated_together_or_one_by_one(here: Path) -> None:
     configure(here, every_algorithm=True)
     with serving(here):
         for algorithm in Algorithm:
@@ -86,7 +86,7 @@ def test_an_algorithm_without_keys_is_not_rotated(here: Path) -> None:
     assert key(here, "rotate", "sealing", "--algorithm", "ES256", "--yes").code == 2
 
 
-def test_everything_is_resealed_and_servers_start_with_it(tmp_path: Path) -> None:
+def test_rotation_of_the_sealing_key_reseals_all_secrets(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         pass
@@ -163,7 +163,7 @@ def test_the_credential_is_replaced_and_both_servers_agree_on_the_new_one(tmp_pa
     assert "good" in [each["level"] for each in told if each["about"] == "credential"]
 
 
-def test_what_is_backed_up_is_brought_back(tmp_path: Path) -> None:
+def test_backup_of_the_keyring_can_be_restored(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         pass
@@ -225,7 +225,7 @@ def test_a_keyring_that_is_not_there_is_not_made_up_for_a_backup(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_backup_is_refused_without_repeating_it(tmp_path: Path) -> None:
+def test_invalid_backup_is_refused_without_repeating_its_content(tmp_path: Path) -> None:
     configure(tmp_path)
     (tmp_path / "no.keyring").write_text("sealing one hunter2\n", encoding="ascii")
     ran = key(tmp_path, "restore", "no.keyring", "--yes")

@@ -110,7 +110,7 @@ def test_workers_share_a_port_and_one_that_is_killed_is_replaced(tmp_path: Path)
             assert get(f"{site.resource}/health/live")[0] == 200
 
 
-def test_no_server_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+def test_servers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path) as site:
         processes = children(site.process.pid)

@@ -39,7 +39,7 @@ def test_a_password_that_is_made_is_printed_once(tmp_path: Path) -> None:
         assert made["password"].encode() not in file.read_bytes()
 
 
-def test_everything_wrong_with_an_account_is_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_an_account_are_reported_together(tmp_path: Path) -> None:
     begin(tmp_path)
     given = ("--name", "x" * 201, "--email", "bob", "--generate-password")
     ran = user(tmp_path, "create", "bob", *given)
@@ -140,7 +140,7 @@ def test_an_account_is_changed_and_what_is_not_named_stays(tmp_path: Path) -> No
     assert user(tmp_path, "show", "lovelace", "--json").json["name"] == "A. L."
 
 
-def test_everything_wrong_with_a_change_is_told_at_once_and_nothing_changes(tmp_path: Path) -> None:
+def test_invalid_change_reports_all_faults_and_changes_nothing(tmp_path: Path) -> None:
     make_ada(tmp_path)
     wrong = ("--birthdate", "1815-13-01", "--picture", "http://x/", "--locale", "en_US")
     ran = user(tmp_path, "change", "ada", "--nickname", "Countess", *wrong)

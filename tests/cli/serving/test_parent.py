@@ -14,7 +14,7 @@ def loaded_by(program: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_it_loads_four_files_of_ours_and_nothing_of_others() -> None:
+def test_parent_loads_only_its_own_modules() -> None:
     modules = loaded_by(LISTED)
     ours = {name for name in modules if name.startswith("valetkey.")}
     assert ours == {
@@ -31,6 +31,6 @@ def test_it_loads_four_files_of_ours_and_nothing_of_others() -> None:
     assert folded.isdisjoint({"asyncio", "dataclasses", "inspect", "logging", "ssl", "structlog"})
 
 
-def test_what_checks_before_it_loads_no_server() -> None:
+def test_configuration_check_loads_no_server_modules() -> None:
     folded = {name.partition(".")[0] for name in loaded_by(SERVE)}
     assert folded.isdisjoint({"apsw", "asyncio", "cryptography", "httpx2", "jinja2", "structlog"})

@@ -68,7 +68,7 @@ def _up(servers: Serving) -> dict[tuple[str, str], float]:
     }
 
 
-def test_one_scrape_tells_of_all_workers(database_url: str, tmp_path: Path) -> None:
+def test_one_scrape_has_the_metrics_of_all_workers(database_url: str, tmp_path: Path) -> None:
     with _scraped(tmp_path, database_url) as servers:
         for _ in range(12):
             # A connection each, so that both workers have some.

@@ -80,7 +80,7 @@ def test_ready_is_said_once_when_every_child_of_every_server_is(tmp_path: Path) 
     assert not any(alive(pid) for pid in pids(log, "born"))
 
 
-def test_one_child_prepares_before_any_other_begins(tmp_path: Path) -> None:
+def test_one_child_prepares_before_the_others_start(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=2", "resource=fine=2") as parent:
         ready_line(parent)
@@ -141,7 +141,7 @@ def test_a_child_that_will_not_stop_is_killed(tmp_path: Path) -> None:
     assert not any(alive(pid) for pid in pids(log, "born"))
 
 
-def test_no_child_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_children_exit_when_the_parent_is_killed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=2", "resource=stubborn=1") as parent:
         ready_line(parent)

@@ -28,7 +28,7 @@ LARGE = {
 @pytest.mark.parametrize(
     ("server", "without"), [("authorization", LARGE | {"httpx2"}), ("resource", LARGE | {"jinja2"})]
 )
-def test_it_starts_without_what_many_servers_never_need(server: str, without: set[str]) -> None:
+def test_worker_starts_without_rarely_needed_modules(server: str, without: set[str]) -> None:
     program = f"import sys, valetkey.cli.serving.{server}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True

@@ -104,9 +104,7 @@ def test_client_credentials(library: Library, world: LocalSite) -> None:
 
 
 @pytest.mark.parametrize("client_id", [WEB, REFERENCE])
-def test_what_a_token_is_and_that_it_can_be_ended(
-    library: Library, world: LocalSite, client_id: str
-) -> None:
+def test_introspection_and_revocation(library: Library, world: LocalSite, client_id: str) -> None:
     own = library.of(client_id, "basic", secret=secret_of(client_id))
     token = own.sign_in()
     reads(own, token)
@@ -144,7 +142,7 @@ def test_an_expired_token_is_a_challenge_and_the_refresh_goes_on(
         reads(library, fresh)
 
 
-def test_no_is_the_librarys_error(library: Library, world: LocalSite) -> None:
+def test_denied_consent_is_an_error_of_the_library(library: Library, world: LocalSite) -> None:
     begun = library.step("begin")
     denied = world.refuse(str(begun["url"]))
     problem = library.step("finish", **{**begun.said, "arrived": denied}).problem

@@ -78,7 +78,7 @@ def _browser() -> Generator[Callable[[str], None]]:
         thread.join()
 
 
-def test_what_the_issuer_says_about_itself_is_all_that_is_needed(issuer: Issuer) -> None:
+def test_endpoints_come_from_the_issuers_metadata(issuer: Issuer) -> None:
     assert issuer.keys == f"{issuer.url}/jwks"
     assert issuer.introspection
     assert issuer.names_itself

@@ -79,7 +79,7 @@ def test_people_sign_in_are_known_and_sign_out(
         assert tab.locator("#sign-in").count(), "who signed out is asked again"
 
 
-def test_who_signs_out_elsewhere_is_signed_out_here(
+def test_back_channel_logout_ends_the_session_in_apache(
     apache: str, browser: Browser, tmp_path: Path, database_url: str
 ) -> None:
     """Apache hears of it from the server, not from the browser."""
@@ -98,7 +98,7 @@ def test_who_signs_out_elsewhere_is_signed_out_here(
         assert tab.locator("#sign-in").count()
 
 
-def test_who_has_a_session_is_not_asked_twice(
+def test_session_at_the_server_signs_in_again_without_a_prompt(
     apache: str, browser: Browser, tmp_path: Path
 ) -> None:
     with a_site(apache, tmp_path, "sqlite:///a.db") as site:

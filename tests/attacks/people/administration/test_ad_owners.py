@@ -24,7 +24,7 @@ async def _leaves(it: Harness, uid: Uid) -> str:
         return refused.refusal.check
 
 
-def test_ad_01_of_two_owners_who_leave_one_stays_although_neither_is_gone_yet(
+def test_ad_01_two_last_owners_cannot_both_schedule_their_removal(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -36,7 +36,7 @@ def test_ad_01_of_two_owners_who_leave_one_stays_although_neither_is_gone_yet(
     run(tmp_path, story, database_url)
 
 
-def test_ad_03_of_those_who_change_the_same_brand_at_once_one_does(
+def test_ad_03_parallel_changes_of_the_brand_succeed_once(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

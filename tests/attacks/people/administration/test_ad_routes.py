@@ -281,7 +281,7 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
     run(tmp_path, story)
 
 
-def test_what_a_role_may_is_what_its_page_says() -> None:
+def test_only_owners_give_roles_and_auditors_reset_nothing() -> None:
     # The owner alone gives roles; support and auditors change nothing but what they reset.
     assert [r for r in Role if powers_of(r).allow(Permission.ROLES)] == [Role.OWNER]
     assert [r for r in Role if powers_of(r).allow(Permission.RESET)] == [

@@ -80,7 +80,7 @@ _ELSEWHERE = (
 
 
 @pytest.mark.parametrize("to", _ELSEWHERE, ids=lambda to: repr(to[:30]))
-def test_lg_11_nobody_is_led_elsewhere_after_signing_in(tmp_path: Path, to: str) -> None:
+def test_lg_11_sign_in_never_redirects_to_another_site(tmp_path: Path, to: str) -> None:
     assert safe_return_path(to) == ""
 
     async def story(it: Harness) -> None:

@@ -85,7 +85,7 @@ def test_mf_05_forms_of_before_do_not_do_either(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_mf_07_no_address_in_the_request_counts(tmp_path: Path) -> None:
+def test_mf_07_contact_fields_in_the_second_factor_form_are_ignored(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await with_app(it)
         browser = it.browser()
@@ -166,7 +166,7 @@ def test_mf_11_a_challenge_counts_once_and_not_for_ever(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_mf_11_what_another_page_got_signed_is_refused(
+def test_mf_11_passkey_assertion_for_another_origin_is_refused(
     tmp_path: Path, changed: dict[str, object]
 ) -> None:
     async def story(it: Harness) -> None:
@@ -282,7 +282,9 @@ def test_mf_15_bombs_are_refused_before_they_go_off(tmp_path: Path, bomb: bytes)
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_mf_15_what_is_no_answer_is_wrong_and_no_fault(tmp_path: Path, text: str) -> None:
+def test_mf_15_malformed_passkey_assertion_is_refused_without_server_error(
+    tmp_path: Path, text: str
+) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = await browser.get("/oauth/sign-in")

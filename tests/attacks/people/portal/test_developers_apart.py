@@ -69,7 +69,7 @@ def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_ad_03_nobody_who_is_not_signed_in_sees_any_of_it(tmp_path: Path) -> None:
+def test_ad_03_app_pages_require_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)

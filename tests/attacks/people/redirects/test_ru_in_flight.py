@@ -85,7 +85,7 @@ def test_ru_35_not_even_with_everything_at_once(world: LiveServers, alice: Perso
     world.exchange(code, "spa1", code_verifier=VERIFIER).ok()
 
 
-def test_ru_35_what_was_not_asked_for_cannot_be_ticked_instead(
+def test_ru_35_consent_form_refuses_scopes_that_were_not_requested(
     world: LiveServers, alice: Person
 ) -> None:
     page = consent_page(world, alice)
@@ -153,7 +153,7 @@ def _switched_off(world: LiveServers, client_id: str) -> None:
 
 @pytest.mark.parametrize("end", [_removed, _switched_off])
 @pytest.mark.parametrize("when", ["signing in", "deciding", "denying", "decided"])
-def test_ru_37_what_ended_on_the_way_gets_no_answer(
+def test_ru_37_no_redirect_to_uri_or_client_removed_meanwhile(
     world: LiveServers, when: str, end: object
 ) -> None:
     client_id = f"flight-{when}-{getattr(end, '__name__', '')}".replace(" ", "-")
@@ -179,7 +179,7 @@ def test_ru_37_what_ended_on_the_way_gets_no_answer(
     assert count(world, "vouchers", "kind = 'code'") == codes
 
 
-def test_ru_37_no_silent_answer_goes_to_an_address_that_was_removed(world: LiveServers) -> None:
+def test_ru_37_prompt_none_does_not_redirect_to_removed_uri(world: LiveServers) -> None:
     world.client("silent1", redirect_uris=(CALLBACK, _OTHER))
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person, "silent1")))
@@ -203,7 +203,9 @@ def test_ru_37_a_code_on_its_way_dies_with_its_client_and_comes_back_with_nobody
     yes(world, person.allow(consent_page(world, person, "dies1")))
 
 
-def test_ru_37_what_the_client_may_no_longer_ask_is_told_to_it(world: LiveServers) -> None:
+def test_ru_37_client_is_told_when_scope_or_grant_type_was_removed_meanwhile(
+    world: LiveServers,
+) -> None:
     world.client("narrow1", scopes=("read", "notes:read"))
     person = signed_in(world)
     page = consent_page(world, person, "narrow1")

@@ -181,7 +181,7 @@ def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: LiveServe
             _stays_here(world, "loop2", uri)
 
 
-def test_ru_25_what_looks_like_loopback_is_not(world: LiveServers) -> None:
+def test_ru_25_look_alikes_of_loopback_are_refused(world: LiveServers) -> None:
     _leads_to_a_page_of_ours(_ask(world, "nat1", "http://127.0.0.1:1024/cb", **_PKCE))
     with world.nothing_changes():
         for uri in LOOK_LIKE_LOOPBACK:

@@ -198,7 +198,7 @@ def test_ru_every_vector_of_registration_holds_through_the_api(world: LiveServer
             assert answer.json()["redirect_uri"] == vector.text
 
 
-def test_ru_39_nobody_is_sent_back_to_this_server_or_to_the_api(world: LiveServers) -> None:
+def test_ru_39_redirect_uris_on_own_servers_cannot_be_registered(world: LiveServers) -> None:
     token = _own(world, "circle1")
     auth, api = urlsplit(world.auth), urlsplit(world.api)
     with world.nothing_changes():

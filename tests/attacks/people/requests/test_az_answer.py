@@ -97,7 +97,7 @@ def test_az_05_state_survives_the_pages(world: LiveServers, alice: Person, state
         assert _state_in(answer.headers["location"]) == state
 
 
-def test_az_05_every_byte_alone(world: LiveServers, alice: Person) -> None:
+def test_az_05_state_of_any_single_character_is_returned(world: LiveServers, alice: Person) -> None:
     for number in (*range(0x80), 0xE9, 0x2603):
         text = chr(number).encode()
         query = f"{urlencode(_GOOD)}&scope=nothing&state={quote_from_bytes(text, safe='')}"
@@ -124,7 +124,7 @@ def test_az_05_64_kibibytes_of_state_are_refused(world: LiveServers, alice: Pers
         back(world, page, "invalid_request", state=None)
 
 
-def test_az_05_no_state_is_no_state(world: LiveServers, alice: Person) -> None:
+def test_az_05_empty_state_is_not_returned(world: LiveServers, alice: Person) -> None:
     yes(world, world.ask(alice, state=""), state=None)
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&state="
     assert "state" not in fetch(alice, "GET", url).location
@@ -142,7 +142,7 @@ def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: LiveServer
     world.exchange(code, "spa1", code_verifier="x" * 43).refused(400, "invalid_grant")
 
 
-def test_az_08_who_answers_is_in_every_answer_and_in_the_metadata(
+def test_az_08_every_response_has_the_issuer_of_the_metadata(
     world: LiveServers, alice: Person
 ) -> None:
     yes(world, world.ask(alice))
@@ -171,7 +171,9 @@ def test_az_13_a_nonce_gives_one_grant_for_each_client(world: LiveServers, alice
     yes(world, alice.allow(consent_page(world, alice, "web2", nonce="n" * 64)))
 
 
-def test_az_13_of_many_with_one_nonce_one_gets_a_code(world: LiveServers, alice: Person) -> None:
+def test_az_13_parallel_requests_with_one_nonce_yield_one_code(
+    world: LiveServers, alice: Person
+) -> None:
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&scope=notes:read&nonce=parallel"
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(partial(fetch, alice, "GET"), [url] * 32))
@@ -179,7 +181,7 @@ def test_az_13_of_many_with_one_nonce_one_gets_a_code(world: LiveServers, alice:
     assert sum("error=invalid_request" in answer.location for answer in answers) == 31
 
 
-def test_az_16_no_address_says_yes_for_a_person(world: LiveServers) -> None:
+def test_az_16_consent_cannot_be_given_by_a_get_request(world: LiveServers) -> None:
     person = signed_in(world, "mallory")
     codes = count(world, "vouchers", "kind = 'code'")
     more = {"decision": "allow", "allow": "1", "approve": "1", "consent": "yes", "auto": "true"}
@@ -293,16 +295,14 @@ def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: LiveServer
     back(world, silent, "interaction_required", to=said["redirect_uri"])
 
 
-def test_az_23_no_fragment_of_ours_reaches_the_client(world: LiveServers, alice: Person) -> None:
+def test_az_23_code_redirects_end_with_an_empty_fragment(world: LiveServers, alice: Person) -> None:
     # A browser hands its fragment on to a redirect that has none.
     for page in (world.ask(alice), world.ask(alice, scope="nothing")):
         assert page.location.count("#") == 1
         assert page.headers["location"].endswith("#")
 
 
-def test_az_23_what_was_issued_is_in_no_page_and_no_other_header(
-    world: LiveServers, alice: Person
-) -> None:
+def test_az_23_code_is_only_in_the_location_header(world: LiveServers, alice: Person) -> None:
     page = world.ask(alice)
     code = yes(world, page)
     others = [value for name, value in page.headers.items() if name != "location"]

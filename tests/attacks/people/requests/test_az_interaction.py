@@ -63,7 +63,7 @@ def _forbidden(world: LiveServers, person: Person, page: Page, sealed: str) -> N
             shown(fetch(person, "POST", _at(world, path, sealed), body), 403, "forbidden")
 
 
-def test_az_19_what_began_in_one_browser_is_nothing_in_another(world: LiveServers) -> None:
+def test_az_19_interaction_of_another_browser_is_refused(world: LiveServers) -> None:
     alice, mallory = signed_in(world), signed_in(world, "mallory")
     alices, mallorys = consent_page(world, alice), consent_page(world, mallory)
     strangers = Person(world.auth)
@@ -173,7 +173,7 @@ def test_az_20_an_answered_one_stays_answered_when_its_mark_was_swept(world: Liv
     shown(fetch(alice, "GET", decided), 400, "invalid_request")
 
 
-def test_az_20_who_signed_out_or_was_shut_out_meanwhile_decides_nothing(world: LiveServers) -> None:
+def test_az_20_consent_of_disabled_or_signed_out_user_is_refused(world: LiveServers) -> None:
     world.servers.register_user("carol", PASSWORD)
     carol = signed_in(world, "carol")
     page = consent_page(world, carol)
@@ -221,7 +221,7 @@ def _twisted(sealed: str) -> list[str]:
     ]  # fmt: skip
 
 
-def test_az_22_what_we_did_not_seal_is_nothing(world: LiveServers) -> None:
+def test_az_22_altered_sealed_interaction_is_refused(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     body = urlencode(_pairs(page))
@@ -253,7 +253,9 @@ def test_az_22_nor_is_what_another_key_or_another_purpose_sealed(world: LiveServ
     )
 
 
-def test_az_22_what_an_older_version_sealed_is_over_and_no_fault(world: LiveServers) -> None:
+def test_az_22_sealed_interaction_of_unknown_format_is_refused_without_server_error(
+    world: LiveServers,
+) -> None:
     ours = _sealer(world)
     with world.nothing_changes():
         for plain in (

@@ -115,7 +115,7 @@ def test_az_05_state_comes_back_as_it_was(
 
 
 @pytest.mark.parametrize("state", ["\0", "a\nb", "a\r\nSet-Cookie: session=evil", "x" * 2_049])
-def test_az_05_what_a_form_would_change_is_refused_without_it(
+def test_az_05_state_that_form_post_would_alter_is_refused(
     world: LiveServers, alice: Person, state: str
 ) -> None:
     with world.nothing_changes():
@@ -183,7 +183,7 @@ def test_az_11_an_expired_hint_is_a_hint(world: LiveServers) -> None:
     _yes(world, person, _ask(world, person, id_token_hint=hint, prompt="none"))
 
 
-def test_az_11_what_is_no_hint_of_ours_is_refused(world: LiveServers, alice: Person) -> None:
+def test_az_11_invalid_id_token_hints_are_refused(world: LiveServers, alice: Person) -> None:
     good = _yes(world, alice, _ask(world, alice))["id_token"]
     others = _yes(world, alice, _ask(world, alice, "oidc2"))["id_token"]
     claims = _claims(good)
@@ -260,7 +260,7 @@ def test_az_19_a_transaction_belongs_to_its_browser(world: LiveServers, mode: st
     _yes(world, person, page)
 
 
-def test_az_18_of_64_submissions_of_one_hybrid_answer_one_counts(
+def test_az_18_parallel_consents_of_one_hybrid_request_succeed_once(
     world: LiveServers, alice: Person
 ) -> None:
     page = _ask(world, alice, response_type="code id_token token", prompt="consent")

@@ -154,7 +154,7 @@ def _without_reference(page: Page) -> str:
     return re.sub(r"VK-[0-9A-Z]{4}-[0-9A-Z]{4}-[0-9A-Z]{4}", "", page.body)
 
 
-def test_az_01_who_is_not_registered_and_who_is_off_get_the_same_page(world: LiveServers) -> None:
+def test_az_01_unknown_and_disabled_clients_get_the_same_page(world: LiveServers) -> None:
     world.client("off1")
     assert _ask(world, client_id="off1").status == 303
     switch_client(world, "off1", on=False)
@@ -258,7 +258,9 @@ def test_az_03_a_form_comes_as_a_form(world: LiveServers, kind: str) -> None:
         "&".join(f"x{number}=" for number in range(101)),
     ],
 )  # fmt: skip
-def test_az_06_what_cannot_be_read_is_told_to_nobody_else(world: LiveServers, query: str) -> None:
+def test_az_06_unreadable_query_shows_error_page_without_redirect(
+    world: LiveServers, query: str
+) -> None:
     with world.nothing_changes():
         good = _query(state="") if query.startswith("state") else _query()
         for asked in (f"{good}&{query}", f"{query}&{good}"):
@@ -318,7 +320,7 @@ def test_az_10_max_age_is_held_against_the_time_of_signing_in(world: LiveServers
         yes(world, world.ask(person, max_age=much))
 
 
-def test_az_12_what_is_unknown_is_ignored_and_never_shown(world: LiveServers) -> None:
+def test_az_12_unknown_parameters_are_ignored_and_never_shown(world: LiveServers) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     for name in ("claims", "ui_locales", "acr_values", "display", "audience", "decision", "iss"):

@@ -165,7 +165,7 @@ def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: LiveServers) -> N
     _works(world, fetch(person, "POST", consent, said))
 
 
-def test_lg_04_nobody_is_signed_in_as_somebody_else_by_a_form_from_elsewhere(
+def test_lg_04_cross_site_sign_in_form_is_refused(
     world: LiveServers,
 ) -> None:
     mallory = Person(world.auth)
@@ -184,7 +184,7 @@ def test_lg_04_nobody_is_signed_in_as_somebody_else_by_a_form_from_elsewhere(
     assert mallory.submit(mallory.open(url), "sign-in", planted).status == 200
 
 
-def test_lg_08_no_link_no_picture_and_no_other_site_signs_anybody_out(world: LiveServers) -> None:
+def test_lg_08_sign_out_requires_a_post_of_the_own_form(world: LiveServers) -> None:
     person = signed_in(world)
     url = f"{world.auth}/oauth/sign-out"
     with world.nothing_changes():
@@ -203,7 +203,7 @@ def test_lg_08_no_link_no_picture_and_no_other_site_signs_anybody_out(world: Liv
      "\\\\evil.test", "http:evil.test", "javascript:alert(1)", "/\r\nLocation: https://evil.test",
      "https:evil.test", ".evil.test", "@evil.test", "/%2f%2fevil.test", "///evil.test"],
 )  # fmt: skip
-def test_lg_11_no_parameter_says_where_a_person_goes(world: LiveServers, place: str) -> None:
+def test_lg_11_redirect_parameters_are_ignored(world: LiveServers, place: str) -> None:
     names = (
         "next", "continue", "return_to", "returnUrl", "redirect", "redirect_uri", "url",
         "post_logout_redirect_uri", "target", "goto", "RelayState", "interaction_uri",
@@ -228,7 +228,7 @@ def test_lg_11_no_parameter_says_where_a_person_goes(world: LiveServers, place: 
      "/..//evil.test", "/.//evil.test", "/;@evil.test", "/errors/..%2f..%2fevil", "/errors/evil",
      "/errors/%3Cscript%3Eevil", "/oauth/sign-in/", "/oauth//sign-in", "/OAUTH/sign-in"],
 )  # fmt: skip
-def test_lg_11_no_path_leads_elsewhere(world: LiveServers, path: str) -> None:
+def test_lg_11_odd_paths_never_redirect(world: LiveServers, path: str) -> None:
     reply = only(say(world.auth, request(world.auth, "GET", path)))
     assert reply.status in {400, 404}
     assert "location" not in reply.headers
@@ -249,7 +249,7 @@ def _is_ours(script: Mapping[str, str | None]) -> bool:
     return str(script.get("src")).startswith("/assets/") and set(script) <= {"src", "defer"}
 
 
-def test_lg_09_no_page_acts_by_itself_or_runs_or_loads_anything_foreign(world: LiveServers) -> None:
+def test_lg_09_pages_neither_submit_themselves_nor_load_foreign_content(world: LiveServers) -> None:
     person = signed_in(world)
     pages = [
         world.ask(Person(world.auth)),

@@ -54,7 +54,7 @@ def _questions(world: LiveServers, tokens: dict[str, str]) -> Iterator[str]:
             yield _asked(world, **{name: value for name, value in said.items() if value})
 
 
-def test_lg_23_no_link_signs_anybody_out(openid: LiveServers) -> None:
+def test_lg_23_logout_link_only_shows_the_confirmation(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     elsewhere = {"sec-fetch-site": "cross-site", "referer": "https://evil.example/"}
     with openid.nothing_changes():
@@ -68,7 +68,7 @@ def test_lg_23_no_link_signs_anybody_out(openid: LiveServers) -> None:
     assert _is_in(openid, person)
 
 
-def test_lg_23_no_form_of_another_site_signs_anybody_out(openid: LiveServers) -> None:
+def test_lg_23_cross_site_logout_form_is_refused(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     cookies = {"cookie": "; ".join(f"{name}={value}" for name, value in person.cookies.items())}
     page = person.open(_asked(openid, id_token_hint=tokens["id_token"]))
@@ -89,7 +89,7 @@ def test_lg_23_no_form_of_another_site_signs_anybody_out(openid: LiveServers) ->
     assert _is_in(openid, person)
 
 
-def test_lg_23_nobody_is_led_where_nothing_was_agreed(openid: LiveServers) -> None:
+def test_lg_23_unregistered_post_logout_redirect_uris_are_refused(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     for back in (
         "https://evil.example/",
@@ -115,7 +115,7 @@ def test_lg_23_nobody_is_led_where_nothing_was_agreed(openid: LiveServers) -> No
         person, tokens = _visit(openid)
 
 
-def test_lg_23_who_goes_back_finds_nothing(openid: LiveServers) -> None:
+def test_lg_23_old_cookies_and_cached_pages_are_useless_after_sign_out(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     before = dict(person.cookies)
     question = person.open(_asked(openid, id_token_hint=tokens["id_token"]))
@@ -136,7 +136,7 @@ def test_lg_23_who_goes_back_finds_nothing(openid: LiveServers) -> None:
     }
 
 
-def test_lg_23_what_hung_on_the_session_is_over(openid: LiveServers) -> None:
+def test_lg_23_sign_out_ends_tokens_bound_to_the_session(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     assert openid.introspect(tokens["access_token"], "bound1")["active"] is True
     person.submit(person.open(f"{openid.auth}/oauth/sign-out"), "sign-out")

@@ -67,7 +67,7 @@ def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: Live
     assert not _is_in(world, mallorys, "Mallory")
 
 
-def test_lg_02_every_sign_in_has_another_cookie_and_the_last_is_worth_nothing(
+def test_lg_02_every_sign_in_replaces_the_session_cookie(
     world: LiveServers,
 ) -> None:
     person = signed_in(world)
@@ -107,7 +107,7 @@ def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: LiveServers)
     assert "domain" not in f"{browser}{session}{mark}".lower()
 
 
-def test_lg_06_what_is_in_a_cookie_is_in_no_page_and_no_table(world: LiveServers) -> None:
+def test_lg_06_cookie_secrets_are_in_no_page_and_no_table(world: LiveServers) -> None:
     person = signed_in(world)
     secrets = list(person.cookies.values())
     pages = [consent_page(world, person), person.open(f"{world.auth}/")]
@@ -203,7 +203,7 @@ def test_lg_12_nor_does_the_time_it_takes(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("name", ["alice", "nobody", "alice@example.com"])
-def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(
+def test_lg_12_failed_sign_ins_are_limited_for_known_and_unknown_names_alike(
     world: LiveServers, name: str
 ) -> None:
     person = Person(world.auth)
@@ -228,7 +228,9 @@ def test_lg_12_who_must_wait_is_told_so_whether_they_exist_or_not(
      PASSWORD.upper(), f" {PASSWORD}", f"{PASSWORD} ", PASSWORD.replace(" ", "\u00a0"),
      "%", "' or '1'='1", "$argon2id$v=19$m=19456,t=2,p=1$AAAA$AAAA", "\ud7ff", "\U0001f511"],
 )  # fmt: skip
-def test_lg_13_no_word_opens_every_door(world: LiveServers, password: str) -> None:
+def test_lg_13_empty_overlong_and_odd_passwords_are_refused(
+    world: LiveServers, password: str
+) -> None:
     sessions = count(world, "sessions")
     for name in ("alice", "nobody"):
         person = Person(world.auth)
@@ -239,7 +241,7 @@ def test_lg_13_no_word_opens_every_door(world: LiveServers, password: str) -> No
     assert count(world, "sessions") == sessions
 
 
-def test_lg_13_every_character_of_a_long_password_counts(world: LiveServers) -> None:
+def test_lg_13_long_passwords_are_not_truncated(world: LiveServers) -> None:
     long = "x" * 1_023
     world.servers.register_user("longy", long + "a")
     for wrong in (long, long + "b", long + "aa", long[:72] + "a", long[:72]):

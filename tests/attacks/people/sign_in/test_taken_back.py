@@ -53,7 +53,7 @@ async def ways_in(it: Harness) -> tuple[list[str], list[str], bool, int, int]:
     return await it.read(work)
 
 
-def test_mf_09_what_a_thief_added_goes_when_the_old_address_takes_the_account_back(
+def test_mf_09_reverting_the_email_change_removes_what_was_added_since(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:

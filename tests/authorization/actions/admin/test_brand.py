@@ -96,7 +96,7 @@ def test_a_change_goes_before_the_settings_until_it_is_taken_back(database_url: 
         (BrandField.PRIVACY_URL, "https://acme.example/" + "a" * 2_000),
     ],
 )
-def test_xs_05_what_cannot_stand_on_a_page_is_refused_and_nothing_is_changed(
+def test_xs_05_invalid_brand_values_are_refused_and_change_nothing(
     sqlite_url: str, field: BrandField, value: str
 ) -> None:
     async def story() -> None:

@@ -85,7 +85,7 @@ async def _write(store: Store, work: Callable[[Transaction], None]) -> None:
     await store.write(work)
 
 
-def test_what_could_not_be_written_waits_again(tmp_path: Path) -> None:
+def test_failed_write_is_retried(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         clock = AnswerClock()
         clock.note(NOON, 200, 0.004)

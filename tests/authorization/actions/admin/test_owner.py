@@ -84,7 +84,7 @@ async def ada_as_owner(it: Harness) -> str:
     return secret.reveal()
 
 
-def test_ad_01_of_sixty_four_bearers_of_one_link_one_becomes_an_owner(
+def test_ad_01_parallel_uses_of_an_owner_link_make_one_owner(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -106,7 +106,7 @@ def test_ad_01_of_sixty_four_bearers_of_one_link_one_becomes_an_owner(
     run(tmp_path, story, database_url)
 
 
-def test_ad_01_of_two_links_only_the_first_that_is_used_makes_an_owner(
+def test_ad_01_first_used_of_two_owner_links_voids_the_other(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

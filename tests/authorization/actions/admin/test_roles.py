@@ -48,7 +48,9 @@ def test_role_is_granted_once_and_unknown_user_is_not_found(
     run(tmp_path, story, database_url)
 
 
-def test_of_two_owners_who_go_at_once_exactly_one_goes(tmp_path: Path, database_url: str) -> None:
+def test_last_two_owners_cannot_lose_their_role_in_parallel(
+    tmp_path: Path, database_url: str
+) -> None:
     async def story(it: Harness) -> None:
         await _bob(it)
         for _ in range(5):

@@ -176,7 +176,7 @@ def test_a_page_signs_people_in(servers: Servers, browser: Browser) -> None:
             thread.join()
 
 
-def test_what_an_app_is_called_is_a_string_in_every_language() -> None:
+def test_snippets_escape_client_ids_and_redirect_uris() -> None:
     odd = replace(WEB, id="a'b\"$(x)`y`</script>\\", redirect_uris=("https://app.example/'\"$x",))
     found = {each.id: each for each in snippets_of(odd, "https://auth.example", "")}
     shell = subprocess.run(
@@ -191,7 +191,7 @@ def test_what_an_app_is_called_is_a_string_in_every_language() -> None:
     assert "</script>" not in found["node"].code
 
 
-def test_no_program_holds_a_secret_and_those_without_a_way_have_none() -> None:
+def test_snippets_hold_no_secret_and_exist_only_for_usable_grants() -> None:
     for each in snippets_of(WEB, "https://auth.example", "https://api.example"):
         assert "CLIENT_SECRET" in each.code
         assert not re.search(r"@[A-Z_]+@|^\w+\|", each.code, re.MULTILINE)

@@ -126,7 +126,7 @@ def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(
     run(tmp_path, story, database_url)
 
 
-def test_what_a_client_did_last_is_known(tmp_path: Path) -> None:
+def test_time_of_last_use_is_recorded(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(CodeIssued(ALICE.uid, "web1", "g", pkce=False), NOON)
@@ -209,7 +209,7 @@ def test_an_event_is_counted_when_it_is_older_than_the_lag_and_no_sooner(tmp_pat
     run(tmp_path, story)
 
 
-def test_what_commits_late_is_counted_all_the_same(tmp_path: Path, postgres_url: str) -> None:
+def test_event_that_commits_late_is_counted(tmp_path: Path, postgres_url: str) -> None:
     """A request of noon commits after a later one, while another process counts."""
 
     async def story(it: Harness) -> None:

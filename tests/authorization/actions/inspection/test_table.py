@@ -19,7 +19,7 @@ async def _found(it: Harness) -> dict[str, Level]:
     return {each.condition.name: each.level for each in found if each.level is not Level.GOOD}
 
 
-def test_every_row_has_a_name_of_its_own_and_what_to_do() -> None:
+def test_every_row_has_a_unique_name_and_advice() -> None:
     names = [each.name for each in (*CONDITIONS, *CHECKS)]
     rows = [each.name for each in CONDITIONS]
     assert len(set(rows)) == len(rows)

@@ -170,7 +170,7 @@ def test_an_address_is_proven_by_the_word_true_alone(rogue: Pages) -> None:
         assert read(rogue, signed(claims(rogue, email=address))).proven_email == ""
 
 
-def test_what_the_id_token_leaves_out_is_asked_for(rogue: Pages) -> None:
+def test_claims_missing_in_the_id_token_come_from_userinfo(rogue: Pages) -> None:
     document = json.loads(rogue.at["/.well-known/openid-configuration"].body)
     document["userinfo_endpoint"] = f"{rogue.url}/userinfo"
     rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(document).encode())
@@ -273,7 +273,7 @@ def test_mf_05_stale_upstream_login_is_refused(rogue: Pages) -> None:
     assert come_back(NOW - 3_600, JOURNEY) == "248289761001"
 
 
-def test_it_is_not_asked_again_within_ten_minutes_what_it_is(rogue: Pages) -> None:
+def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:
     moment = [NOW]
     settings = ProviderSettings("other", "Other", ProviderKind.OPENID, rogue.url, "us")
     door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: moment[0])

@@ -122,7 +122,7 @@ def test_home_leads_to_every_page_of_the_account(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_every_event_that_names_a_person_is_told_in_words_or_says_why_not() -> None:
+def test_every_event_of_a_user_is_shown_or_listed_as_hidden() -> None:
     of_people = {event.name for event in EVENTS if "uid" in event.__struct_fields__}
     assert of_people == {*TOLD, *NOT_TOLD}
     assert not set(TOLD) & set(NOT_TOLD)
@@ -135,9 +135,7 @@ def test_every_event_that_names_a_person_is_told_in_words_or_says_why_not() -> N
     assert not [text for text in said if "Other activity" in text]
 
 
-def test_only_what_was_asked_for_is_told_and_everything_is_of_some_kind(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             for name in (*TOLD, *NOT_TOLD):

@@ -136,7 +136,7 @@ def test_looking_changes_nothing_and_no_address_can_claim_that_something_ended(
     run(tmp_path, story)
 
 
-def test_who_is_not_signed_in_is_sent_to_sign_in(tmp_path: Path) -> None:
+def test_page_redirects_to_sign_in_without_a_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for path in ("/account/apps", "/account/apps/end", "/account/apps/end-all"):
             assert (await it.browser().get(path)).location == f"/oauth/sign-in?to={path}"
@@ -147,7 +147,7 @@ def test_who_is_not_signed_in_is_sent_to_sign_in(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_another_allowed_is_not_there(tmp_path: Path, database_url: str) -> None:
+def test_grants_of_other_users_are_not_found(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await grant_of(it, "nat1", Scope.of("read"))
         theirs = await grant_of(it, "web1", Scope.of("read"), user=BOB)
@@ -162,7 +162,7 @@ def test_what_another_allowed_is_not_there(tmp_path: Path, database_url: str) ->
     run(tmp_path, story, database_url)
 
 
-def test_no_form_of_another_site_session_or_browser_ends_anything(tmp_path: Path) -> None:
+def test_access_is_ended_only_by_the_form_of_the_own_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         browser, elsewhere = await signed_in(it), await signed_in(it)
@@ -197,7 +197,7 @@ async def note(it: Harness, grant_id: str, scope: str) -> None:
     assert await it.store.write(lambda tx: tx.scope_uses.note(use))
 
 
-def test_what_was_used_and_what_never_was_is_said_permission_by_permission(
+def test_last_use_of_each_permission_is_shown(
     tmp_path: Path,
     database_url: str,
 ) -> None:

@@ -32,9 +32,7 @@ async def stored(it: Harness) -> str | None:
     return await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
 
 
-def test_everything_but_this_session_ends_and_the_new_one_signs_in(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_password_change_ends_other_sessions(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         phone, browser = await signed_in(it), await signed_in(it)
         await grant_of(it, "web1", Scope.of("read"))
@@ -78,7 +76,7 @@ def test_everything_but_this_session_ends_and_the_new_one_signs_in(
         (NEW, NEW.upper(), "The passwords do not match"),
     ],
 )
-def test_what_cannot_be_one_is_said_at_its_field(
+def test_invalid_new_password_is_reported_at_its_field(
     tmp_path: Path, new: str, again: str, words: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -119,7 +117,7 @@ def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(
     run(tmp_path, story, database_url, limits=LimitSettings(sign_in_failures=3))
 
 
-def test_of_two_who_change_it_at_once_one_does(tmp_path: Path, database_url: str) -> None:
+def test_parallel_password_changes_succeed_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browsers = [await signed_in(it) for _ in range(2)]
         pages = [await browser.get("/account/security/password") for browser in browsers]
@@ -139,7 +137,7 @@ def test_of_two_who_change_it_at_once_one_does(tmp_path: Path, database_url: str
     run(tmp_path, story, database_url)
 
 
-def test_no_link_and_no_form_of_another_site_changes_it(tmp_path: Path) -> None:
+def test_password_change_requires_the_own_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser, elsewhere = await signed_in(it), await signed_in(it)
         before = await stored(it)

@@ -66,7 +66,7 @@ def test_session_begun_in_the_future_gives_no_access(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_one_other_browser_is_signed_out_and_its_apps_hear_of_it(
+def test_other_session_can_be_signed_out_and_its_apps_are_notified(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -82,7 +82,7 @@ def test_ad_01_with_an_account_of_their_own_and_a_second_factor_they_are_the_own
     run(tmp_path, story, database_url)
 
 
-def test_ad_01_somebody_with_an_account_signs_in(tmp_path: Path) -> None:
+def test_ad_01_signed_in_user_becomes_owner_with_a_second_factor(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await opened(it, browser)
@@ -117,7 +117,7 @@ def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(tmp_path
     run(tmp_path, story)
 
 
-def test_what_is_wrong_with_the_account_stands_at_its_field(tmp_path: Path) -> None:
+def test_invalid_owner_account_is_reported_at_its_fields(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = await opened(it, browser)

@@ -31,9 +31,7 @@ async def last(it: Harness, name: str) -> EventRecord:
     return [event for event in page if event.name == name][-1]
 
 
-def test_everything_of_a_person_is_seen_and_nothing_that_signs_in(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_user_page_shows_the_account_without_secrets(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
@@ -278,7 +276,7 @@ def test_an_account_is_deleted_with_all_that_is_known(tmp_path: Path, database_u
         f"{PAGE}/delete/x",
     ],
 )
-def test_what_is_not_there_is_not_found(path: str, tmp_path: Path) -> None:
+def test_unknown_path_is_not_found(path: str, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         assert (await browser.get(path)).status == 404

@@ -210,7 +210,7 @@ def _wrong_users() -> str:
     return f'[{",".join(rows)},{{}},17,{{"uid":1e999}},{{"name":"{"x" * 70_000}"}}]'
 
 
-def test_every_reason_is_told_in_the_language_of_the_administrator(tmp_path: Path) -> None:
+def test_every_import_error_has_a_translatable_text(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         sent = await upload(browser, _wrong_users().encode(), "users.json")

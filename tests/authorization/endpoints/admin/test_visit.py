@@ -32,7 +32,7 @@ def test_visitors_and_users_without_role_get_404(tmp_path: Path, database_url: s
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_every_role_reads_and_is_shown_the_way(role: Role, tmp_path: Path) -> None:
+def test_every_role_can_read_the_console(role: Role, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it, role)
         for path in ("/admin", "/admin/users", "/admin/users/1002", "/admin/roles"):

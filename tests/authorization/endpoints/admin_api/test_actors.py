@@ -86,9 +86,7 @@ async def _every(it: Harness, done_by: str) -> list[EventRecord]:
         place = Cursor(page[-1].at, page[-1].id)
 
 
-def test_what_an_actor_did_to_itself_and_to_others_is_found_as_one(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_events_can_be_filtered_by_actor(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("robot", grant_types=("client_credentials",))
         for _ in range(3):

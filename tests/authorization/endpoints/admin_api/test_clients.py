@@ -104,7 +104,7 @@ def test_the_mark_of_verification_is_for_people_to_read(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_somebody_else_changes_of_its_looks_ends_the_mark(tmp_path: Path) -> None:
+def test_change_of_redirect_uris_ends_verification(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         owner = await caller(it)

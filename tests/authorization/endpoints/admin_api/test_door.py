@@ -62,7 +62,7 @@ def test_operations_refuse_visitors_and_lower_roles(
     run(tmp_path, story)
 
 
-def test_every_operation_can_be_called_by_whose_role_allows_it(tmp_path: Path) -> None:
+def test_every_operation_is_available_to_its_roles(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         for role in Role:
@@ -98,7 +98,7 @@ def test_a_token_is_never_worth_more_than_its_makers_role(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_it_ends_when_its_time_is_over_and_when_somebody_ends_it(tmp_path: Path) -> None:
+def test_api_token_ends_by_expiry_and_by_revocation(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         short = await caller(it, lifetime=days(1))
         it.clock.forward(days(1) - 1)
@@ -117,7 +117,7 @@ def test_it_ends_when_its_time_is_over_and_when_somebody_ends_it(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_no_wider_and_no_longer_token_comes_from_a_narrower_one(tmp_path: Path) -> None:
+def test_api_token_cannot_create_a_wider_or_longer_one(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         narrow = await caller(it, Role.OWNER, ("read", "keys"), lifetime=days(7))
         wanted = {"name": "Next", "permissions": ["read"], "lifetime": 86_400}
@@ -210,7 +210,7 @@ def test_bad_queries_are_refused(tmp_path: Path, query: str) -> None:
     run(tmp_path, story)
 
 
-def test_what_is_not_in_the_table_is_not_there(tmp_path: Path) -> None:
+def test_unknown_api_paths_and_methods_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         for path in ("", "/x", "/clients/", "/clients/nobody/x/y", "/../token"):

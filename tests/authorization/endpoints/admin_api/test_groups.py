@@ -144,7 +144,7 @@ def test_deleted_group_is_swept_and_its_name_starts_empty(
     run(tmp_path, story, database_url)
 
 
-def test_only_members_get_tokens_of_an_app_with_requiredmake_groups(tmp_path: Path) -> None:
+def test_only_members_get_tokens_of_an_app_with_required_groups(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "staff", "engineering<staff")

@@ -52,7 +52,7 @@ def test_a_person_signs_in_allows_and_the_app_gets_a_code(
     run(tmp_path, story, database_url)
 
 
-def test_who_allowed_it_before_is_not_asked_again(tmp_path: Path) -> None:
+def test_remembered_consent_is_not_requested_again(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         first = await alice.allow(await alice.sign_in(await alice.ask()))

@@ -13,7 +13,7 @@ from valetkey.kernel.replace import replace
 IMPLICIT = replace(WEB, id="imp1", grant_types=frozenset({"implicit", "refresh_token"}))
 
 
-def test_gr_01_it_is_refused_in_the_fragment_where_it_is_off(tmp_path: Path) -> None:
+def test_gr_01_disabled_implicit_grant_is_refused_in_the_fragment(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await it.browser().get("/oauth/authorize", **usual(response_type="token"))
         assert answer.told == {}

@@ -144,7 +144,7 @@ async def pending_of(it: Harness, **parameters: str) -> Pending:
     return pending
 
 
-def test_what_ended_after_it_was_looked_at_is_looked_at_again(tmp_path: Path) -> None:
+def test_session_that_ended_meanwhile_requires_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         now = it.clock.now
         loud, silent = await pending_of(it), await pending_of(it, prompt="none")
@@ -168,7 +168,7 @@ def test_what_ended_after_it_was_looked_at_is_looked_at_again(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_what_fell_due_meanwhile_is_asked_for(tmp_path: Path) -> None:
+def test_max_age_that_passed_meanwhile_requires_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(max_age="60"))
@@ -194,7 +194,7 @@ class _EndsFirst(Store):
         return await self.engine.write(lambda db: ended(Transaction(db, self.random)))
 
 
-def test_who_is_signed_out_in_the_last_moment_signs_in_again(tmp_path: Path) -> None:
+def test_sign_out_inside_the_transaction_leads_to_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))
@@ -213,7 +213,7 @@ def test_who_is_signed_out_in_the_last_moment_signs_in_again(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_who_signs_out_while_the_answer_is_given_is_told_of_or_never_named(
+def test_parallel_sign_out_either_notifies_the_app_or_issues_nothing(
     tmp_path: Path,
     database_url: str,
 ) -> None:

@@ -125,7 +125,7 @@ def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(tmp_path
     run(tmp_path, story)
 
 
-def test_az_11_what_is_no_id_token_of_ours_for_this_client_is_refused(tmp_path: Path) -> None:
+def test_az_11_id_token_hint_must_be_issued_to_this_client(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         await it.register(replace(EVERYTHING, id="other1"))
@@ -197,7 +197,7 @@ def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(tmp_pat
         ("registration", "registration_not_supported"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_its_own_name(
+def test_unsupported_parameters_have_their_own_errors(
     tmp_path: Path, name: str, error: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -208,7 +208,7 @@ def test_what_is_not_supported_is_refused_by_its_own_name(
     run(tmp_path, story)
 
 
-def test_what_only_changes_looks_is_accepted(tmp_path: Path) -> None:
+def test_display_parameters_are_accepted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         more = {"display": "popup", "ui_locales": "fr-CA fr", "claims_locales": "se", "foo": "bar"}

@@ -106,7 +106,7 @@ def test_ru_33_a_huge_request_is_refused(tmp_path: Path) -> None:
     ],
     ids=["redirect URI removed", "client disabled"],
 )
-def test_ru_37_what_was_removed_in_flight_gets_no_code(
+def test_ru_37_removed_redirect_uri_or_disabled_client_gets_no_code(
     tmp_path: Path, changed: dict[str, object]
 ) -> None:
     async def story(it: Harness) -> None:

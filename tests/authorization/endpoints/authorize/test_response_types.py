@@ -111,9 +111,7 @@ def test_the_order_of_the_words_does_not_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["none", "code none", "code code", "id_token  token", "TOKEN", " "]
 )
-def test_what_is_no_response_type_is_told_the_way_its_words_would_have_gone(
-    tmp_path: Path, text: str
-) -> None:
+def test_unknown_response_type_is_refused_in_query_or_fragment(tmp_path: Path, text: str) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         told = said(await ask(it.browser(), response_type=text))
@@ -125,7 +123,7 @@ def test_what_is_no_response_type_is_told_the_way_its_words_would_have_gone(
 
 
 @pytest.mark.parametrize("response_type", FRONT)
-def test_what_comes_through_the_browser_needs_the_implicit_grant_and_a_profile_that_has_it(
+def test_front_channel_response_types_require_grant_and_profile(
     tmp_path: Path, response_type: ResponseType
 ) -> None:
     async def story(it: Harness) -> None:
@@ -277,9 +275,7 @@ def test_64_submissions_of_one_hybrid_answer_issue_once(tmp_path: Path, database
     run(tmp_path, story, database_url)
 
 
-def test_who_signs_out_in_the_last_moment_is_told_and_nothing_is_issued(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_sign_out_before_consent_issues_nothing(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()

@@ -118,7 +118,7 @@ def test_a_scope_that_is_not_ticked_takes_its_claims_along(tmp_path: Path) -> No
     ],
     ids=str,
 )
-def test_only_an_essential_class_of_sign_in_is_insisted_on(
+def test_only_essential_acr_must_be_met(
     tmp_path: Path, asked: dict[str, str], names: set[str]
 ) -> None:
     async def story(it: Harness) -> None:

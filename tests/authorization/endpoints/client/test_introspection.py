@@ -63,7 +63,7 @@ def test_a_refresh_token_is_known_by_what_it_gives(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_only_the_client_itself_and_the_resource_server_are_told(tmp_path: Path) -> None:
+def test_introspection_is_limited_to_the_client_and_the_resource_server(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("other")
@@ -150,7 +150,7 @@ def test_a_token_by_reference_for_another_api_is_not_for_this_one(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", [AccessTokenFormat.JWT, AccessTokenFormat.REFERENCE])
-def test_what_another_process_ends_has_ended_here(
+def test_token_ended_by_another_process_is_inactive(
     tmp_path: Path, database_url: str, kind: AccessTokenFormat
 ) -> None:
     async def story(it: Harness) -> None:
@@ -168,9 +168,7 @@ def test_what_another_process_ends_has_ended_here(
 
 
 @pytest.mark.parametrize("kind", [AccessTokenFormat.JWT, AccessTokenFormat.REFERENCE])
-def test_what_time_ends_has_ended_though_nobody_wrote(
-    tmp_path: Path, kind: AccessTokenFormat
-) -> None:
+def test_expired_token_is_inactive(tmp_path: Path, kind: AccessTokenFormat) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         token = (await it.tokens("web")).text("access_token")

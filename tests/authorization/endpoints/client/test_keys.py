@@ -45,7 +45,7 @@ class Patient:
         return kid
 
 
-def test_who_reads_the_keys_every_five_minutes_verifies_every_token_for_its_whole_life(
+def test_keys_refreshed_every_five_minutes_verify_every_token_until_expiry(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

@@ -81,7 +81,7 @@ def test_the_operators_links_are_told(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_it_announces_comes_from_the_registries(tmp_path: Path) -> None:
+def test_metadata_lists_what_the_registries_hold(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("old", grant_types=("password",))
         said = await _served(it)
@@ -95,7 +95,7 @@ def test_what_it_announces_comes_from_the_registries(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_every_endpoint_it_names_is_there(tmp_path: Path) -> None:
+def test_every_endpoint_in_the_metadata_exists(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         said = await _served(it)
         for name, address in said.items():

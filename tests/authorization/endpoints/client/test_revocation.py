@@ -49,7 +49,7 @@ def test_a_refresh_token_ends_all_that_came_of_its_grant(tmp_path: Path, which: 
     run(tmp_path, story)
 
 
-def test_what_is_not_the_clients_own_stays_and_nobody_is_told(tmp_path: Path) -> None:
+def test_revocation_of_tokens_of_other_clients_has_no_effect(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("ref", access_token_format="reference")

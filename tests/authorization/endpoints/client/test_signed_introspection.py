@@ -34,7 +34,7 @@ def _opened(it: Harness, answer: Answer) -> tuple[str, Mapping[str, Any]]:
     return parts.header.alg, claims
 
 
-def test_who_accepts_it_gets_it_and_it_cannot_pass_for_a_token(tmp_path: Path) -> None:
+def test_signed_introspection_on_request_cannot_pass_for_a_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
@@ -86,7 +86,7 @@ def test_the_accept_header_decides_and_else_the_registration(
     run(tmp_path, story)
 
 
-def test_it_is_signed_with_the_algorithm_of_the_registration(tmp_path: Path) -> None:
+def test_signed_introspection_uses_the_registered_algorithm(tmp_path: Path) -> None:
     async def story() -> None:
         both = (Algorithm.ES256, Algorithm.EDDSA)
         async with harness(tmp_path, algorithms=both) as it:

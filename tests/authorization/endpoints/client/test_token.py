@@ -177,7 +177,7 @@ def test_odd_requests_are_refused_and_nothing_fails(tmp_path: Path, body: bytes)
         ({"resource": "https://other.example"}, "invalid_target"),
     ],
 )
-def test_what_a_client_cannot_have_for_itself(
+def test_client_credentials_refuse_invalid_scopes_and_resources(
     tmp_path: Path, said: dict[str, str], code: str
 ) -> None:
     async def story(it: Harness) -> None:

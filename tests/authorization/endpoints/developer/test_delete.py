@@ -19,7 +19,9 @@ from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope
 
 
-def test_it_says_what_breaks_and_ends_it_by_its_name(tmp_path: Path, database_url: str) -> None:
+def test_app_deletion_lists_effects_and_requires_the_name(
+    tmp_path: Path, database_url: str
+) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -62,7 +64,7 @@ def test_it_says_what_breaks_and_ends_it_by_its_name(tmp_path: Path, database_ur
     run(tmp_path, story, database_url)
 
 
-def test_it_asks_again_who_it_is_and_asks_owners_alone(tmp_path: Path) -> None:
+def test_app_deletion_requires_recent_authentication_of_an_owner(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -80,7 +82,7 @@ def test_it_asks_again_who_it_is_and_asks_owners_alone(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_who_owns_what_is_told_to_those_who_ask(tmp_path: Path) -> None:
+def test_own_and_owned_apps_are_listed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await join(it, "web1", ALICE)
         await join(it, "nat1", ALICE)

@@ -70,7 +70,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
     run(tmp_path, story, database_url)
 
 
-def test_every_preset_registers_as_it_is_and_shows_its_configuration(tmp_path: Path) -> None:
+def test_every_preset_registers_unchanged_and_shows_its_configuration(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         chooser = (await alice.get("/developer/new")).body
@@ -160,7 +160,7 @@ FAULTS = (
 """A field, what is typed into it, and what is said beside it."""
 
 
-def test_what_is_wrong_stands_beside_its_field_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_invalid_values_are_reported_at_their_fields_and_input_is_kept(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
@@ -217,7 +217,7 @@ def test_app_id_cannot_be_chosen(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_who_may_not_register_reads_why(tmp_path: Path) -> None:
+def test_users_who_may_not_register_apps_see_the_reason(tmp_path: Path) -> None:
     async def refused(it: Harness, said: str) -> None:
         alice = await developer(it)
         page = await alice.get("/developer/new", kind="server")

@@ -95,7 +95,9 @@ def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(
     run(tmp_path, story, database_url)
 
 
-def test_one_is_ended_at_once_and_the_event_names_who(tmp_path: Path, database_url: str) -> None:
+def test_ended_secret_stops_working_and_the_event_names_the_actor(
+    tmp_path: Path, database_url: str
+) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, page = await registered(it, alice)
@@ -168,7 +170,7 @@ def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_it_asks_again_who_it_is_before_anything_about_secrets(tmp_path: Path) -> None:
+def test_secrets_page_requires_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)

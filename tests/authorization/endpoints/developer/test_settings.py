@@ -22,7 +22,7 @@ from valetkey.kernel.scope import Scope
 PRINTER = replace(WEB, scope=Scope.of("read", "write", "notes:read"))
 
 
-def test_what_is_saved_counts_at_once_and_an_event_says_who(
+def test_saved_settings_take_effect_and_the_event_names_the_actor(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -60,7 +60,7 @@ def test_what_is_saved_counts_at_once_and_an_event_says_who(
     run(tmp_path, story, database_url)
 
 
-def test_what_the_form_does_not_ask_about_stays(tmp_path: Path) -> None:
+def test_settings_outside_the_form_are_kept(tmp_path: Path) -> None:
     given = replace(
         PRINTER,
         grant_types=WEB.grant_types | {"implicit"},

@@ -59,7 +59,7 @@ async def _links(it: Harness) -> list[tuple[str, str]]:
     return [(each.to, each.values["link"]) for each in letters if each and "link" in each.values]
 
 
-def test_somebody_asked_by_name_comes_in_once(tmp_path: Path, database_url: str) -> None:
+def test_invitation_by_username_can_be_accepted_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -163,7 +163,7 @@ def test_an_invitation_ends_by_itself_and_by_its_owner(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_is_wrong_with_an_invitation_stands_at_its_field(tmp_path: Path) -> None:
+def test_invalid_invitation_is_reported_at_its_field(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -342,7 +342,7 @@ def test_members_change_the_app_and_not_the_team(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_it_asks_again_who_it_is_before_the_team_changes(tmp_path: Path) -> None:
+def test_team_page_requires_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)

@@ -92,7 +92,7 @@ def test_address_changed_by_a_program_is_told_and_taken_back(
 @pytest.mark.parametrize(
     "quietly", ["unverified first", "after many notices", "address given away"]
 )
-def test_no_order_of_changes_keeps_the_undo_link_from_the_old_address(
+def test_undo_link_reaches_the_old_address_in_every_order_of_changes(
     tmp_path: Path, quietly: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -176,9 +176,7 @@ def test_an_address_of_somebody_else_looks_no_different_and_they_are_told(tmp_pa
         ("a" * 10_240, "cannot be delivered"),
     ],
 )
-def test_what_is_no_other_address_is_refused_and_kept(
-    tmp_path: Path, email: str, says: str
-) -> None:
+def test_invalid_new_address_is_refused(tmp_path: Path, email: str, says: str) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         answer = await ask(await signed_in(it), email)
@@ -199,7 +197,7 @@ def test_lg_25_a_line_break_in_a_new_address_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_whoever_has_been_there_for_long_proves_again_who_they_are(tmp_path: Path) -> None:
+def test_email_change_requires_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
@@ -216,7 +214,7 @@ def test_whoever_has_been_there_for_long_proves_again_who_they_are(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_who_is_not_signed_in_is_sent_to_sign_in(tmp_path: Path) -> None:
+def test_page_redirects_to_sign_in_without_a_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await browser(it).get("/account/email")
         assert answer.location.startswith("/oauth/sign-in")

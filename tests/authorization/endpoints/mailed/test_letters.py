@@ -50,7 +50,7 @@ def test_mailbox_page_is_off_by_default(tmp_path: Path) -> None:
     run(tmp_path, story, mail=MailSettings())
 
 
-def test_somebody_signs_up_by_a_letter_that_came_by_smtp(tmp_path: Path) -> None:
+def test_sign_up_with_a_link_delivered_over_smtp(tmp_path: Path) -> None:
     async def story(port: int) -> None:
         async with harness(tmp_path, mail=mail_settings(port), accounts=OPEN) as it:
             here = browser(it)

@@ -174,7 +174,7 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
         ({"new": "x" * 10_240}, "new", "too long"),
     ],
 )
-def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_is_kept(
+def test_invalid_sign_up_is_reported_at_its_field_and_input_is_kept(
     tmp_path: Path, typed: dict[str, str], field: str, says: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -234,9 +234,7 @@ def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUp, says: str) ->
 
 
 @pytest.mark.parametrize("mode", [SignUp.INVITATION, SignUp.OPEN])
-def test_who_is_invited_needs_no_second_letter_and_the_invitation_is_used_up(
-    tmp_path: Path, mode: SignUp
-) -> None:
+def test_invitation_signs_up_once_without_another_email(tmp_path: Path, mode: SignUp) -> None:
     async def story(it: Harness) -> None:
         invitations = it.foundation.people_invitations
         link = invitations.links.fresh()
@@ -302,7 +300,7 @@ def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path
 @pytest.mark.parametrize(
     "link", ["", "x", "vk_ln_" + "0" * 49, "é", "%00", "\ud800"[:0], "a" * 4_000]
 )
-def test_what_is_no_link_is_told_so(tmp_path: Path, link: str) -> None:
+def test_invalid_links_are_gone(tmp_path: Path, link: str) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         for path in (

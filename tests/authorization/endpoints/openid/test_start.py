@@ -17,7 +17,7 @@ OPENED = replace(
 )
 
 
-def test_it_leads_to_the_app_and_says_who_sends_it(tmp_path: Path) -> None:
+def test_start_redirects_to_the_app_with_the_issuer(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(OPENED)
         browser = it.browser()
@@ -30,7 +30,9 @@ def test_it_leads_to_the_app_and_says_who_sends_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["web1", "nobody", "", "off", "\u00fc", "a b"])
-def test_no_other_app_can_be_opened(tmp_path: Path, client_id: str) -> None:
+def test_start_of_unknown_disabled_or_unprepared_app_is_not_found(
+    tmp_path: Path, client_id: str
+) -> None:
     async def story(it: Harness) -> None:
         await it.register(replace(OPENED, id="off", disabled_at=it.clock.now))
         answer = await it.browser().get("/oauth/start", client_id=client_id)

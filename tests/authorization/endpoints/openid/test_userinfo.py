@@ -107,7 +107,7 @@ def test_claims_have_the_types_of_the_specification(tmp_path: Path, database_url
     run(tmp_path, story, database_url)
 
 
-def test_what_the_record_does_not_say_is_left_out(tmp_path: Path) -> None:
+def test_missing_claims_are_omitted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
         assert set(said) == {
@@ -192,7 +192,7 @@ def test_without_a_token_the_challenge_names_no_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "token", ["", "x", "a.b.c", "vk_at_" + "0" * 49, "x" * 20_000, "a b", "é", "a,b"]
 )
-def test_what_is_no_token_is_401(tmp_path: Path, token: str) -> None:
+def test_malformed_token_is_401(tmp_path: Path, token: str) -> None:
     async def story(it: Harness) -> None:
         _refused(await _ask(it, token), 401, "invalid_token")
 
@@ -294,9 +294,7 @@ def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
     run(tmp_path, story, database_url)
 
 
-def test_what_was_told_before_follows_every_change_and_every_end(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_userinfo_reflects_changes_and_revocation(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         token = await _token(it, "openid profile")
         first = await _ask(it, token)
@@ -311,7 +309,7 @@ def test_what_was_told_before_follows_every_change_and_every_end(
     run(tmp_path, story, database_url)
 
 
-def test_what_was_told_before_ends_with_its_time(tmp_path: Path) -> None:
+def test_userinfo_refuses_expired_tokens(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _token(it)
         assert (await _ask(it, token)).status == 200

@@ -118,7 +118,7 @@ def test_a_secret_comes_and_goes_with_the_way_a_client_proves_itself(tmp_path: P
     run(tmp_path, story, grant_types=_BOTH)
 
 
-def test_what_an_operator_gave_may_stay(tmp_path: Path) -> None:
+def test_scopes_given_by_an_operator_survive_an_update(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         record = await it.registered()
         registrar = it.service.foundation.registrar("test")
@@ -192,7 +192,7 @@ def test_a_removed_client_is_gone_and_its_id_is_never_given_again(
     run(tmp_path, story, database_url, grant_types=_BOTH)
 
 
-def test_of_all_who_remove_it_one_does(database_url: str, tmp_path: Path) -> None:
+def test_parallel_deletions_of_a_client_succeed_once(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         record = await it.registered()
         answers = await asyncio.gather(*(it.manage(record, "DELETE") for _ in range(16)))

@@ -18,9 +18,7 @@ from valetkey.kernel.replace import replace
 NO_KEYS = KeySet()
 
 
-def test_what_is_stored_is_what_is_told_with_every_default(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_registration_response_has_every_default(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         answer = await it.register(PLAIN)
         assert answer.status == 201, answer.body
@@ -60,7 +58,7 @@ def test_what_is_stored_is_what_is_told_with_every_default(
     run(tmp_path, story, database_url)
 
 
-def test_everything_registered_is_told_back(tmp_path: Path) -> None:
+def test_registration_response_has_all_metadata(tmp_path: Path) -> None:
     said: dict[str, Any] = {
         "client_name": "Everything",
         "application_type": "web",
@@ -249,7 +247,7 @@ def test_name_and_application_type_follow_from_redirect_uris(tmp_path: Path) -> 
         ({"subject_type": "x", "logo_uri": 1}, "invalid_client_metadata", "logo_uri"),
     ],
 )
-def test_what_may_not_be_is_refused_with_the_name_of_the_member(
+def test_invalid_metadata_is_refused_with_the_name_of_the_member(
     tmp_path: Path, said: dict[str, object], code: str, named: str
 ) -> None:
     async def story(it: Registry) -> None:

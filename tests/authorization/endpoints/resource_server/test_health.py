@@ -38,7 +38,7 @@ def test_without_a_key_it_is_not_ready_and_says_so_to_clients_too(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_whoever_asks_often_makes_it_write_once_a_second(tmp_path: Path) -> None:
+def test_readiness_probe_writes_once_a_second(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         before = await it.read(_writes)
         for _ in range(20):

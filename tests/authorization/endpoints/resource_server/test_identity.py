@@ -309,7 +309,7 @@ def test_a_clients_own_token_opens_no_account(tmp_path: Path) -> None:
         b'{"access_token": "\\u0000", "object": "account", "verb": "read"}',
     ],
 )
-def test_what_is_no_question_is_refused(tmp_path: Path, body: bytes) -> None:
+def test_malformed_identity_request_is_refused(tmp_path: Path, body: bytes) -> None:
     async def story(it: Harness) -> None:
         (await it.raw_ask(body)).refused(400, "invalid_request")
 
@@ -326,7 +326,7 @@ def test_an_unknown_object_or_verb_is_refused_after_the_token(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_only_the_resource_server_may_ask(tmp_path: Path) -> None:
+def test_identity_and_feed_require_the_resource_server(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         token = await it.own_token("svc")
@@ -354,7 +354,7 @@ def test_a_token_that_ended_opens_nothing(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_only_the_record_that_was_expected_is_changed(tmp_path: Path) -> None:
+def test_change_of_a_stale_record_is_a_conflict(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _user_token(it, "account:read account:write")
         read = (await it.ask(token, "account", "read")).json["record"]

@@ -103,7 +103,7 @@ def revoke(servers: Servers, *names: str) -> None:
     servers.write(work)
 
 
-def test_what_another_process_revokes_is_told(tmp_path: Path, database_url: str) -> None:
+def test_stream_reports_revocations_of_other_processes(tmp_path: Path, database_url: str) -> None:
     with serving(tmp_path, database_url) as servers, ExitStack() as stack:
         revoke(servers, "before")
         stream = stack.enter_context(follow(servers))
@@ -156,16 +156,14 @@ def test_a_long_feed_comes_whole_and_once(servers: Servers) -> None:
         assert "data" not in event(stream)
 
 
-def test_only_the_resource_server_may_follow(servers: Servers) -> None:
+def test_stream_requires_the_resource_server(servers: Servers) -> None:
     assert status(servers, Authorization="") == 401
     wrong = b64encode(b"resource-server:wrong").decode()
     assert status(servers, Authorization=f"Basic {wrong}") == 401
 
 
 @pytest.mark.parametrize("cursor", ["x", "1.token", "-1", "9" * 30])
-def test_what_is_no_cursor_is_refused_before_anything_streams(
-    servers: Servers, cursor: str
-) -> None:
+def test_invalid_cursor_is_refused_before_streaming(servers: Servers, cursor: str) -> None:
     with follow(servers, cursor) as answer:
         assert answer.status == 400
         assert json.loads(answer.read())["error"] == "invalid_request"

@@ -76,7 +76,7 @@ def test_an_entry_says_what_when_and_until_when(tmp_path: Path) -> None:
     "cursor",
     ["x", "-1", "1.", "1.token", "1.token.", "1.token.a b", "9" * 13, "9" * 400, "1_0", "²", " 1"],
 )
-def test_what_is_no_cursor_is_refused(tmp_path: Path, cursor: str) -> None:
+def test_invalid_cursor_is_refused(tmp_path: Path, cursor: str) -> None:
     async def story(it: Harness) -> None:
         (await it.feed(cursor)).refused(400, "invalid_request")
 

@@ -87,7 +87,7 @@ def test_a_scope_is_watched_since_the_first_report_without_a_gap(
     run(tmp_path, story, database_url)
 
 
-def test_nobody_else_may_report(tmp_path: Path) -> None:
+def test_reports_require_the_resource_server(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("client_credentials",))
         assert (await _report(it, {}, "web", SECRET)).status == 401
@@ -120,7 +120,7 @@ def test_nobody_else_may_report(tmp_path: Path) -> None:
         b'{"uses": [{"grant_id": "\\ud800", "scope": "read", "at": 1}]}',
     ],
 )
-def test_what_is_no_report_is_refused_whole(tmp_path: Path, body: object) -> None:
+def test_malformed_report_is_refused(tmp_path: Path, body: object) -> None:
     async def story(it: Harness) -> None:
         (await _report(it, body)).refused(400, "invalid_request")
 

@@ -43,7 +43,7 @@ def test_a_new_colour_has_a_new_address_and_the_old_one_still_works(tmp_path: Pa
     run(tmp_path, story)
 
 
-def test_what_another_process_shows_already_is_found_here(tmp_path: Path) -> None:
+def test_stylesheet_of_a_newer_brand_is_served(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         style = await _style(it)
         await _paint(it, "#aa0000")

@@ -17,7 +17,7 @@ async def asked(alice: Browser, **parameters: str) -> Answer:
     return await alice.sign_in(await alice.ask(**parameters))
 
 
-def test_only_what_is_ticked_is_granted_and_remembered(tmp_path: Path) -> None:
+def test_only_checked_scopes_are_granted_and_remembered(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         answer = await alice.allow(await asked(alice), scope=["notes:read"])
@@ -31,7 +31,7 @@ def test_only_what_is_ticked_is_granted_and_remembered(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_is_not_ticked_any_more_is_not_remembered_from_before(tmp_path: Path) -> None:
+def test_unchecked_scope_is_removed_from_the_consent(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice, scope="notes:read read write"))
@@ -44,7 +44,7 @@ def test_what_is_not_ticked_any_more_is_not_remembered_from_before(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_what_was_allowed_to_other_looks_is_not_carried_over(tmp_path: Path) -> None:
+def test_change_of_the_clients_name_voids_earlier_consent(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice, scope="notes:read write"))
@@ -55,7 +55,7 @@ def test_what_was_allowed_to_other_looks_is_not_carried_over(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_who_moves_the_redirect_uris_does_not_inherit_what_people_allowed(tmp_path: Path) -> None:
+def test_change_of_redirect_uris_voids_earlier_consent(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice))
@@ -114,7 +114,7 @@ def test_a_no_is_told_to_the_client_and_noted(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_who_turns_back_at_the_sign_in_page_says_no(tmp_path: Path) -> None:
+def test_cancel_at_sign_in_denies_access(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
@@ -319,9 +319,7 @@ def test_how_long_it_lasts_is_what_the_client_can_get(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["show", "allow", "switch-account"])
-def test_what_the_client_may_no_longer_ask_is_refused_at_every_step(
-    tmp_path: Path, step: str
-) -> None:
+def test_scope_removed_meanwhile_is_refused_at_every_step(tmp_path: Path, step: str) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
@@ -335,7 +333,7 @@ def test_what_the_client_may_no_longer_ask_is_refused_at_every_step(
     run(tmp_path, story)
 
 
-def test_who_was_signed_out_meanwhile_signs_in_and_is_asked_again(tmp_path: Path) -> None:
+def test_consent_after_sign_out_requires_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)

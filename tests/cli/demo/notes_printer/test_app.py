@@ -62,7 +62,7 @@ def running(auth_url: str = NOWHERE, api_url: str = NOWHERE) -> Generator[NotesP
         app.server_close()
 
 
-def test_it_asks_with_state_and_pkce_and_keeps_the_verifier() -> None:
+def test_authorization_requests_have_fresh_state_and_pkce() -> None:
     with running() as app:
         one, other = Tab(app).sent_away(), Tab(app).sent_away()
         assert one["code_challenge_method"] == "S256"
@@ -151,7 +151,7 @@ def test_notes_are_text() -> None:
     assert b"No notes yet" in page(notes_page("Ada", []))
 
 
-def test_it_shows_what_was_allowed_refreshes_by_itself_and_forgets(tmp_path: Path) -> None:
+def test_app_shows_allowed_data_and_refreshes_expired_tokens(tmp_path: Path) -> None:
     """The name is shown only if Ada lets it; a token that expired is replaced without her."""
     with Servers(tmp_path) as servers, running(servers.auth_url, servers.api_url) as app:
         servers.register_user("ada", PASSWORD, uid=1001, name="Ada Lovelace")

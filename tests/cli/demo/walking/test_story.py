@@ -44,13 +44,13 @@ def unanswered(story: Transcript) -> None:
         raise Unanswered("nobody answered")
 
 
-def test_no_answer_is_a_wrong_answer() -> None:
+def test_missing_response_is_reported_as_wrong() -> None:
     story = Transcript(stay, quiet=True)
     unanswered(story)
     assert [wrong.received for wrong in story.wrongs] == ["nobody answered"]
 
 
-def test_no_answer_while_everything_stops_ends_the_story() -> None:
+def test_missing_response_during_shutdown_stops_the_demo() -> None:
     story = Transcript(stop, quiet=True)
     with pytest.raises(Stop):
         unanswered(story)

@@ -35,7 +35,7 @@ def test_a_secret_is_shortened_wherever_it_stands() -> None:
         assert "QWxhZGRpbjpvcGVuIHNlc2FtZQ" not in text
 
 
-def test_what_is_no_secret_is_shown_whole() -> None:
+def test_values_that_are_not_secret_are_not_masked() -> None:
     plain = {"error": "invalid_grant", "code": "invalid_token", "uid": 1001, "scope": "notes:read"}
     assert showing.document(plain) == plain
     assert showing.address("http://127.0.0.1:8402/cb?state=abc&iss=http://a") == (

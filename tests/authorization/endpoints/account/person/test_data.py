@@ -50,7 +50,7 @@ def test_the_file_says_everything_and_no_secret(tmp_path: Path, database_url: st
     run(tmp_path, story, database_url)
 
 
-def test_who_was_away_for_a_while_proves_first_who_they_are(tmp_path: Path) -> None:
+def test_recent_authentication_is_required(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         assert not knows(await browser.get(PATH), "Confirmed. You can now")
@@ -65,7 +65,7 @@ def test_who_was_away_for_a_while_proves_first_who_they_are(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_nobody_gets_it_by_a_link_or_a_form_of_another(tmp_path: Path) -> None:
+def test_download_requires_a_post_of_the_own_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser, bobs = await signed_in(it), await signed_in(it, "bob")
         assert "credentials" not in (await browser.get(PATH, format="json")).body

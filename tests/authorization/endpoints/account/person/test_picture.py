@@ -168,7 +168,7 @@ def test_a_photograph_of_a_phone_is_accepted(tmp_path: Path) -> None:
     ],
     ids=["none", "empty", "svg", "cut", "noise", "pixels", "bytes"],
 )
-def test_everything_else_is_refused_beside_the_field(
+def test_files_that_are_not_pictures_are_refused_at_the_field(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -181,7 +181,7 @@ def test_everything_else_is_refused_beside_the_field(
     run(tmp_path, story)
 
 
-def test_only_the_own_page_uploads_and_a_body_beyond_the_bound_is_not_read(
+def test_upload_requires_the_own_form_and_a_bounded_body(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

@@ -49,7 +49,7 @@ async def changes(it: Harness) -> list[list[str]]:
     return [json.loads(e.data)["fields"] for e in page if e.name == "user.changed"]
 
 
-def test_everything_that_one_says_is_kept_and_told_again(tmp_path: Path, database_url: str) -> None:
+def test_profile_is_saved_and_shown(tmp_path: Path, database_url: str) -> None:
     said = {
         "name": "Alice P. Liddell",
         "username": "alice.l",
@@ -141,7 +141,7 @@ def test_declared_attributes_are_shown_and_editable_where_declared_so(
         ("street_address", "a\0b", "This is too long"),
     ],
 )
-def test_what_cannot_be_is_said_at_the_field_and_all_that_was_typed_stays(
+def test_invalid_profile_value_is_reported_at_its_field_and_input_is_kept(
     tmp_path: Path, field: str, wrong: str, words: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -182,7 +182,7 @@ def test_the_later_of_two_windows_sees_what_the_first_saved(
     run(tmp_path, story, database_url)
 
 
-def test_who_presses_twice_is_told_that_it_is_saved(tmp_path: Path) -> None:
+def test_saving_the_profile_twice_succeeds(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await browser.get(PATH)

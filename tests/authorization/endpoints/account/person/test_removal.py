@@ -42,7 +42,7 @@ async def sweep(it: Harness) -> int:
     return await it.store.write(lambda tx: DEED.sweep(tx, it.clock.now))
 
 
-def test_it_says_what_ends_and_all_of_it_ends(tmp_path: Path, database_url: str) -> None:
+def test_account_removal_lists_and_ends_all_access(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         grant = await grant_of(it, "web1", Scope.of("read"))
         phone, browser = await signed_in(it), await signed_in(it)
@@ -133,7 +133,7 @@ def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(
     run(tmp_path, story, database_url)
 
 
-def test_of_many_who_carry_it_out_one_does(tmp_path: Path, database_url: str) -> None:
+def test_parallel_sweeps_remove_an_account_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await press(await signed_in(it))
         it.clock.forward(days(8))
@@ -143,7 +143,7 @@ def test_of_many_who_carry_it_out_one_does(tmp_path: Path, database_url: str) ->
     run(tmp_path, story, database_url)
 
 
-def test_who_was_away_for_a_while_proves_first_who_they_are(tmp_path: Path) -> None:
+def test_recent_authentication_is_required(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         _, fields = (await browser.get(PATH)).form("delete")
@@ -158,7 +158,7 @@ def test_who_was_away_for_a_while_proves_first_who_they_are(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_no_table_goes_on_naming_the_person(tmp_path: Path) -> None:
+def test_no_table_keeps_the_uid_of_a_removed_user(tmp_path: Path) -> None:
     """Every table with a column `uid` gets a row of alice's: none is left, or it says why."""
 
     async def story(it: Harness) -> None:

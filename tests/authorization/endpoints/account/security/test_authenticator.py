@@ -63,7 +63,7 @@ def test_the_password_alone_does_not_sign_in_any_more(tmp_path: Path, database_u
     run(tmp_path, story, database_url)
 
 
-def test_it_leads_on_to_the_app_and_to_pages_of_ours(tmp_path: Path) -> None:
+def test_second_factor_continues_to_the_app_or_page(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
@@ -95,7 +95,7 @@ _STEPS = [(-2, False), (-1, True), (0, True), (1, True), (2, False)]
 
 
 @pytest.mark.parametrize(("off", "good"), _STEPS)
-def test_mf_03_only_the_step_before_and_after_count_too(
+def test_mf_03_codes_of_adjacent_time_steps_are_accepted(
     tmp_path: Path, off: int, good: bool
 ) -> None:
     async def story(it: Harness) -> None:
@@ -109,7 +109,7 @@ def test_mf_03_only_the_step_before_and_after_count_too(
     run(tmp_path, story)
 
 
-def test_mf_01_of_64_with_one_code_one_is_let_in(tmp_path: Path, database_url: str) -> None:
+def test_mf_01_parallel_uses_of_one_code_succeed_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
@@ -149,7 +149,7 @@ def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(tmp_path
     ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "１２３４５６", "1\x0023456", "x" * 10_000],
     ids=lambda typed: repr(typed)[:12],
 )
-def test_what_is_no_code_is_wrong_and_no_fault(tmp_path: Path, typed: str) -> None:
+def test_malformed_code_is_refused_without_server_error(tmp_path: Path, typed: str) -> None:
     async def story(it: Harness) -> None:
         await with_app(it)
         browser = it.browser()

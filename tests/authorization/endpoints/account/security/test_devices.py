@@ -39,7 +39,9 @@ async def is_asked(it: Harness, browser: Browser) -> bool:
     return "__Host-session" not in browser.cookies
 
 
-def test_it_is_not_asked_again_for_thirty_days(tmp_path: Path, database_url: str) -> None:
+def test_remembered_device_skips_the_second_factor_for_thirty_days(
+    tmp_path: Path, database_url: str
+) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = await remembered(it, key)
@@ -136,7 +138,7 @@ def test_two_tabs_that_sign_in_at_once_are_no_theft(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_it_is_the_device_of_one_account(tmp_path: Path) -> None:
+def test_device_is_remembered_for_one_account_only(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it, "bob")
         await with_app(it)
@@ -152,7 +154,7 @@ def test_it_is_the_device_of_one_account(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_it_is_listed_and_forgotten(tmp_path: Path) -> None:
+def test_remembered_device_is_listed_and_can_be_forgotten(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, key, _ = await with_app(it)
         mine = await remembered(it, key)

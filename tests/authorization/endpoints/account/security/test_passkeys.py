@@ -78,7 +78,7 @@ def test_a_passkey_is_a_second_factor_too(tmp_path: Path, database_url: str) -> 
     run(tmp_path, story, database_url)
 
 
-def test_it_signs_in_on_the_way_to_an_app(tmp_path: Path) -> None:
+def test_passkey_signs_in_during_an_authorization_request(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
@@ -89,7 +89,7 @@ def test_it_signs_in_on_the_way_to_an_app(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_it_is_renamed_and_removed(tmp_path: Path) -> None:
+def test_passkey_can_be_renamed_and_removed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _ = await with_passkey(it)
         (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
@@ -110,7 +110,7 @@ def test_it_is_renamed_and_removed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_nobody_sees_or_touches_the_passkey_of_another(tmp_path: Path) -> None:
+def test_passkey_of_another_user_is_not_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await with_passkey(it)
         (passkey,) = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
@@ -189,7 +189,7 @@ def test_where_the_server_has_no_name_there_are_no_passkeys(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("many", [32])
-def test_mf_11_of_many_with_one_answer_one_is_let_in(
+def test_mf_11_parallel_uses_of_one_passkey_assertion_succeed_once(
     tmp_path: Path, database_url: str, many: int
 ) -> None:
     async def story(it: Harness) -> None:

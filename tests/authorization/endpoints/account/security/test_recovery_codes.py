@@ -38,7 +38,7 @@ def test_a_code_lets_in_once_however_it_is_typed(tmp_path: Path, database_url: s
     run(tmp_path, story, database_url)
 
 
-def test_of_many_with_one_code_one_is_let_in(tmp_path: Path, database_url: str) -> None:
+def test_parallel_uses_of_one_recovery_code_succeed_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         _, _, codes = await with_app(it)
         browser = it.browser()

@@ -187,7 +187,7 @@ def test_disabling_or_deleting_says_how_many_users_lose_access(tmp_path: Path) -
         "/admin/keys/nobody/withdraw",
     ],
 )
-def test_what_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
+def test_unknown_path_is_not_found(tmp_path: Path, path: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)
@@ -197,7 +197,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
-def test_who_only_reads_is_offered_nothing_and_gets_nowhere(tmp_path: Path, role: Role) -> None:
+def test_roles_that_only_read_can_open_no_action(tmp_path: Path, role: Role) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, role)

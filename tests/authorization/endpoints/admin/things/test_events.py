@@ -135,7 +135,7 @@ def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_a_spreadsheet_would_execute_gets_an_apostrophe() -> None:
+def test_csv_cells_with_formulas_are_escaped() -> None:
     for text in ("=1", "+1", "-1", "@x", "\t=1", "\r=1"):
         assert harmless(text) == f"'{text}"
     for text in ("a=1", "1", "", "{"):

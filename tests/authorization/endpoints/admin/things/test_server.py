@@ -132,7 +132,7 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_matters_asks_again_who_it_is(tmp_path: Path) -> None:
+def test_sensitive_operations_require_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)

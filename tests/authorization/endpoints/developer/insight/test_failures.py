@@ -176,7 +176,7 @@ def test_a_reference_is_found_however_it_is_typed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_xs_01_what_strangers_sent_is_text_and_nothing_else(tmp_path: Path) -> None:
+def test_xs_01_values_in_failed_requests_are_escaped(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it, HOSTILE, expected=HOSTILE, received=HOSTILE)
@@ -268,7 +268,7 @@ def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
     run(tmp_path, story, database_url)
 
 
-def test_what_can_be_no_redirect_uri_is_not_added(tmp_path: Path) -> None:
+def test_invalid_redirect_uri_cannot_be_added_from_a_failure(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, scope=Scope.of("read", "notes:read")))

@@ -62,7 +62,7 @@ def test_each_stack_has_its_app_with_the_registered_values(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_no_place_in_a_template_stays_empty() -> None:
+def test_quickstart_fills_every_placeholder() -> None:
     client = replace(WEB, redirect_uris=(LOCAL,), scope=Scope.of("openid"))
     filled = Quickstarts(ISSUER, "", (Algorithm.ES256,), bytes)
     for name in SERVER_STACKS:
@@ -72,7 +72,7 @@ def test_no_place_in_a_template_stays_empty() -> None:
         assert left <= NO_PLACES, name
 
 
-def test_what_the_code_needs_and_the_app_lacks_is_said(tmp_path: Path) -> None:
+def test_quickstart_names_missing_permissions_and_redirect_uris(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)

@@ -68,7 +68,7 @@ async def caught(browser: Browser, url: str) -> Answer:
     return page
 
 
-def test_every_step_shows_its_request_and_its_answer(tmp_path: Path) -> None:
+def test_every_step_shows_request_and_response(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
         page, url = await prepared(browser)

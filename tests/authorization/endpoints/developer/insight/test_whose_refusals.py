@@ -17,7 +17,7 @@ async def refusals(it: Harness, client_id: str) -> Sequence[Decision]:
     return sorted(found, key=lambda each: (each.endpoint, each.check))
 
 
-def test_every_endpoint_for_clients_says_whose_request_it_refused(tmp_path: Path) -> None:
+def test_refusals_of_every_client_endpoint_name_the_client(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         wrong = {"client_id": "web", "client_secret": "w" * 40}

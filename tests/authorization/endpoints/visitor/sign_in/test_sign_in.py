@@ -90,7 +90,7 @@ def test_signing_in_without_an_app_leads_home(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_who_signs_in_again_goes_on_with_the_same_session_under_another_cookie(
+def test_repeated_sign_in_keeps_the_session_and_replaces_its_cookie(
     tmp_path: Path,
     database_url: str,
 ) -> None:
@@ -116,7 +116,7 @@ def test_who_signs_in_again_goes_on_with_the_same_session_under_another_cookie(
     run(tmp_path, story, database_url)
 
 
-def test_who_signs_in_where_another_was_ends_the_session_of_the_other(
+def test_sign_in_as_another_user_ends_the_earlier_session(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -143,7 +143,7 @@ def test_a_session_that_nobody_used_for_too_long_does_not_go_on(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_of_many_who_sign_in_again_with_one_cookie_one_goes_on_with_the_session(
+def test_parallel_repeated_sign_ins_renew_the_session_once(
     tmp_path: Path,
     database_url: str,
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_session_planted_before_signing_in_is_not_taken_over(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_lg_07_only_the_whole_session_id_counts(tmp_path: Path) -> None:
+def test_lg_07_altered_session_cookies_are_ignored(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
@@ -273,7 +273,7 @@ def test_signing_out_is_asked_first_and_ends_the_session(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_lg_23_nobody_is_signed_out_by_a_link_or_another_site(tmp_path: Path) -> None:
+def test_lg_23_sign_out_requires_the_own_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
@@ -323,7 +323,7 @@ def test_lg_23_grants_bound_to_the_session_end_with_it_and_no_others(tmp_path: P
     run(tmp_path, story)
 
 
-def test_what_the_client_may_no_longer_ask_is_refused_before_anyone_signs_in(
+def test_scope_removed_meanwhile_is_refused_before_sign_in(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
