@@ -69,7 +69,6 @@ _REPLAY_MEMORY = hours(1)
 _GRANT_MEMORY = days(3)
 """How long an ended grant is kept, so that the reason can be looked up."""
 
-_IDLE_BUCKET = days(1)
 _GIVING_UP = days(1)
 """How long undeliverable messages are kept: delivery gives up and reports it earlier."""
 
@@ -108,7 +107,7 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.request_samples.sweep(now, BATCH),
     lambda tx, _: tx.request_samples.sweep_beyond(_SAMPLES, _COUNTED_BATCH),
     lambda tx, now: sweep_imports(tx, now, BATCH),
-    lambda tx, now: tx.throttles.sweep(Instant(now - _IDLE_BUCKET), BATCH),
+    lambda tx, now: tx.throttles.sweep(now, BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
     lambda tx, now: tx.invitations.sweep(now, BATCH),

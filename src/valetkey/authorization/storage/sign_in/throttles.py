@@ -20,6 +20,11 @@ class Limit(Struct, frozen=True):
         """Return how much leaks in a second."""
         return max(1, self.attempts * _UNIT // self.window)
 
+    @property
+    def emptied(self) -> int:
+        """Return the seconds after which a full bucket is empty: the window, rounded up."""
+        return -(-self.attempts * _UNIT // self.leak)
+
 
 class Throttles(Struct, frozen=True):
     """One row per bucket. Attempts are counted before they are made, so parallel ones count."""
@@ -38,17 +43,19 @@ class Throttles(Struct, frozen=True):
         )
         # One statement, so that no more concurrent attempts than the limit pass.
         taken = self.db.row(
-            "INSERT INTO throttles (bucket, level, changed_at) VALUES (:bucket, :unit, :now)"
+            "INSERT INTO throttles (bucket, level, changed_at, lifetime)"
+            " VALUES (:bucket, :unit, :now, :lifetime)"
             " ON CONFLICT (bucket) DO UPDATE SET level = :unit +"
             " CASE WHEN throttles.level > (:now - throttles.changed_at) * :leak"
             " THEN throttles.level - (:now - throttles.changed_at) * :leak ELSE 0 END,"
-            " changed_at = :now"
+            " changed_at = :now, lifetime = :lifetime"
             " WHERE throttles.level - (:now - throttles.changed_at) * :leak <= :room"
             " RETURNING level",
             bucket=bucket,
             unit=_UNIT,
             now=now,
             leak=limit.leak,
+            lifetime=limit.emptied,
             room=(limit.attempts - 1) * _UNIT,
         )
         if taken is not None:
@@ -69,12 +76,14 @@ class Throttles(Struct, frozen=True):
             unit=_UNIT,
         )
 
-    def sweep(self, before: Instant, limit: int) -> int:
-        """Delete at most `limit` buckets not used since `before`."""
+    def sweep(self, now: Instant, limit: int) -> int:
+        """Delete at most `limit` buckets that are empty by the clock of every server."""
+        # Checked again outside: an attempt may have been counted between choosing and deleting.
         return self.db.run(
             "DELETE FROM throttles WHERE bucket IN"
-            " (SELECT bucket FROM throttles WHERE changed_at <= :before"
-            " ORDER BY changed_at LIMIT :limit)",
-            before=before,
+            " (SELECT bucket FROM throttles WHERE changed_at + lifetime <= :before"
+            " ORDER BY changed_at + lifetime LIMIT :limit)"
+            " AND changed_at + lifetime <= :before",
+            before=now - AHEAD,
             limit=limit,
         )
