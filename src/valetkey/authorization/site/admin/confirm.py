@@ -1,6 +1,6 @@
 """The console's buttons and confirmation pages, derived from the table of operations."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -12,7 +12,15 @@ from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.operations.operation import Button, Call, Operation, Services, call_of
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    InvalidInput,
+    Operation,
+    Result,
+    Services,
+    call_of,
+)
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import UserState
@@ -22,7 +30,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.page import Requirement
+from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
@@ -31,8 +39,10 @@ from valetkey.web.form import Form, read_query
 State = UserState | Client | Api | Group
 """What decides which buttons a page offers."""
 
-MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
+_MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
 _LONGEST = 500
+_BAD_REQUEST = 400
+_ENDED_BEFORE = "admin.secret"
 
 
 class Offer(Struct, frozen=True):
@@ -64,6 +74,19 @@ class Ends(Struct, frozen=True):
     closed_apps: int | None = None
     #: Apps that nobody else owns.
     orphans: int = 0
+
+
+class Subject(Struct, frozen=True):
+    """What an operation is about: the page it is shown on, its name, and what tells it from others.
+
+    `values` are those of the fields of the form, by name.
+    """
+
+    address: str
+    name: str
+    facts: tuple[str, ...] = ()
+    ends: Ends = Ends()
+    values: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class ConfirmPage(Struct, frozen=True):
@@ -116,28 +139,19 @@ class Confirmed(Struct, frozen=True):
         return self.button.irreversible and (not shown or typed.strip() != shown.strip())
 
     def page(
-        self,
-        request: AdminRequest,
-        form: Form,
-        *,
-        back: str,
-        name: str,
-        facts: tuple[str, ...],
-        values: Mapping[str, str],
-        ends: Ends,
-        fault: str = "",
+        self, request: AdminRequest, form: Form, subject: Subject, fault: str = ""
     ) -> ConfirmPage:
-        """Return the confirmation page; `values` are those of the fields, by name."""
-        button, carries = self.button, self.button.carries
+        """Return the confirmation page."""
+        button, carries, values = self.button, self.button.carries, subject.values
         return ConfirmPage(
-            action=f"{back}/{button.slug}",
-            back=back,
+            action=request.request.path,
+            back=subject.address,
             csrf=request.csrf,
             title=button.title,
             text=button.text,
-            name=name,
-            facts=facts,
-            ends=ends if button.ends else None,
+            name=subject.name,
+            facts=subject.facts,
+            ends=subject.ends if button.ends else None,
             danger=button.danger,
             fields=tuple(
                 FieldShown(each.name, each.label, tuple(each.choices), values.get(each.name, ""))
@@ -145,7 +159,7 @@ class Confirmed(Struct, frozen=True):
             ),
             hidden=() if carries is None else ((carries[0], form.get(carries[0]) or ""),),
             fault=fault,
-            confirms=name if button.irreversible else "",
+            confirms=subject.name if button.irreversible else "",
         )
 
     def _body(self, form: Form) -> object:
@@ -224,6 +238,11 @@ class Buttons(Struct, frozen=True):
             if _offered(it.button, state) and powers.allow(it.operation.permission, about)
         )
 
+    def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
+        """Return the message after the operation behind this button; `others` are further ones."""
+        found = self.by_slug.get(slug or "")
+        return (others or {}).get(slug or "", "") if found is None else found.button.done
+
     def may(self, slug: str, powers: ActorPermissions, about: User | None = None) -> bool:
         """Whether the role allows the operation behind this button."""
         return powers.allow(self.by_slug[slug].operation.permission, about)
@@ -239,3 +258,53 @@ def _offered(button: Button, state: State) -> bool:
             return button.for_api is not None and button.for_api(state)
         case Group():
             return button.for_group is not None and button.for_group(state)
+
+
+class Confirmation(Struct, frozen=True):
+    """The page that asks before operations on one kind of thing, and runs them.
+
+    `path` ends with the segment `act`; its other segments are arguments of the operations.
+    `subject` looks up what an operation is about, `finish` responds to its result. A conflict is
+    shown on this page if `shows_conflicts`, else on an error page.
+    """
+
+    path: str
+    buttons: Buttons
+    services: Services
+    subject: Callable[[AdminRequest, Confirmed, Form], Awaitable[Subject]]
+    finish: Callable[[AdminRequest, Confirmed, object], Awaitable[Outcome]]
+    shows_conflicts: bool = True
+
+    def page(self) -> Page[AdminRequest]:
+        """Return the page; it requires what the operation requires."""
+        return Page(self.path, self.buttons.requirement, self.ask, Act(self.run))
+
+    async def ask(self, request: AdminRequest) -> Outcome:
+        """Show the confirmation page."""
+        return await self._ask(request, request.query)
+
+    async def run(self, request: AdminRequest) -> Outcome:
+        """Run the operation. A secret that has ended before counts as ended now."""
+        confirmed, form = self.buttons.of(request.request), request.form
+        if confirmed.is_unconfirmed(form):
+            return await self._ask(request, form, _MISMATCH)
+        path = {name: text for name, text in request.arguments.items() if name != "act"}
+        result: object = None
+        try:
+            result = await confirmed.operation.run(confirmed.call(self.services, request, path))
+        except InvalidInput as invalid:
+            return await self._ask(request, form, invalid.faults[0].detail)
+        except Refused as refused:
+            refusal = refused.refusal
+            if self.shows_conflicts and refusal.code is ErrorCode.CONFLICT:
+                return await self._ask(request, form, refusal.description)
+            if refusal.check != _ENDED_BEFORE:
+                raise
+        value = result.value if isinstance(result, Result) else None
+        return await self.finish(request, confirmed, value)
+
+    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
+        confirmed = self.buttons.of(request.request)
+        subject = await self.subject(request, confirmed, form)
+        page = confirmed.page(request, form, subject, fault)
+        return Show(page, _BAD_REQUEST if fault else 200)

@@ -13,12 +13,10 @@ from valetkey.authorization.operations.api_records import ANY, ApiChange, ApiSho
 from valetkey.authorization.operations.apis import (
     CHANGE_API,
     DELETE_API,
-    END_API_SECRET,
-    ISSUE_API_SECRET,
     no_such_api,
 )
 from valetkey.authorization.operations.client_records import NewSecret
-from valetkey.authorization.operations.operation import InvalidInput, Result, Services, call_of
+from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -27,7 +25,14 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
 from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage, secret_lines
-from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends, Offer
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmation,
+    Confirmed,
+    Ends,
+    Offer,
+    Subject,
+)
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -40,7 +45,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.register.apis import ApiReach
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.preconditions import FAILED, preconditions
-from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -106,16 +111,13 @@ class ApiPages(Struct, frozen=True):
         return (
             Page(API, administrator(), self.show),
             edits,
-            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
+            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show everything about it but its secrets."""
-        seen = await self._look(request)
-        said = request.query.get("done") or ""
-        button = _BUTTONS.by_slug.get(said)
-        done = _DONE.get(said, "") if button is None else button.button.done
-        return Show(_page(seen, request, done))
+        done = _BUTTONS.done(request.query.get("done"), _DONE)
+        return Show(_page(await self._look(request), request, done))
 
     async def edit(self, request: AdminRequest) -> Outcome:
         """The form with what it declares."""
@@ -143,29 +145,9 @@ class ApiPages(Struct, frozen=True):
             return _form(request, api, values, tag, stale=True)
         return SeeOther(f"{api_address(api.id)}?done=edit")
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation page."""
-        return await self._ask(request, request.query)
-
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. A state that already held counts as done."""
-        confirmed = _BUTTONS.of(request.request)
-        if confirmed.is_unconfirmed(request.form):
-            return await self._ask(request, request.form, MISMATCH)
-        path = {"api_id": request.arguments["api_id"]}
-        call = confirmed.call(self.services, request, path)
-        try:
-            result = await confirmed.operation.run(call)
-        except Refused as refused:
-            if confirmed.operation is ISSUE_API_SECRET and (
-                refused.refusal.code is ErrorCode.CONFLICT
-            ):
-                return await self._ask(request, request.form, refused.refusal.description)
-            if confirmed.operation is not END_API_SECRET or refused.refusal.check != "admin.secret":
-                raise
-            result = Result()
-        if isinstance(result, Result) and isinstance(result.value, NewSecret):
-            return await self._issued(request, result.value)
+    async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
+        if isinstance(result, NewSecret):
+            return await self._issued(request, result)
         if confirmed.operation is DELETE_API:
             return SeeOther(f"{APIS}?deleted=1")
         return SeeOther(f"{api_address(named(request))}?done={confirmed.button.slug}")
@@ -181,8 +163,7 @@ class ApiPages(Struct, frozen=True):
         )
         return Show(page)
 
-    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
-        confirmed = _BUTTONS.of(request.request)
+    async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
         seen, carries = await self._look(request), confirmed.button.carries
         facts = [seen.api.identifier]
         if carries is not None:
@@ -190,17 +171,13 @@ class ApiPages(Struct, frozen=True):
             if all(each.id != wanted for each in seen.secrets):
                 raise page_not_found()
             facts.append(wanted)
-        page = confirmed.page(
-            request,
-            form,
-            back=api_address(seen.api.id),
-            name=seen.api.name,
-            facts=tuple(facts),
-            values={"others_live": _IN_A_DAY},
-            ends=Ends(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
-            fault=fault,
+        return Subject(
+            api_address(seen.api.id),
+            seen.api.name,
+            tuple(facts),
+            Ends(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
+            {"others_live": _IN_A_DAY},
         )
-        return Show(page, _BAD_REQUEST if fault else 200)
 
     async def _look(self, request: AdminRequest) -> _Seen:
         api_id, actor, now = named(request), request.actor, request.now

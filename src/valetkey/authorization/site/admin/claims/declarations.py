@@ -24,7 +24,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.claims.kinds import PLACE_WORDS, SOURCES, Kind, Shown
-from valetkey.authorization.site.admin.confirm import Buttons, Ends
+from valetkey.authorization.site.admin.confirm import Buttons, Confirmation, Confirmed, Subject
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputField,
@@ -36,10 +36,10 @@ from valetkey.authorization.site.admin.input_form import (
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
-from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import EMPTY, Form
+from valetkey.web.form import Form
 
 
 class ListRow(Struct, frozen=True):
@@ -96,7 +96,7 @@ class DeclarationPages(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list, the forms and the confirmation."""
-        kind, texts, buttons = self.kind, self.kind.texts, self._buttons
+        kind, texts = self.kind, self.kind.texts
         below = f"{kind.place}/{{{kind.argument}}}"
         may = administrator(Permission.CLIENTS)
         create = Act(self.create, opaque=kind.opaque, multiple=kind.multiple)
@@ -105,15 +105,15 @@ class DeclarationPages(Struct, frozen=True):
             Page(kind.place, administrator(), self.show, title=texts.title, nav=kind.section),
             Page(f"{kind.place}/new", may, self.ask, create, title=texts.new),
             Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
-            Page(f"{below}/{{act}}", buttons.requirement, self.confirm, Act(self.run)),
+            Confirmation(
+                f"{below}/{{act}}", self._buttons, self.services, self._subject, self._finish
+            ).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """The list."""
         kind, texts = self.kind, self.kind.texts
         may = request.powers.allow(Permission.CLIENTS)
-        said = request.query.get("done") or ""
-        button = self._buttons.by_slug.get(said)
         page = ListPage(
             title=texts.title,
             text=texts.text,
@@ -124,7 +124,7 @@ class DeclarationPages(Struct, frozen=True):
             empty_title=texts.empty_title,
             empty_text=texts.empty_text,
             links=kind.links,
-            done=_DONE.get(said, "") if button is None else button.button.done,
+            done=self._buttons.done(request.query.get("done"), _DONE),
         )
         return Show(page)
 
@@ -150,36 +150,16 @@ class DeclarationPages(Struct, frozen=True):
         seen = preconditions((request.form.get("etag") or '""',), ())
         return await self._save(request, item, item.name, seen)
 
-    async def confirm(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation page."""
-        return await self._confirm(request)
+    async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
+        item = await self._named(request)
+        cells = self.kind.row(item)[0]
+        facts = tuple(each for each in cells if isinstance(each, str) and each)
+        return Subject(self.kind.place, item.name, facts)
 
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation."""
-        confirmed = self._buttons.of(request.request)
-        path = {self.kind.argument: request.arguments[self.kind.argument]}
-        try:
-            await confirmed.operation.run(confirmed.call(self.services, request, path))
-        except Refused as refused:
-            if refused.refusal.code is not ErrorCode.CONFLICT:
-                raise
-            return await self._confirm(request, refused.refusal.description)
+    async def _finish(
+        self, _request: AdminRequest, confirmed: Confirmed, _result: object
+    ) -> Outcome:
         return SeeOther(f"{self.kind.place}?done={confirmed.button.slug}")
-
-    async def _confirm(self, request: AdminRequest, fault: str = "") -> Outcome:
-        confirmed, item = self._buttons.of(request.request), await self._named(request)
-        page = confirmed.page(
-            request,
-            EMPTY,
-            back=self.kind.place,
-            name=item.name,
-            facts=tuple(each for each in self.kind.row(item)[0] if isinstance(each, str) and each),
-            values={},
-            ends=Ends(),
-            fault=fault,
-        )
-        action = self.kind.address(item.name, confirmed.button.slug)
-        return Show(replace(page, action=action), _BAD_REQUEST if fault else 200)
 
     async def _save(
         self, request: AdminRequest, item: Shown | None, name: str, seen: Preconditions

@@ -18,10 +18,9 @@ from valetkey.authorization.model.register.client import (
     Membership,
 )
 from valetkey.authorization.model.register.fields import LISTS, Kind
-from valetkey.authorization.operations.client_credentials import END_SECRET, SECRET
 from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.client_state import DELETE
-from valetkey.authorization.operations.operation import InvalidInput, Result, Services
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -31,13 +30,19 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
-from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends, Offer
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmation,
+    Confirmed,
+    Ends,
+    Offer,
+    Subject,
+)
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
@@ -113,7 +118,6 @@ _ELSEWHERE = frozenset({"name", "description", "requires_pkce", "key_set"})
 """Fields that the page shows otherwise, and the key set, which is too long for it."""
 
 _USUAL_END = "86400"
-_BAD_REQUEST = 400
 
 
 class ClientPages(Struct, frozen=True):
@@ -125,38 +129,17 @@ class ClientPages(Struct, frozen=True):
         """One app, and the confirmation before an operation."""
         return (
             Page(CLIENT, administrator(), self.show),
-            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
+            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show everything about it but its secrets."""
         held, names = await self._look(request)
-        done = _BUTTONS.by_slug.get(request.query.get("done") or "")
-        return Show(_page(held, names, request, "" if done is None else done.button.done))
+        return Show(_page(held, names, request, _BUTTONS.done(request.query.get("done"))))
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation page."""
-        return await self._ask(request, request.query)
-
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. A state that already held counts as done."""
-        confirmed = _BUTTONS.of(request.request)
-        if confirmed.is_unconfirmed(request.form):
-            return await self._ask(request, request.form, MISMATCH)
-        path = {"client_id": request.arguments["client_id"]}
-        call = confirmed.call(self.services, request, path)
-        try:
-            result = await confirmed.operation.run(call)
-        except InvalidInput as invalid:
-            return await self._ask(request, request.form, invalid.faults[0].detail)
-        except Refused as refused:
-            if confirmed.operation is SECRET and refused.refusal.code is ErrorCode.CONFLICT:
-                return await self._ask(request, request.form, refused.refusal.description)
-            if confirmed.operation is not END_SECRET or refused.refusal.check != "admin.secret":
-                raise
-            result = Result()
-        if isinstance(result, Result) and isinstance(result.value, NewSecret):
-            return await self._issued(request, result.value)
+    async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
+        if isinstance(result, NewSecret):
+            return await self._issued(request, result)
         if confirmed.operation is DELETE:
             return SeeOther(f"{CLIENTS}?deleted=1")
         return SeeOther(f"{_address(request)}?done={confirmed.button.slug}")
@@ -174,8 +157,7 @@ class ClientPages(Struct, frozen=True):
         )
         return Show(page)
 
-    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
-        confirmed = _BUTTONS.of(request.request)
+    async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
         held, _ = await self._look(request)
         client, carries = held.client, confirmed.button.carries
         facts = [client.id]
@@ -184,17 +166,13 @@ class ClientPages(Struct, frozen=True):
             if all(each.id != wanted for each in client.live_secrets(request.now)):
                 raise page_not_found()
             facts.append(wanted)
-        page = confirmed.page(
-            request,
-            form,
-            back=client_address(client.id),
-            name=client.name or client.id,
-            facts=tuple(facts),
-            values={"others_live": _USUAL_END},
-            ends=Ends(people=held.people, authorizations=held.authorizations),
-            fault=fault,
+        return Subject(
+            client_address(client.id),
+            client.name or client.id,
+            tuple(facts),
+            Ends(people=held.people, authorizations=held.authorizations),
+            {"others_live": _USUAL_END},
         )
-        return Show(page, _BAD_REQUEST if fault else 200)
 
     async def _look(self, request: AdminRequest) -> tuple[ClientWithUses, dict[int, str]]:
         client_id, actor, now = _named(request), request.actor, request.now

@@ -27,7 +27,14 @@ from valetkey.authorization.site.admin.api_roles.roles import (
     roles_part,
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
-from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends, Offer
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmation,
+    Confirmed,
+    Ends,
+    Offer,
+    Subject,
+)
 from valetkey.authorization.site.admin.groups.groups import (
     GROUPS,
     NEW,
@@ -125,15 +132,12 @@ class GroupPages(Struct, frozen=True):
         return (
             Page(GROUP, administrator(), self.show),
             Page(MEMBERS, administrator(Permission.PEOPLE), act=add),
-            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
+            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """The group and a page of its members."""
-        said = request.query.get("done") or ""
-        button = _BUTTONS.by_slug.get(said)
-        done = _DONE.get(said, "") if button is None else button.button.done
-        return await self._page(request, done=done)
+        return await self._page(request, done=_BUTTONS.done(request.query.get("done"), _DONE))
 
     async def add(self, request: AdminRequest) -> Outcome:
         """Add the user that the text means; show whom it could mean, where these are several."""
@@ -157,28 +161,14 @@ class GroupPages(Struct, frozen=True):
             return await self._page(request, person=text, fault=fault, wrong=True)
         return SeeOther(f"{group_address(_named(request))}?done=add")
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation page."""
-        return await self._ask(request, request.query)
-
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. A state that already held counts as done."""
-        confirmed = _BUTTONS.of(request.request)
-        if confirmed.is_unconfirmed(request.form):
-            return await self._ask(request, request.form, MISMATCH)
-        call = confirmed.call(self.services, request, {"group": request.arguments["group"]})
-        try:
-            await confirmed.operation.run(call)
-        except Refused as refused:
-            if refused.refusal.code is not ErrorCode.CONFLICT:
-                raise
-            return await self._ask(request, request.form, refused.refusal.description)
+    async def _finish(
+        self, request: AdminRequest, confirmed: Confirmed, _result: object
+    ) -> Outcome:
         if confirmed.operation is DELETE_GROUP:
             return SeeOther(f"{GROUPS}?deleted=1")
         return SeeOther(f"{group_address(_named(request))}?done={confirmed.button.slug}")
 
-    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
-        confirmed = _BUTTONS.of(request.request)
+    async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
         name, actor = _named(request), request.actor
         wanted = uid_of(form.get("uid") or "")
 
@@ -198,17 +188,7 @@ class GroupPages(Struct, frozen=True):
             if user is None:
                 raise page_not_found()
             facts = (user.name or user.username, user.username, f"uid {user.uid}")
-        page = confirmed.page(
-            request,
-            form,
-            back=group_address(group.name),
-            name=group.name,
-            facts=facts,
-            values={},
-            ends=ends,
-            fault=fault,
-        )
-        return Show(page, _BAD_REQUEST if fault else 200)
+        return Subject(group_address(group.name), group.name, facts, ends)
 
     async def _page(
         self,

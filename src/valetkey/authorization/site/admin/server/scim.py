@@ -21,7 +21,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, Ends
+from valetkey.authorization.site.admin.confirm import Buttons, Confirmation, Confirmed, Subject
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -32,9 +32,8 @@ from valetkey.authorization.site.admin.input_form import (
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import EMPTY, Form
+from valetkey.web.form import Form
 
 SCIM = "/admin/scim"
 NEW = "/admin/scim/new"
@@ -99,7 +98,7 @@ class ScimCredentials(Struct, frozen=True):
         return (
             Page(SCIM, administrator(), self.show, title=translatable("SCIM"), nav=PEOPLE),
             Page(NEW, makes, self.ask, Act(self.create), title=title),
-            Page(ACT, _BUTTONS.requirement, self.confirm, Act(self.run)),
+            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
         )
 
     @property
@@ -109,13 +108,12 @@ class ScimCredentials(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """The list."""
         may = request.powers.allow(Permission.KEYS)
-        button = _BUTTONS.by_slug.get(request.query.get("done") or "")
         page = ScimPage(
             listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),
             endpoint=self._endpoint,
             enabled=self.services.settings.scim.enabled,
             new_url=NEW if may else "",
-            done="" if button is None else button.button.done,
+            done=_BUTTONS.done(request.query.get("done")),
         )
         return Show(page)
 
@@ -134,38 +132,18 @@ class ScimCredentials(Struct, frozen=True):
             return _form(request, typed(request.form, _WORDS)["name"], invalid.faults)
         return self._token(made)
 
-    async def confirm(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation page."""
-        return await self._ask(request, EMPTY)
-
-    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
-        confirmed, wanted = _BUTTONS.of(request.request), request.arguments["credential_id"]
+    async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
+        wanted = request.arguments["credential_id"]
         found = next((it for it in await self._found(request) if it.id == wanted), None)
         if found is None:
             raise page_not_found()
-        page = confirmed.page(
-            request,
-            form,
-            back=SCIM,
-            name=found.name,
-            facts=(found.id,),
-            values={"previous_lives": "86400"},
-            ends=Ends(),
-            fault=fault,
-        )
-        action = f"{SCIM}/{found.id}/{confirmed.button.slug}"
-        return Show(replace(page, action=action), _BAD_REQUEST if fault else 200)
+        return Subject(SCIM, found.name, (found.id,), values={"previous_lives": "86400"})
 
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation; a new token is shown this once."""
-        confirmed = _BUTTONS.of(request.request)
-        if confirmed.is_unconfirmed(request.form):
-            return await self._ask(request, request.form, MISMATCH)
-        path = {"credential_id": request.arguments["credential_id"]}
-        call = confirmed.call(self.services, request, path)
-        if confirmed.operation.gives is ScimCredentialMade:
-            return self._token(await value_of(call, ScimCredentialMade))
-        await confirmed.operation.run(call)
+    async def _finish(
+        self, _request: AdminRequest, confirmed: Confirmed, result: object
+    ) -> Outcome:
+        if isinstance(result, ScimCredentialMade):
+            return self._token(result)
         return SeeOther(f"{SCIM}?done={confirmed.button.slug}")
 
     def _token(self, made: ScimCredentialMade) -> Outcome:

@@ -17,7 +17,7 @@ from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
-from valetkey.authorization.operations.operation import InvalidInput, Services
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.operations.users import DELETE_USER
@@ -35,7 +35,14 @@ from valetkey.authorization.site.admin.api_roles.roles import (
     roles_part,
 )
 from valetkey.authorization.site.admin.claims.kinds import PREVIEW
-from valetkey.authorization.site.admin.confirm import MISMATCH, Buttons, ConfirmPage, Ends, Offer
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmation,
+    Confirmed,
+    Ends,
+    Offer,
+    Subject,
+)
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.users.users import (
@@ -44,7 +51,7 @@ from valetkey.authorization.site.admin.users.users import (
     line_of,
     user_address,
 )
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
@@ -117,7 +124,6 @@ class UserPage(Struct, frozen=True):
     csrf: str = ""
 
 
-_BAD_REQUEST = 400
 _NEWS = minutes(5)
 _BUTTONS = Buttons.below("/users/{uid}")
 _MESSAGES = {
@@ -145,7 +151,9 @@ class UserPages(Struct, frozen=True):
         """One user, and the confirmation before an operation."""
         return (
             Page(USER, administrator(), self.show),
-            Page(ACT, _BUTTONS.requirement, self.ask, Act(self.run)),
+            Confirmation(
+                ACT, _BUTTONS, self.services, self._subject, self._finish, shows_conflicts=False
+            ).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -193,15 +201,10 @@ class UserPages(Struct, frozen=True):
         )
         return Show(replace(page, done=_MESSAGES.get(said, page.done)))
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation page."""
-        return await self._ask(request, request.query)
+    async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
+        uid, actor, now = _uid(request), request.actor, request.now
 
-    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
-        confirmed, uid = _BUTTONS.of(request.request), _uid(request)
-        actor, now = request.actor, request.now
-
-        def look(tx: Transaction) -> ConfirmPage:
+        def look(tx: Transaction) -> Subject:
             user = tx.users.find(uid)
             if user is None or is_gone(user):
                 raise page_not_found()
@@ -216,12 +219,10 @@ class UserPages(Struct, frozen=True):
                 facts.append(app.name)
             role = form.get("role") or ""
             chosen = role if role in set(Role) else (user.role.value if user.role else NO_ROLE)
-            return confirmed.page(
-                request,
-                form,
-                back=user_address(uid),
-                name=user.name or user.username,
-                facts=tuple(facts),
+            return Subject(
+                user_address(uid),
+                user.name or user.username,
+                tuple(facts),
                 values={
                     "role": chosen,
                     "email": form.get("email") or user.email,
@@ -232,21 +233,14 @@ class UserPages(Struct, frozen=True):
                     apps=len(apps),
                     orphans=len(self.services.removal.apps_without_other_owner(tx, user)),
                 ),
-                fault=fault,
             )
 
-        return Show(await self.services.store.scan(look), _BAD_REQUEST if fault else 200)
+        return await self.services.store.scan(look)
 
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation."""
-        confirmed, uid = _BUTTONS.of(request.request), _uid(request)
-        if confirmed.is_unconfirmed(request.form):
-            return await self._ask(request, request.form, MISMATCH)
-        call = confirmed.call(self.services, request, {"uid": str(uid)})
-        try:
-            await confirmed.operation.run(call)
-        except InvalidInput as invalid:
-            return await self._ask(request, request.form, invalid.faults[0].detail)
+    async def _finish(
+        self, request: AdminRequest, confirmed: Confirmed, _result: object
+    ) -> Outcome:
+        uid = _uid(request)
         if confirmed.operation is DELETE_USER:
             return SeeOther(f"{USERS}?deleted={uid}")
         return SeeOther(f"{user_address(uid)}?done={confirmed.button.slug}")
