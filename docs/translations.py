@@ -18,7 +18,7 @@ from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
+from valetkey.authorization.site.consent.consent import CLAIM_WORDS
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.refusal import ErrorCode
@@ -98,7 +98,7 @@ def _sentences() -> Iterator[Found]:
     for preset in PRESETS.values():
         yield preset.label, "authorization/actions/developer/presets.toml", []
     for word in CLAIM_WORDS.values():
-        yield word, "authorization/site/consent/claim_words.py", ["It wants to …"]
+        yield word, "authorization/site/consent/consent.py", ["It wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):
         if sentence:
             yield sentence, "resource/scopes.py", ["It wants to …"]

@@ -16,8 +16,7 @@ from valetkey.cli.serving import trace_export
 from valetkey.config.environment import environment
 from valetkey.config.load import find_file, load
 from valetkey.config.settings import Settings
-from valetkey.database.engine import DatabaseUnavailable
-from valetkey.database.notices import NOTICES
+from valetkey.database.engine import NOTICES, DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message, Receive, Send

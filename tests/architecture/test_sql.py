@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from tests.architecture.tree import Source, sources, texts
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Lock
 
 STATEMENT = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|PRAGMA|VACUUM|SAVEPOINT|RELEASE"
@@ -134,7 +134,7 @@ def test_numbers_of_locks_are_in_one_list() -> None:
         for text in literals(source.tree)
         if re.match(r"SELECT -[0-9]+$|SELECT pg_\w*advisory_\w+\([0-9]+, -?[0-9]", text)
     ]
-    assert found == ["database/locks.py"] * len(Lock)
+    assert found == ["database/engine.py"] * len(Lock)
 
 
 def test_sql_put_together_is_seen() -> None:

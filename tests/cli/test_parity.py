@@ -7,20 +7,13 @@ import pytest
 
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.authorization.site.admin import events
-from valetkey.authorization.site.admin.api_roles import forms as api_roles
+from valetkey.authorization.site.admin.api_roles import roles as api_roles
 from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients
-from valetkey.authorization.site.admin.groups import edit, group, groups
-from valetkey.authorization.site.admin.server import (
-    keys,
-    mail,
-    registration,
-    scim,
-    settings,
-    tokens,
-)
+from valetkey.authorization.site.admin.groups import group, groups
+from valetkey.authorization.site.admin.server import keys, registration, scim, settings, tokens
 from valetkey.authorization.site.admin.users import attributes, roles, user, users
 from valetkey.authorization.site.webhooks.area import CONSOLE
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
@@ -124,14 +117,14 @@ def _pages() -> set[str]:
         api_roles,
         apis,
         attributes,
-        edit,
+        groups,
         group,
         groups,
         clients,
         client,
         events,
         keys,
-        mail,
+        settings,
         registration,
         roles,
         scim,

@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.support import lock_order
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 from valetkey.database.postgres import Postgres
 
 _WRONG_ORDER = """

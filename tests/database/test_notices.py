@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection
-from valetkey.database.notices import NOTICES
+from valetkey.database.engine import NOTICES, Connection
 
 _SECRET = "a-value-that-no-log-may-have"
 # Counts to half a million, which takes far longer than the threshold.

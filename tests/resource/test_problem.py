@@ -11,7 +11,7 @@ from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.problem import Problems
-from valetkey.sdk.challenge import Challenge
+from valetkey.sdk.bearer import Challenge
 from valetkey.web.exchange import Request
 
 

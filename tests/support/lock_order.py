@@ -8,7 +8,7 @@ import re
 import traceback
 from typing import Any
 
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Lock
 from valetkey.database.sqlite_connection import SQLiteConnection
 
 violations: list[str] = []

@@ -338,7 +338,7 @@ def test_a_signal_ends_the_server_in_good_order(number: signal.Signals) -> None:
 def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("valetkey.web.background._RESTART", 0.0)
+    monkeypatch.setattr("valetkey.web.offload._RESTART", 0.0)
     happened: list[str] = []
 
     async def fragile() -> None:

@@ -1,5 +1,6 @@
-"""Options that many commands share, and the settings they lead to."""
+"""Options that many commands share, the settings they lead to, and instants as people read them."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ import click
 from valetkey.config.environment import environment
 from valetkey.config.load import USUAL_FILE, find_file, load
 from valetkey.config.settings import Settings
+from valetkey.kernel.moment import Instant
 
 config_file = click.option(
     "--config",
@@ -41,3 +43,13 @@ EVERY = _every.params
 def settings_of(config: Path | None) -> Settings:
     """The settings that a command works with. Raises Mistake with every problem."""
     return load(find_file(config), environment())
+
+
+def shown(at: int | None) -> str:
+    """`2026-03-01 12:00:00 UTC`, or "" for never."""
+    return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def stamp(at: Instant) -> str:
+    """`20260301-120000`, for names of files; in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}"

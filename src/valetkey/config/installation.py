@@ -2,11 +2,10 @@
 
 from valetkey.config.paths import database_file, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.connect import connect
+from valetkey.database.connect import connect, traced
 from valetkey.database.engine import Engine
 from valetkey.database.identity import LAG, is_missing, last_seen, recognise
 from valetkey.database.migrate import migrate
-from valetkey.database.traced import traced
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import Runtime
 

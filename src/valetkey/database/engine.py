@@ -8,6 +8,8 @@ for that. If it returns, its writes are committed; if it raises, they are undone
 
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from enum import UNIQUE, StrEnum, verify
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -249,3 +251,70 @@ class outermost:  # noqa: N801 - reads as the statement it stands in: `with oute
 
     def __exit__(self, *_: object) -> None:
         _this_thread.in_transaction = False
+
+
+@verify(UNIQUE)
+class Lock(StrEnum):
+    """What `Connection.share` and `Connection.exclude` are given for each lock.
+
+    A user's number is the uid, which is positive. Servers of two versions may run at the same time,
+    so a number is never given another meaning.
+    """
+
+    REGISTER = "SELECT -1"
+    """The register of clients, shared by transactions that judge a client."""
+    ENDINGS = "SELECT -2"
+    """The endings that the background continues."""
+    SCIM = "SELECT -3"
+    """SCIM credentials, shared by transactions that use one."""
+    WEBHOOKS = "SELECT -4"
+    """Webhooks, while they are created and changed."""
+    AUDIT_CHAIN = "SELECT -5"
+    """The end of the audit log's chain."""
+    RETRIES = "SELECT -6"
+    """Transactions that are repeated after a deadlock, one after the other."""
+    USER_IMPORTS = "SELECT -7"
+    """The number of unfinished imports of users, while one begins."""
+
+
+Tell = Callable[[str, str, str], object]
+"""Receives a level, the name of the event and its cause; any thread calls it."""
+
+_LONGEST = 500
+
+
+class Notices:
+    """The receiver of notices in this process; without one nothing is measured or remembered."""
+
+    __slots__ = ("_host", "_tell", "slow")
+
+    def __init__(self) -> None:
+        """Start without a receiver."""
+        self.slow = inf
+        """Seconds from which on a statement is reported."""
+        self._tell: Tell | None = None
+        self._host = ""
+
+    def begin(self, tell: Tell, slow: float) -> None:
+        """Report to `tell`, and statements that take `slow` seconds or more."""
+        self._tell, self.slow, self._host = tell, slow, ""
+
+    def took(self, what: str, seconds: float) -> None:
+        """Report a statement, or a commit, that was slow; its text has no values."""
+        if self._tell is not None:
+            self._tell("warning", "database.slow", f"{seconds:.1f} s: {what[:_LONGEST]}")
+
+    def connected(self, host: str) -> None:
+        """Report a connection to another host than the one before."""
+        if self._tell is not None:
+            before, self._host = self._host, host
+            if before not in {"", host}:
+                self._tell("warning", "database.failover", f"from {before} to {host}")
+
+    def refused(self, why: str) -> None:
+        """Report a connection that could not be opened beside others that are open."""
+        if self._tell is not None:
+            self._tell("warning", "database.connection_refused", why[:_LONGEST])
+
+
+NOTICES = Notices()

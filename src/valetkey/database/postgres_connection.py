@@ -14,9 +14,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq.abc import PGresult
 
 from valetkey.database.engine import (
+    NOTICES,
     Connection,
     ConstraintViolated,
     DatabaseUnavailable,
+    Lock,
     ReadOnly,
     Row,
     T,
@@ -25,8 +27,6 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
-from valetkey.database.locks import Lock
-from valetkey.database.notices import NOTICES
 from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
 from valetkey.kernel.refusal import Mistake

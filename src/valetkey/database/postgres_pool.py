@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from valetkey.database.engine import CallerGone, DatabaseUnavailable, Overloaded, Timeouts
-from valetkey.database.notices import NOTICES
+from valetkey.database.engine import NOTICES, CallerGone, DatabaseUnavailable, Overloaded, Timeouts
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session, Unconnected
 from valetkey.database.queued import QueuedWork, Work, group, tell

@@ -13,9 +13,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import errors
 
-from valetkey.database.engine import DatabaseUnavailable, Row, Timeouts
-from valetkey.database.locks import Lock
-from valetkey.database.notices import NOTICES
+from valetkey.database.engine import NOTICES, DatabaseUnavailable, Lock, Row, Timeouts
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
     EXCLUDE,

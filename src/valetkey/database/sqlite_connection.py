@@ -1,8 +1,9 @@
-"""Open a SQLite connection; the connection object of a transaction."""
+"""Open a SQLite connection, the connection object of a transaction, and replace by a backup."""
 
 import contextlib
 import mmap
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import ClassVar
 import apsw
 
 from valetkey.database.engine import (
+    NOTICES,
     Connection,
     ConstraintViolated,
     DatabaseUnavailable,
@@ -22,8 +24,7 @@ from valetkey.database.engine import (
     UnstorableValue,
     outermost,
 )
-from valetkey.database.notices import NOTICES
-from valetkey.database.sqlite_files import sync
+from valetkey.database.sqlite_files import files_of, sync
 from valetkey.database.statement import storable
 from valetkey.kernel.refusal import Mistake
 
@@ -326,3 +327,26 @@ def run_work(connection: SQLiteConnection, work: Callable[[Connection], T]) -> T
     if connection.failure is not None:
         raise connection.failure
     return result
+
+
+def replace_with_backup(backup: Path, path: Path, *, package: str, aside: str) -> None:
+    """Copy `backup` to `path`, mode 0600; the previous file is kept with `aside` appended.
+
+    Raises Mistake if the backup is not a database of `package`, and OSError.
+    """
+    check_backup(backup, package)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.restoring")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as target, backup.open("rb") as source:
+        owner = path.parent.stat()
+        if os.geteuid() == 0:
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(descriptor)
+    for file in list(files_of(path)):
+        file.rename(f"{path}{aside}{str(file).removeprefix(str(path))}")
+    draft.rename(path)
+    sync(path.parent)

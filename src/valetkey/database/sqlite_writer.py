@@ -14,13 +14,13 @@ from typing import Any
 import apsw
 
 from valetkey.database.engine import (
+    NOTICES,
     CallerGone,
     DatabaseUnavailable,
     Overloaded,
     Row,
     Timeouts,
 )
-from valetkey.database.notices import NOTICES
 from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,

@@ -1,16 +1,26 @@
-"""Watch a database while its server runs: it must stay in place and never become older."""
+"""Observe a database: it must stay in place, accept writes and never become older."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from valetkey.database.engine import DatabaseUnavailable, Engine, Overloaded, TablesMissing
+from msgspec import Struct
+
+from valetkey.database.engine import (
+    Connection,
+    DatabaseUnavailable,
+    Engine,
+    Overloaded,
+    TablesMissing,
+)
 from valetkey.database.identity import Seen, advance, is_older, lagging, remember
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.secret import to_base64url
+from valetkey.kernel.waiting import CALLER
 
 _LOOK_EVERY = 1.0  # seconds
 _NUMBER_EVERY = 2  # checks
@@ -84,3 +94,89 @@ class Watch:
 
 def _went_back(found: Seen, last: Seen, lag: int) -> bool:
     return found.database != last.database or is_older(found, lagging(last, lag))
+
+
+_BYTES = 48 * 1024
+"""Random bytes; 64 KiB as text: more pages than any request writes, and incompressible."""
+
+
+async def prove_writable(engine: Engine, random: Callable[[int], bytes]) -> None:
+    """Commit 64 KiB in a separate row. Raises what `Engine.write` raises."""
+    if wrong := engine.look():
+        raise DatabaseUnavailable(wrong)
+    text = to_base64url(random(_BYTES))
+
+    def write_probe(db: Connection) -> None:
+        db.send(
+            "INSERT INTO probe (name, text) VALUES ('readiness', :text)"
+            " ON CONFLICT (name) DO UPDATE SET text = excluded.text",
+            text=text,
+        )
+
+    await engine.write(write_probe)
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Verifies at most once a second that the database accepts writes, however many callers ask.
+
+    A result becomes void once a write of any request failed after it.
+    """
+
+    engine: Engine
+    random: Callable[[int], bytes]
+    _proved: tuple[Instant, int] | None = field(default=None, init=False)
+    _running: asyncio.Task[None] | None = field(default=None, init=False)
+
+    async def prove(self, now: Instant) -> None:
+        """Return when the database accepts writes. Raises what `Engine.write` raises."""
+        if (now, self.engine.failures()) == self._proved and not self.engine.look():
+            return
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._prove(now))
+            # Retrieves the exception when every caller was cancelled before the end.
+            self._running.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # Shielded: cancelling one caller must not cancel the check that others share.
+        await asyncio.shield(self._running)
+
+    async def _prove(self, now: Instant) -> None:
+        # Shared with other callers, so it does not end with the request that started it.
+        CALLER.set(None)
+        before = self.engine.failures()
+        await prove_writable(self.engine, self.random)
+        self._proved = (now, before)
+
+
+class Standby(Struct, frozen=True):
+    """A connected standby; without pg_monitor PostgreSQL hides everything but its name."""
+
+    name: str
+    state: str | None
+    role: str | None
+    seconds: int
+    bytes: int
+
+
+class Replication(Struct, frozen=True):
+    """The standbys that commits wait for ("" for none), and those that are connected."""
+
+    awaited: str
+    standbys: Sequence[Standby]
+
+
+def replication(db: Connection) -> Replication:
+    """Return the standbys of a PostgreSQL server."""
+    awaited = db.row("SELECT current_setting('synchronous_standby_names')")
+    rows = db.rows(
+        "SELECT application_name::text, state::text, sync_state::text,"
+        " coalesce(CAST(EXTRACT(EPOCH FROM replay_lag) AS BIGINT), 0),"
+        " coalesce(CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS BIGINT), 0)"
+        " FROM pg_stat_replication ORDER BY application_name"
+    )
+    return Replication(str(awaited[0]) if awaited else "", [Standby(*row) for row in rows])
+
+
+def server_time(db: Connection) -> int:
+    """Return the time of a PostgreSQL server's clock, in seconds since 1970."""
+    row = db.row("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)")
+    return int(row[0]) if row else 0

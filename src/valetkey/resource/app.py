@@ -15,8 +15,7 @@ from valetkey.config.paths import (
 from valetkey.config.settings import Settings
 from valetkey.database.decisions import DecisionQueue
 from valetkey.database.engine import Connection, Engine
-from valetkey.database.probe import Readiness
-from valetkey.database.watch import Watch
+from valetkey.database.watch import Readiness, Watch
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
@@ -30,9 +29,8 @@ from valetkey.resource.homes.identity import Identity, IdentityRecords
 from valetkey.resource.homes.records import OwnRecords
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.operations import Operations
-from valetkey.resource.problem import Problems
+from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
-from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.ledger import CallerCounters
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Home, ResourceObject
@@ -52,9 +50,9 @@ from valetkey.sdk import (
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.uses import Uses
 from valetkey.web import log
-from valetkey.web.elsewhere import ServerAddress
 from valetkey.web.exchange import Request, Response
 from valetkey.web.health import Health
+from valetkey.web.paths import ServerAddress
 from valetkey.web.router import App, Route
 
 CLIENT_ID = "resource-server"

@@ -16,9 +16,8 @@ from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Invalid
 from valetkey.resource.homes.identity import Declined
 from valetkey.resource.homes.records import NOT_FOUND, Record, Records, Visit
-from valetkey.resource.problem import Problems
+from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
-from valetkey.resource.requests.cors import Cors
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.requests.representation import (
     PATCHES,

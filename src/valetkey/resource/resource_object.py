@@ -9,8 +9,7 @@ from typing import cast, get_type_hints
 
 import msgspec
 
-from valetkey.kernel.shapes.inline import inlined
-from valetkey.kernel.shapes.json_schema import JsonSchema
+from valetkey.kernel.shapes.json_schema import JsonSchema, inlined
 from valetkey.kernel.shapes.shape import (
     Document,
     FieldError,
@@ -19,7 +18,7 @@ from valetkey.kernel.shapes.shape import (
     pointer,
     unknown,
 )
-from valetkey.resource.shapes.scalar import Scalar, scalar_of
+from valetkey.resource.scalar import Scalar, scalar_of
 from valetkey.resource.storage.lists import Orders
 
 _EXACT = 2**53

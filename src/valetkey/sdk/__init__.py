@@ -1,13 +1,12 @@
 """Protect your own API and obtain tokens; imports the kernel and no other Valetkey code."""
 
 from valetkey.sdk.adapters.gate import Gate
+from valetkey.sdk.bearer import NO_TOKEN, Challenge, read_bearer
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.challenge import NO_TOKEN, Challenge
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
 from valetkey.sdk.protect import Memory, Protection, demand
 from valetkey.sdk.upstream.discovery import Issuer, find_issuer
-from valetkey.sdk.verify.bearer import read_bearer
 from valetkey.sdk.verify.logout import LoggedOut, LogoutTokens
 from valetkey.sdk.verify.webhook import InvalidWebhook, Webhook, verify_webhook
 

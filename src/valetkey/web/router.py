@@ -25,7 +25,6 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.kernel.tracing import OFF, TRACES, Span
 from valetkey.web import log
-from valetkey.web.background import keep_running
 from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.incoming_request import (
     AsgiRequest,
@@ -39,10 +38,10 @@ from valetkey.web.connection.incoming_request import (
     read_body,
     take_body,
 )
-from valetkey.web.elsewhere import NOWHERE, WRONG_HOST, ServerAddress
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
-from valetkey.web.multipart import is_multipart
-from valetkey.web.paths import Paths
+from valetkey.web.form import is_multipart
+from valetkey.web.offload import keep_running
+from valetkey.web.paths import NOWHERE, WRONG_HOST, Paths, ServerAddress
 from valetkey.web.request_trace import RequestIds, RequestTraces
 from valetkey.web.security_headers import harden
 

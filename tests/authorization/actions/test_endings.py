@@ -9,7 +9,7 @@ from valetkey.authorization.actions.users import sign_out_everywhere
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.storage.tokens.endings import BATCH
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Lock
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.cli.serving import run_folder
+from valetkey.cli.serving import plan
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 
@@ -17,15 +17,15 @@ def test_directories_of_killed_runs_are_removed_and_others_are_not(
     with tempfile.TemporaryDirectory(prefix="vk-", dir="/tmp") as made:
         monkeypatch.setattr(tempfile, "tempdir", made)
         now = SYSTEM.now()
-        running, held = run_folder.begin(now)
-        killed, lost = run_folder.begin(now)
+        running, held = plan.begin(now)
+        killed, lost = plan.begin(now)
         (killed / "ledger").touch()
         os.close(lost)
         elsewhere = Path(made, "valetkey-run-link")
         elsewhere.symlink_to("/etc")
-        soon, at_once = run_folder.begin(now)
+        soon, at_once = plan.begin(now)
         assert killed.exists(), "it may be about to be locked"
-        later, _lock = run_folder.begin(Instant(now + 3_600))
+        later, _lock = plan.begin(Instant(now + 3_600))
         assert {each.name for each in Path(made).iterdir()} == {
             each.name for each in (running, soon, later, elsewhere)
         }

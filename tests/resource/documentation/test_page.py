@@ -10,9 +10,9 @@ from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings, Source
-from valetkey.resource.documentation.actions import actions
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import page, programs
+from valetkey.resource.documentation.schemas import actions
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.resource_object import ResourceObject
 

@@ -3,8 +3,7 @@
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.sdk.challenge import NO_TOKEN
-from valetkey.sdk.verify.bearer import LONGEST, read_bearer
+from valetkey.sdk.bearer import LONGEST, NO_TOKEN, read_bearer
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])

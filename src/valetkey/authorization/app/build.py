@@ -49,7 +49,7 @@ from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.site.account.picture import UPLOADS_WAITING
+from valetkey.authorization.site.account.profile import UPLOADS_WAITING
 from valetkey.authorization.site.errors.refuse import (
     RefuseUnknownPath,
     RefuseWithPage,
@@ -62,8 +62,8 @@ from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
-from valetkey.web.elsewhere import ServerAddress
 from valetkey.web.offload import Busy, Offload
+from valetkey.web.paths import ServerAddress
 from valetkey.web.router import App
 
 _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)

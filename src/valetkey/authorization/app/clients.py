@@ -62,7 +62,7 @@ from valetkey.authorization.tokens.subject import SUBJECT_TYPES
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.config.paths import monitoring_token
 from valetkey.config.settings import RegistrationMode
-from valetkey.database.probe import Readiness
+from valetkey.database.watch import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, hours

@@ -28,22 +28,22 @@ from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.account.activity import Activity
-from valetkey.authorization.site.account.apps.app import App
+from valetkey.authorization.site.account.apps.apps import App
 from valetkey.authorization.site.account.apps.apps import Apps as ConnectedApps
-from valetkey.authorization.site.account.data import Data
 from valetkey.authorization.site.account.email_address.email_address import Email, EmailLink
 from valetkey.authorization.site.account.overview import Overview as AccountOverview
-from valetkey.authorization.site.account.picture import ProfilePicture
-from valetkey.authorization.site.account.profile import Profile
-from valetkey.authorization.site.account.removal import RemoveAccount
-from valetkey.authorization.site.account.security.authenticator import AuthenticatorApp
+from valetkey.authorization.site.account.profile import Profile, ProfilePicture
+from valetkey.authorization.site.account.removal import Data, RemoveAccount
+from valetkey.authorization.site.account.security.authenticator import (
+    AuthenticatorApp,
+    RecoveryCodes,
+)
 from valetkey.authorization.site.account.security.confirm import Confirm
 from valetkey.authorization.site.account.security.overview import Security
 from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
-from valetkey.authorization.site.account.security.recovery_codes import RecoveryCodes
 from valetkey.authorization.site.account.sessions import Sessions
-from valetkey.authorization.site.admin.api_roles.forms import ApiRoleForms
+from valetkey.authorization.site.admin.api_roles.roles import ApiRoleForms
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
@@ -51,18 +51,15 @@ from valetkey.authorization.site.admin.claims.declarations import DeclarationPag
 from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, KINDS
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
-from valetkey.authorization.site.admin.clients.clients import Clients
-from valetkey.authorization.site.admin.clients.new import NewClient
+from valetkey.authorization.site.admin.clients.clients import Clients, NewClient
 from valetkey.authorization.site.admin.events import Events
-from valetkey.authorization.site.admin.groups.edit import GroupForm
 from valetkey.authorization.site.admin.groups.group import GroupPages
-from valetkey.authorization.site.admin.groups.groups import Groups
+from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
 from valetkey.authorization.site.admin.server.keys import SigningKeys
-from valetkey.authorization.site.admin.server.mail import Mail
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.scim import ScimCredentials
-from valetkey.authorization.site.admin.server.settings import SettingsPages
+from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
 from valetkey.authorization.site.admin.users.attributes import UserAttributesPage
 from valetkey.authorization.site.admin.users.imports import UserImports
@@ -80,21 +77,16 @@ from valetkey.authorization.site.assets import (
     PictureEndpoint,
 )
 from valetkey.authorization.site.consent.consent import ConsentPages
+from valetkey.authorization.site.developer.app import DeleteApp, Overview
 from valetkey.authorization.site.developer.apps import Apps
-from valetkey.authorization.site.developer.delete import DeleteApp
 from valetkey.authorization.site.developer.invitation import Invitation
-from valetkey.authorization.site.developer.monitoring.failures import Failures
 from valetkey.authorization.site.developer.monitoring.health import Health
-from valetkey.authorization.site.developer.monitoring.people import People
-from valetkey.authorization.site.developer.monitoring.requests import Requests
-from valetkey.authorization.site.developer.monitoring.usage import Usage
-from valetkey.authorization.site.developer.overview import Overview
+from valetkey.authorization.site.developer.monitoring.requests import Failures, Requests
+from valetkey.authorization.site.developer.monitoring.usage import People, Usage
 from valetkey.authorization.site.developer.secrets import Secrets
-from valetkey.authorization.site.developer.settings.register import RegisterApp
-from valetkey.authorization.site.developer.settings.settings import Settings
+from valetkey.authorization.site.developer.settings.settings import RegisterApp, Settings
 from valetkey.authorization.site.developer.team import Team
-from valetkey.authorization.site.developer.try_it.quickstart import QuickstartPages
-from valetkey.authorization.site.developer.try_it.start import Start
+from valetkey.authorization.site.developer.try_it.start import QuickstartPages, Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
 from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.documentation import FILES as DOCS_FILES

@@ -22,8 +22,7 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
-from valetkey.web.form import Form, read_form, read_query
-from valetkey.web.multipart import read_multipart
+from valetkey.web.form import Form, read_form, read_multipart, read_query
 from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"

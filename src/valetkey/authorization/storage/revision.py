@@ -7,8 +7,7 @@ transaction (docs/decisions/0015): the register, then users by uid, then rows. A
 issues something shares `Lock.REGISTER` with `revision`.
 """
 
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 
 _NUMBER = "SELECT number FROM revision WHERE name = 'directory'"
 

@@ -18,8 +18,8 @@ from valetkey.authorization.actions.admin.audit import MOST, VerificationResult,
 from valetkey.authorization.actions.admin.events import harmless
 from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
 from valetkey.cli import options, say
+from valetkey.cli.options import shown
 from valetkey.cli.register.logs import read_logs
-from valetkey.cli.register.moments import shown
 from valetkey.cli.register.store import Opened, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from valetkey.cli import options, say
-from valetkey.cli.register.moments import shown
+from valetkey.cli.options import shown
 from valetkey.cli.register.store import is_begun, open_database
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from valetkey.cli import options
-from valetkey.cli.serving import run_folder
+from valetkey.cli.serving import plan
 from valetkey.cli.serving.places import has_terminal
 from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
 from valetkey.cli.serving.recheck import fixed, wrong_objects
@@ -68,7 +68,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
     # Last: a start that is refused leaves no directory behind.
-    folder, lock = run_folder.begin(SYSTEM.now())
+    folder, lock = plan.begin(SYSTEM.now())
     SharedCounters.begin(folder / _LEDGER)
     scraping: Mapping[str, str] = {}
     if scraped is not None:

@@ -14,7 +14,7 @@ from valetkey.database.copying.handover import copy_of
 from valetkey.database.engine import DatabaseUnavailable, Engine
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import applied, find, migrate
-from valetkey.database.probe import prove_writable
+from valetkey.database.watch import prove_writable
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 

@@ -13,9 +13,9 @@ from valetkey.authorization.operations.operation import Button, Operation
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.cli import options, say
+from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option
 from valetkey.cli.operations.perform import cell, flat, perform, tell_list, tell_record
-from valetkey.cli.register import passwords
 from valetkey.cli.register.keeper import confirm, found_user, the_client, the_user
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
@@ -141,7 +141,7 @@ class _Derived(Struct, frozen=True):
             if parameter.name not in {"limit", "after"}:
                 yield query_option(parameter)
         if self.first.command.sets_password:
-            yield from passwords.OPTIONS
+            yield from inputs.OPTIONS
         if len(self.variants) > 1:
             yield click.Option(
                 ["--off"], is_flag=True, help=f"{self.variants[1].operation.summary}."
@@ -165,7 +165,7 @@ class _Derived(Struct, frozen=True):
         users = found_input.users(given)
         if not users:
             found_input.value(given)
-        secret = passwords.obtain(given) if variant.command.sets_password else None
+        secret = inputs.obtain(given) if variant.command.sets_password else None
 
         async def work(opened: Opened) -> tuple[_About, object]:
             about = await self._about(opened, variant, given)
@@ -178,7 +178,7 @@ class _Derived(Struct, frozen=True):
                 confirm(_question(variant, about), yes=bool(given.get("yes")))
                 # The answer may have taken a while.
                 opened = replace(opened, now=SYSTEM.now())
-            hashed = None if secret is None else passwords.hashed(opened, secret)
+            hashed = None if secret is None else inputs.hashed(opened, secret)
             query = {
                 name.removeprefix("query_"): str(value)
                 for name, value in given.items()

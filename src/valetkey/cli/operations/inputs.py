@@ -1,5 +1,6 @@
-"""The input of an operation as arguments and options of its command."""
+"""The input of an operation as arguments and options of its command; passwords never as these."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -8,11 +9,15 @@ import msgspec
 from msgspec import Struct, inspect
 
 from valetkey.authorization.actions.inputs import fault_of
+from valetkey.authorization.authentication.password import hash_password, password_problem
 from valetkey.authorization.operations.command import Option
 from valetkey.authorization.operations.operation import Parameter
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.cli.register.keeper import refused
+from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Secret, to_base64url
 
 _NONE = "none"
 _DAY = 86_400
@@ -206,3 +211,46 @@ def _click(kind: inspect.Type, nullable: bool = False) -> "click.ParamType[Any]"
             None if low is None else int(low), None if high is None else int(high)
         )
     return click.STRING
+
+
+_BYTES = 15  # 120 random bits in twenty characters
+_MOST_BYTES = 4_096
+
+
+@click.command()
+@click.option(
+    "--password-stdin", "from_stdin", is_flag=True, help="Read the password from standard input."
+)
+@click.option(
+    "--generate-password", "generate", is_flag=True, help="Make a password and print it once."
+)
+def _asks(**_: object) -> None: ...
+
+
+OPTIONS = _asks.params
+"""The options of commands that set a password; `obtain` reads them."""
+
+
+def obtain(given: Mapping[str, object]) -> Secret:
+    """Return the password given by the options. Raises Mistake for an invalid one."""
+    from_stdin, generate = given["from_stdin"], given["generate"]
+    if from_stdin and generate:
+        raise Mistake("choose one of --password-stdin and --generate-password")
+    if generate:
+        return Secret(to_base64url(SYSTEM.random(_BYTES)))
+    if from_stdin:
+        text = sys.stdin.read(_MOST_BYTES).removesuffix("\n").removesuffix("\r")
+    elif sys.stdin.isatty():
+        text = str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    else:
+        raise Mistake(
+            "no terminal to enter a password: use --password-stdin or --generate-password"
+        )
+    if problem := password_problem(text):
+        raise Mistake(f"the password {problem}")
+    return Secret(text)
+
+
+def hashed(opened: Opened, password: Secret) -> str:
+    """Return the hash to store; takes tens of milliseconds, so never inside a transaction."""
+    return hash_password(password.reveal(), opened.settings.passwords, opened.runtime.random)

@@ -17,7 +17,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,
 )
-from valetkey.cli.register.moments import shown
+from valetkey.cli.options import shown
 from valetkey.config.catalogue import texts_below
 from valetkey.kernel.moment import Instant, parse_lifetime
 from valetkey.kernel.refusal import Mistake

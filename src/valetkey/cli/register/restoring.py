@@ -22,7 +22,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database import identity
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
 from valetkey.database.migrate import migrate
-from valetkey.database.replace import replace_with_backup
+from valetkey.database.sqlite_connection import replace_with_backup
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.replace import replace

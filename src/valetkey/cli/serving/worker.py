@@ -31,8 +31,7 @@ from valetkey.config.environment import environment
 from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
 from valetkey.config.settings import OTHER_DESCRIPTORS, ServerSettings, Settings
-from valetkey.database.engine import DatabaseUnavailable
-from valetkey.database.notices import NOTICES
+from valetkey.database.engine import NOTICES, DatabaseUnavailable
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log

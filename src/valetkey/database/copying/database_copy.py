@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from valetkey.database import identity
-from valetkey.database.copying.dialect import Dialect
+from valetkey.database.copying.dialect import PROGRESS, Dialect, Table, copied
 from valetkey.database.copying.handover import (
     ELSEWHERE,
     begin_target,
@@ -27,7 +27,6 @@ from valetkey.database.copying.rows import (
     read_page,
     write_page,
 )
-from valetkey.database.copying.table import PROGRESS, Table, copied
 from valetkey.database.engine import Engine, Row
 from valetkey.database.identity import Seen
 from valetkey.database.migrate import applied, find, pending

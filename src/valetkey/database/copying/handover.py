@@ -8,9 +8,8 @@ used ever again (docs/decisions/0037).
 from collections.abc import Sequence
 
 from valetkey.database import identity
-from valetkey.database.copying.dialect import Dialect
+from valetkey.database.copying.dialect import PROGRESS, Dialect, Table, copied
 from valetkey.database.copying.rows import begin_progress
-from valetkey.database.copying.table import PROGRESS, Table, copied
 from valetkey.database.engine import Connection
 from valetkey.database.identity import Seen
 from valetkey.database.migrate import MOVED, UNFINISHED, apply_missing, put_mark, remove_mark

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from valetkey.database.copying.table import PROGRESS, Table
+from valetkey.database.copying.dialect import PROGRESS, Table
 from valetkey.database.engine import Connection, Engine, Row
 from valetkey.kernel.refusal import Mistake
 

@@ -6,12 +6,11 @@ from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import parts, schemas
-from valetkey.resource.documentation.actions import Action, actions
-from valetkey.resource.documentation.schemas import of_kind, of_schema
+from valetkey.resource.documentation.schemas import Action, actions, of_kind, of_schema
 from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
-from valetkey.resource.shapes.scalar import LARGEST, Scalar
+from valetkey.resource.scalar import LARGEST, Scalar
 from valetkey.resource.storage.lists import CREATED
 
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"

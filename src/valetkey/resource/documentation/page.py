@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import schemas
-from valetkey.resource.documentation.actions import Action, actions
 from valetkey.resource.documentation.openapi import ApiIdentity, document
-from valetkey.resource.documentation.schemas import of_schema
+from valetkey.resource.documentation.schemas import Action, actions, of_schema
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import MOST, USUAL
 from valetkey.resource.requests.representation import JSON, MERGE_PATCH

@@ -11,7 +11,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.shapes.scalar import WORDS
+from valetkey.resource.scalar import WORDS
 from valetkey.resource.storage.lists import CREATED
 from valetkey.resource.storage.objects import ListPosition, Owner
 from valetkey.web.form import Form, read_query

@@ -9,7 +9,7 @@ import msgspec
 
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.sdk.challenge import Challenge
+from valetkey.sdk.bearer import Challenge
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
 from valetkey.sdk.protect import NO_MEMORY, Memory, Protection

@@ -12,10 +12,11 @@ from valetkey.authorization.layout.contexts import (
 )
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
-from valetkey.authorization.site.account.apps.app import AppPage, Connection
 from valetkey.authorization.site.account.apps.apps import (
     AppLine,
+    AppPage,
     AppsPage,
+    Connection,
     EndAppPage,
     EndAppsPage,
     PermissionLine,

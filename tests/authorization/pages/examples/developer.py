@@ -15,11 +15,9 @@ from valetkey.authorization.site.app_form.registration import (
     NewAppPage,
     RegisteredPage,
 )
-from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.site.developer.app import AppHead, DeleteAppPage, OverviewPage
 from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
-from valetkey.authorization.site.developer.delete import DeleteAppPage
 from valetkey.authorization.site.developer.invitation import InvitationPage
-from valetkey.authorization.site.developer.overview import OverviewPage
 from valetkey.authorization.site.developer.secrets import (
     EndSecretPage,
     NewSecretPage,

@@ -10,18 +10,24 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.protocol.resource import ScopeText
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.developer.monitoring.advice import advice_on
-from valetkey.authorization.site.developer.monitoring.failures import (
-    AddRedirectUriPage,
-    FailurePage,
-)
 from valetkey.authorization.site.developer.monitoring.health import (
     FindingLine,
     FixPage,
     HealthPage,
 )
-from valetkey.authorization.site.developer.monitoring.people import PeoplePage, PersonLine
-from valetkey.authorization.site.developer.monitoring.requests import RequestLine, RequestsPage
-from valetkey.authorization.site.developer.monitoring.usage import ApiTokens, UsageDay, UsagePage
+from valetkey.authorization.site.developer.monitoring.requests import (
+    AddRedirectUriPage,
+    FailurePage,
+    RequestLine,
+    RequestsPage,
+)
+from valetkey.authorization.site.developer.monitoring.usage import (
+    ApiTokens,
+    PeoplePage,
+    PersonLine,
+    UsageDay,
+    UsagePage,
+)
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode

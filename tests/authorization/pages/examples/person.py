@@ -7,7 +7,6 @@ from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
-from valetkey.authorization.site.account.data import DataPage
 from valetkey.authorization.site.account.overview import OverviewPage, OwnApp, Recommendation
 from valetkey.authorization.site.account.profile import (
     PictureFault,
@@ -15,7 +14,12 @@ from valetkey.authorization.site.account.profile import (
     ProfilePage,
     zone_menu,
 )
-from valetkey.authorization.site.account.removal import OwnedApp, RemovalPage, RemovalPlannedPage
+from valetkey.authorization.site.account.removal import (
+    DataPage,
+    OwnedApp,
+    RemovalPage,
+    RemovalPlannedPage,
+)
 from valetkey.kernel.replace import replace
 
 _HOSTILE = '"><script>alert(1)</script>'

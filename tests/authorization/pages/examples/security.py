@@ -7,7 +7,11 @@ from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.account.security.authenticator import NewAuthenticatorPage
+from valetkey.authorization.site.account.security.authenticator import (
+    NewAuthenticatorPage,
+    RecoveryCodesPage,
+    RecoveryPage,
+)
 from valetkey.authorization.site.account.security.confirm import ConfirmPage, Removed, RemovePage
 from valetkey.authorization.site.account.security.overview import (
     DeviceLine,
@@ -18,10 +22,6 @@ from valetkey.authorization.site.account.security.overview import (
 from valetkey.authorization.site.account.security.passkeys import (
     NewPasskeyPage,
     PasskeyPage,
-)
-from valetkey.authorization.site.account.security.recovery_codes import (
-    RecoveryCodesPage,
-    RecoveryPage,
 )
 from valetkey.authorization.site.sign_in.second_factor import SecondFactorPage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage

@@ -25,7 +25,6 @@ from valetkey.authorization.site.admin.server.keys import (
     KeysOfAlgorithm,
     KeysPage,
 )
-from valetkey.authorization.site.admin.server.mail import EmailLine, MailPage
 from valetkey.authorization.site.admin.server.registration import (
     InvitationLine,
     InvitationPage,
@@ -33,6 +32,8 @@ from valetkey.authorization.site.admin.server.registration import (
 )
 from valetkey.authorization.site.admin.server.settings import (
     BrandFormPage,
+    EmailLine,
+    MailPage,
     SettingLine,
     SettingSection,
     SettingsPage,

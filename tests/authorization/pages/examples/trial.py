@@ -13,9 +13,14 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
     client_without_rights,
 )
-from valetkey.authorization.site.developer.try_it.parameters import ApiChoice, Parameter, Token
-from valetkey.authorization.site.developer.try_it.quickstart import QuickstartPage
-from valetkey.authorization.site.developer.try_it.start import SnippetText, StartPage
+from valetkey.authorization.site.developer.try_it.start import (
+    ApiChoice,
+    Parameter,
+    QuickstartPage,
+    SnippetText,
+    StartPage,
+    Token,
+)
 from valetkey.authorization.site.developer.try_it.try_it import (
     TryAnswerPage,
     TryPage,

@@ -18,7 +18,7 @@ from valetkey.config.paths import database_file, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database import identity
 from valetkey.database.engine import Connection
-from valetkey.database.standbys import replication, server_time
+from valetkey.database.watch import replication, server_time
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.words import translatable

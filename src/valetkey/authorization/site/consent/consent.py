@@ -1,7 +1,8 @@
-"""/oauth/consent: may the app do this? And the way to another account."""
+"""/oauth/consent: may the app do this, in plain words? And the way to another account."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -29,7 +30,6 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places, digest
 from valetkey.authorization.protocol.resource import ScopeText, described
-from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -47,6 +47,32 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.web.exchange import Interrupt, see_other
+
+CLAIM_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "name": "know your full name",
+        "family_name": "know your family name",
+        "given_name": "know your given name",
+        "middle_name": "know your middle name",
+        "nickname": "know your nickname",
+        "preferred_username": "know your username",
+        "profile": "know the address of your profile page",
+        "picture": "know your picture",
+        "website": "know your website",
+        "gender": "know your gender",
+        "birthdate": "know your date of birth",
+        "zoneinfo": "know your time zone",
+        "locale": "know your language",
+        "updated_at": "know when your profile was last changed",
+        "email": "know your email address",
+        "email_verified": "know whether your email address is verified",
+        "address": "know your postal address",
+        "phone_number": "know your phone number",
+        "phone_number_verified": "know whether your phone number is verified",
+        "groups": "know which groups you are in",
+    }
+)
+"""What an app wants that asks for one of them: each continues "It wants to …"."""
 
 
 class ChangedPart(StrEnum):

@@ -1,13 +1,25 @@
-"""Requirements and context that all pages about one app share."""
+"""/developer/apps/{client_id}: what all pages about one app share, its overview, its deletion."""
 
+from collections.abc import Mapping
+from typing import ClassVar
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.developer.presets import kind_of
+from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.actions.developer.team import OwnApp, find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.page import (
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    SeeOther,
+    Show,
     SignedInRequest,
     Visit,
     not_found,
@@ -15,7 +27,9 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.site.presentation import logo_of
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
 
 APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; its other pages are below."""
@@ -126,3 +140,140 @@ def head_of(app: OwnApp) -> AppHead:
         disabled=app.client.disabled_at is not None,
         has_secret=app.client.has_secret,
     )
+
+
+class OverviewPage(Struct, frozen=True):
+    """The context of overview.html: the client id, the status, and what to do next.
+
+    `kind`: server, browser, device, machine. `proof`, the authentication method: client_secret,
+    client_secret_jwt, private_key_jwt, none.
+    """
+
+    template: ClassVar[str] = "developer/overview.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js", "times.js")
+
+    app: AppHead
+    #: The URL of this server, which the app needs as well.
+    issuer: str
+    kind: str
+    profile: str
+    proof: str
+    redirect_uris: tuple[str, ...]
+    registered: When
+    description: str = ""
+    verified: bool = False
+    #: The permissions it requests, each beginning with a verb.
+    sentences: tuple[str, ...] = ()
+    #: A live secret was sent in a URL.
+    secret_seen: bool = False
+    #: It authenticates with a secret, and has none that is valid.
+    without_secret: bool = False
+
+
+class Overview(Struct, frozen=True):
+    """Show an app to its team."""
+
+    store: Store
+    scopes: Mapping[str, str]
+    issuer: str
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        return (Page(APP, member_of_app, self.show, title=translatable("Overview"), nav=True),)
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """The page."""
+        client, now, scopes = request.client, request.now, self.scopes
+        live, sighting = await self.store.read(
+            lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_sighting(client.id))
+        )
+        return Show(
+            OverviewPage(
+                app=request.head,
+                issuer=self.issuer,
+                kind=kind_of(client).value,
+                profile=client.profile_name.value,
+                proof=client.authentication_method.value,
+                redirect_uris=client.redirect_uris,
+                registered=When(client.created_at, now),
+                description=client.description,
+                verified=client.verified_at is not None,
+                sentences=tuple(scopes[name] for name in client.scope if name in scopes),
+                secret_seen=seen_in_url(live, sighting) is not None,
+                without_secret=client.has_secret and not live,
+            )
+        )
+
+
+_UNPROCESSABLE = 422
+
+
+class DeleteAppPage(Struct, frozen=True):
+    """The context of delete.html. Its form posts `csrf` and `name`.
+
+    `people` are connected, by `authorizations` that are valid.
+    """
+
+    template: ClassVar[str] = "developer/delete.html"
+
+    app: AppHead
+    action: str
+    csrf: str
+    people: int
+    authorizations: int
+    typed: str = ""
+    wrong: bool = False
+
+
+class DeleteApp(Struct, frozen=True):
+    """Delete an app. Owners only."""
+
+    store: Store
+    portal: Portal
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        act, title = Act(self.delete), translatable("Delete this app")
+        under = f"{APP}/settings"
+        return (Page(f"{APP}/delete", _may_delete, self.show, act, title=title, under=under),)
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """Show how many users the deletion would disconnect."""
+        return await self._form(request)
+
+    async def delete(self, request: AppRequest) -> Outcome:
+        """Delete it if its name was typed."""
+        app, uid, now = request.app, request.user.uid, request.now
+        typed = (request.form.get("name") or "").strip()
+        if typed != app.name:
+            return await self._form(request, typed=typed, wrong=True)
+
+        def delete_if_owner(tx: Transaction) -> bool:
+            held = tx.clients.find_to_change(app.client.id)
+            current = None if held is None else find_own(tx, app.client.id, uid)
+            if held is None or current is None or not current.membership.owns:
+                return False
+            self.portal.delete(tx, held, now)
+            return True
+
+        if not await self.store.write(delete_if_owner, done_by=request.actor):
+            raise not_found("app")
+        return SeeOther(f"{DEVELOPER}?deleted=1")
+
+    async def _form(self, request: AppRequest, *, typed: str = "", wrong: bool = False) -> Show:
+        client_id, now, head = request.client.id, request.now, request.head
+        reach = await self.store.scan(lambda tx: tx.grants.reach(client_id, now))
+        context = DeleteAppPage(
+            head,
+            head.at("delete"),
+            request.csrf,
+            people=reach.people,
+            authorizations=reach.authorizations,
+            typed=typed,
+            wrong=wrong,
+        )
+        return Show(context, _UNPROCESSABLE if wrong else 200)
+
+
+async def _may_delete(visit: Visit) -> AppRequest:
+    return await confirmed_at(visit, await owner_of_app(visit), "delete")

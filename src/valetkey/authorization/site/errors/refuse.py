@@ -20,8 +20,8 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, Visit
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.web.elsewhere import WRONG_HOST
 from valetkey.web.exchange import Request, Response, html_response
+from valetkey.web.paths import WRONG_HOST
 from valetkey.web.router import NO_ROUTE
 
 

@@ -11,8 +11,7 @@ from valetkey.authorization.model.event.chain import (
     Retention,
     next_block,
 )
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
 from valetkey.kernel.checkpoint import CheckpointKey
 from valetkey.kernel.moment import Instant

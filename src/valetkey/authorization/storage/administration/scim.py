@@ -9,8 +9,7 @@ from valetkey.authorization.model.account.scim import ScimCredential, ScimGroup,
 from valetkey.authorization.model.account.user import Uid, fold
 from valetkey.authorization.storage.administration.groups import GROUPS
 from valetkey.authorization.storage.users import USERS
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint

@@ -10,8 +10,7 @@ from valetkey.authorization.model.account.user_import import (
     RowState,
     UserImport,
 )
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 

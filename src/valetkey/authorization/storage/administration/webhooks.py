@@ -14,8 +14,7 @@ from valetkey.authorization.model.webhook import (
 )
 from valetkey.authorization.storage.outbox import WEBHOOK_MESSAGES
 from valetkey.authorization.storage.revision import change_webhooks
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, later
 

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import DoneBy
-from valetkey.database.engine import Connection
-from valetkey.database.locks import Lock
+from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from valetkey.kernel.shapes.inline import NotLocal
+from valetkey.kernel.shapes.json_schema import NotLocal
 from valetkey.kernel.shapes.shape import RESERVED
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.requests.paging import RESERVED as IN_QUERIES

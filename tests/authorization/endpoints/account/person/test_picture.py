@@ -16,7 +16,7 @@ from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.endings import empty_account
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import user_claims
-from valetkey.authorization.site.account.picture import LARGEST_UPLOAD
+from valetkey.authorization.site.account.profile import LARGEST_UPLOAD
 
 PATH = "/account/profile"
 UPLOAD, REMOVE = f"{PATH}/picture", f"{PATH}/picture/remove"

@@ -1,4 +1,4 @@
-"""/account/apps: the apps that are connected with an account, and the end of their access."""
+"""/account/apps: the apps that are connected with an account, each on its page, and their end."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -15,13 +15,15 @@ from valetkey.authorization.actions.account.connected_apps import (
     end_apps,
     find_connected,
 )
+from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.layout.addresses import APPS, END_APP, END_APPS
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.resource import ScopeText, described
-from valetkey.authorization.site.consent.claim_words import CLAIM_WORDS
+from valetkey.authorization.site.consent.consent import CLAIM_WORDS
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -257,3 +259,92 @@ def _lately(now: Instant) -> Instant:
 def is_possible_id(client_id: str) -> bool:
     """Whether a client could have this id: one that no database stores must not reach it."""
     return bool(client_id) and client_id.isascii() and client_id.isprintable()
+
+
+APP = f"{APPS}/app"
+_SHOWN = 20
+
+
+class Connection(Struct, frozen=True):
+    """One grant of the user, and the browser it was made in, "" where that is not known."""
+
+    browser: str
+    system: str
+    since: When
+    last_used: When
+    ends: When
+    #: It stays valid while the user is signed out.
+    outlasts: bool
+    #: It was made in this browser.
+    here: bool = False
+
+
+class AppPage(Struct, frozen=True):
+    """The context of app.html."""
+
+    template: ClassVar[str] = "account/apps/app.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
+
+    app: AppLine
+    description: str
+    verified: bool
+    #: It registered itself, and no administrator has verified it.
+    self_registered: bool
+    policy_url: str
+    terms_url: str
+    connections: tuple[Connection, ...]
+
+
+class App(Struct, frozen=True):
+    """Show one connected app."""
+
+    store: Store
+    scopes: Mapping[str, str]
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """The page of this feature."""
+        return (Page(APP, signed_in, self.show, title=translatable("Connected app")),)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """The page. Refused (not found) alike for an app that is not connected and for none."""
+        client_id = request.query.get("app") or ""
+        if not is_possible_id(client_id):
+            raise not_found("app")
+        context = await self.store.scan(lambda tx: self._read(tx, request, client_id))
+        if context is None:
+            raise not_found("app")
+        return Show(context)
+
+    def _read(self, tx: Transaction, request: SignedInRequest, client_id: str) -> AppPage | None:
+        uid, here, now = request.user.uid, request.session.id, request.now
+        app = find_connected(tx, uid, client_id, now)
+        if app is None:
+            return None
+        newest = tx.connected.newest_of(uid, client_id, now, _SHOWN)
+        return AppPage(
+            app=lines_of(tx, self.scopes, [app], now)[0],
+            description=app.client.description,
+            verified=app.client.verified_at is not None,
+            self_registered=app.client.self_registered,
+            policy_url=app.client.policy_uri,
+            terms_url=app.client.tos_uri,
+            connections=tuple(_connection(tx, app, grant, here, now) for grant in newest),
+        )
+
+
+def _connection(
+    tx: Transaction, app: ConnectedApp, grant: Grant, here: str, now: Instant
+) -> Connection:
+    # A session is deleted when it is over.
+    given_in = grant.sid or grant.session_id
+    session = tx.sessions.find_by_id(given_in) if given_in else None
+    browser, system = ("", "") if session is None else browser_of(session.user_agent)
+    return Connection(
+        browser=browser,
+        system=system,
+        since=When(grant.created_at, now),
+        last_used=When(grant.last_used_at, now),
+        ends=When(grant.expires_at, now),
+        outlasts=not grant.session_id,
+        here=given_in == here,
+    )

@@ -19,13 +19,13 @@ from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.site.account.security.authenticator import show_codes
 from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
     Removed,
     RemovePage,
     require_still_signed_in,
 )
-from valetkey.authorization.site.account.security.recovery_codes import show_codes
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

@@ -9,7 +9,7 @@ from valetkey.authorization.actions.developer.health import Finding, Fix, apply_
 from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
-from valetkey.authorization.site.developer.monitoring.failures import FIXING_PAGES
+from valetkey.authorization.site.developer.monitoring.requests import FIXING_PAGES
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,

@@ -30,7 +30,7 @@ from valetkey.authorization.site.developer.app import (
     member_of,
     member_of_app,
 )
-from valetkey.authorization.site.developer.try_it.parameters import (
+from valetkey.authorization.site.developer.try_it.start import (
     ApiChoice,
     Parameter,
     Token,
