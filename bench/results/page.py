@@ -275,6 +275,8 @@ _METHOD = """\
   oidc-provider runs in one process on its own HTTP server.
 - Introspection and userinfo in turn use 3,200 tokens; one request in ten issues another token. The
   Python servers and Hydra are asked about 320: they cache none, and issuing more takes minutes.
+  These visits last three times as long: answers about tokens are cached for 5 s, in which other
+  servers are visited, so a short visit would measure little but filling the cache.
 - The account page is that of a user with three connected apps and three sessions. Another row has
   the page of the user of all flows, each of which is a grant, for four callers.
 - Keycloak gets 100 CPU-seconds to warm up its compiler. It runs in production mode with its own
