@@ -25,6 +25,7 @@ OWNERS = {
     "httptools": ("web/connection/reader.py",),
     "httpx2": ("sdk/fetch.py", "fetch/outbound.py"),
     "jinja2": (
+        "authorization/layout/compilation.py",
         "authorization/layout/render.py",
         "authorization/email/message.py",
         # What a template refers to, and in which line it is wrong.

@@ -125,3 +125,22 @@ def test_numbers_and_days_are_written_as_the_language_does() -> None:
 
     assert environment_of(ENGLISH).from_string(source).render() == "1,234,567 2 Mar 2026"
     assert environment_of(GERMAN).from_string("{{ 1234567|number }}").render() == "1.234.567"
+
+
+def test_a_template_has_its_translations_as_constants() -> None:
+    sentence = "{% trans name=name %}Hello, <bdi>{{ name }}</bdi>{% endtrans %}"
+    german = environment_of(GERMAN)
+
+    compiled = german.compile(sentence + "{{ _('Verified') }}", raw=True)
+
+    assert "Bestätigt" in compiled
+    assert "gettext" not in compiled
+    assert german.from_string(sentence).render(name="<b>") == "Hallo, <bdi>&lt;b&gt;</bdi>"
+
+
+def test_only_parts_that_read_variables_of_the_page_run_for_every_page() -> None:
+    source = """{%% import "%s" as parts with context %%}"""
+    english = environment_of(ENGLISH)
+
+    assert "make_module" not in english.compile(source % "layout/components.html", raw=True)
+    assert "make_module" in english.compile(source % "account/parts.html", raw=True)
