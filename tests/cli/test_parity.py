@@ -14,7 +14,7 @@ from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients
 from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import keys, registration, scim, settings, tokens
-from valetkey.authorization.site.admin.users import attributes, roles, user, users
+from valetkey.authorization.site.admin.users import attributes, imports, roles, user, users
 from valetkey.authorization.site.webhooks.area import CONSOLE
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
@@ -24,6 +24,10 @@ from valetkey.cli.operations.command import names
 PAGES = {
     "list_users": "/admin/users",
     "make_user": "none: users create accounts themselves, or the command does",
+    "list_user_imports": imports.IMPORT,
+    "upload_user_import": imports.IMPORT,
+    **dict.fromkeys(("read_user_import", "start_user_import", "stop_user_import"), imports.ONE),
+    "list_user_import_rows": imports.REPORT,
     "read_user": "/admin/users/{uid}",
     "change_user": "none: users change their own profile",
     "set_user_password": "none: administrators never know passwords",
@@ -91,6 +95,12 @@ PAGES = {
 
 # Operations whose command is written by hand, or "none: why".
 COMMANDS_BY_HAND = {
+    "upload_user_import": "user import",
+    **dict.fromkeys(
+        ("list_user_imports", "read_user_import", "list_user_import_rows", "start_user_import"),
+        "user import",
+    ),
+    "stop_user_import": "none: Ctrl-C stops the command's import",
     "register_client": "client create",
     "read_client": "client show",
     "change_client": "client change",
@@ -120,6 +130,7 @@ def _pages() -> set[str]:
         groups,
         group,
         groups,
+        imports,
         clients,
         client,
         events,

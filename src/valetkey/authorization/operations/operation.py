@@ -31,7 +31,7 @@ from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command
-from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.records import Done, Upload
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.client_search import END, Cursor
@@ -198,7 +198,8 @@ class Button(Struct, frozen=True):
 class Operation(Struct, frozen=True):
     """One row.
 
-    `takes` is the type of the body, `gives` that of the result; None for none. A `guarded` one
+    `takes` is the type of the body, `gives` that of the result; None for none. One with `upload`
+    takes a file instead: an `UploadedFile`. A `guarded` one
     requires the ETag of what it changes in If-Match. `refuses` are the statuses beyond those that
     follow from the row, such as 404 for one with arguments in its path. `media` are what it
     answers instead of JSON. `event` is written when something changed. `recent` requires recent
@@ -213,6 +214,7 @@ class Operation(Struct, frozen=True):
     run: Run
     description: str = ""
     takes: type[msgspec.Struct] | None = None
+    upload: Upload | None = None
     gives: object = None
     status: int = 200
     query: Sequence[Parameter] = ()

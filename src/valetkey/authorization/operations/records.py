@@ -1,10 +1,12 @@
-"""Base types of several records."""
+"""Base types of several records, and of files."""
 
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import msgspec
 
 from valetkey.authorization.actions.inputs import NO_CONTROLS
+from valetkey.config.settings import Settings
 from valetkey.kernel.preconditions import etag_of
 
 Moment = Annotated[
@@ -27,6 +29,23 @@ class Done(msgspec.Struct, frozen=True):
     """Whether anything changed."""
 
     changed: bool
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """The body of an operation that takes a file.
+
+    `media` are its media types with the schema of each; `largest` is its maximum size in bytes.
+    """
+
+    media: Mapping[str, Mapping[str, object]]
+    largest: Callable[[Settings], int]
+
+
+class UploadedFile(msgspec.Struct, frozen=True):
+    """A file that was sent: its media type, and its unchecked bytes."""
+
+    media: str
+    content: bytes
 
 
 def tag_of(value: object) -> str:

@@ -1,5 +1,7 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
+from valetkey.authorization.operations.accounts.imports import IMPORTS
+from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.api_roles import API_ROLES
 from valetkey.authorization.operations.apis import APIS
 from valetkey.authorization.operations.attributes import ATTRIBUTES
@@ -16,12 +18,11 @@ from valetkey.authorization.operations.roles import ROLES
 from valetkey.authorization.operations.scim import SCIM
 from valetkey.authorization.operations.server import SERVER
 from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
-from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 from valetkey.authorization.operations.webhooks import WEBHOOKS
 
 AREAS: dict[str, tuple[Operation, ...]] = {
-    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS, *ATTRIBUTES),
+    "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS, *ATTRIBUTES),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": (*APIS, *API_ROLES),
     "claims": CLAIMS,

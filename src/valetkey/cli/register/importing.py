@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.import_report import report
+from valetkey.authorization.actions.admin.import_report import figures, report
 from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
 from valetkey.authorization.model.account.user_import import (
     ImportRow,
@@ -50,7 +50,7 @@ def import_users(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Import users from a CSV file with a heading, or a JSON array of objects.
+    """Import users from CSV with a heading, a JSON array of objects, or one object on each line.
 
     The whole file is checked first. Users whose username or email address exists are reported and
     never changed. `password_hash` takes bcrypt, scrypt, PBKDF2, Argon2 and Django's formats.
@@ -85,7 +85,7 @@ def import_users(
             await job.until_done(import_id, "Finishing")
         if not as_json:
             _tell(counts, problems, imports=imports)
-        return {"import_id": import_id, **_figures(counts)}
+        return {"import_id": import_id, **figures(counts)}
 
     found = with_store(settings, work)
     if as_json:
@@ -139,17 +139,8 @@ def _content(file: Path, settings: AccountSettings) -> bytes:
     return content
 
 
-def _figures(counts: Mapping[RowState, int]) -> Mapping[str, int]:
-    return {
-        "created": counts.get(RowState.CREATED, 0),
-        "can_be_imported": counts.get(RowState.GOOD, 0),
-        "existing": counts.get(RowState.EXISTS, 0),
-        "faults": counts.get(RowState.FAULTY, 0),
-    }
-
-
 def _question(counts: Mapping[RowState, int]) -> str:
-    found = _figures(counts)
+    found = figures(counts)
     return (
         f"Import {found['can_be_imported']} users? "
         f"{found['existing']} exist already, {found['faults']} have a fault."
@@ -157,7 +148,7 @@ def _question(counts: Mapping[RowState, int]) -> str:
 
 
 def _tell(counts: Mapping[RowState, int], rows: Sequence[ImportRow], *, imports: bool) -> None:
-    found = _figures(counts)
+    found = figures(counts)
     first = (
         ("Created", str(found["created"]))
         if imports

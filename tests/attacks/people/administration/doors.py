@@ -255,6 +255,12 @@ def concrete(path: str, door: Door) -> str:
 PROGRAM_NEEDS: Mapping[str, Permission] = {
     "GET /users": Permission.READ,
     "POST /users": Permission.PEOPLE,
+    "GET /users/imports": Permission.PEOPLE,
+    "POST /users/imports": Permission.PEOPLE,
+    "GET /users/imports/{import_id}": Permission.PEOPLE,
+    "GET /users/imports/{import_id}/rows": Permission.PEOPLE,
+    "POST /users/imports/{import_id}/start": Permission.PEOPLE,
+    "POST /users/imports/{import_id}/stop": Permission.PEOPLE,
     "GET /users/{uid}": Permission.READ,
     "PATCH /users/{uid}": Permission.PEOPLE,
     "DELETE /users/{uid}": Permission.PEOPLE,

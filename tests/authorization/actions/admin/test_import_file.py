@@ -6,21 +6,22 @@ import pytest
 
 from valetkey.authorization.actions.admin.import_file import (
     LONGEST_ROW,
+    FileFormat,
     ImportedUser,
     decode,
-    kind_of,
+    format_of,
     read_file,
 )
+from valetkey.authorization.actions.admin.import_reasons import FAULTS, fault_of_file
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
-from valetkey.authorization.site.admin.users.import_reasons import FAULTS, fault_of_file
 from valetkey.kernel.refusal import Mistake
 
 _HEADING = "username,email"
 
 
-def _rows(content: str | bytes, kind: ImportKind = ImportKind.CSV) -> list[ImportRow]:
+def _rows(content: str | bytes, form: FileFormat = FileFormat.CSV) -> list[ImportRow]:
     raw = content.encode() if isinstance(content, str) else content
-    return list(read_file(kind, raw, 10))
+    return list(read_file(form, raw, 10))
 
 
 def _user(row: ImportRow, kind: ImportKind = ImportKind.CSV) -> ImportedUser:
@@ -49,7 +50,7 @@ def test_csv_is_read_with_any_delimiter_line_end_and_byte_order_mark(mark: str, 
 
 def test_json_is_read_with_nested_address_and_own_types() -> None:
     users = [{"username": "ada", "email": "ada@example.com", "address": {"locality": "London"}}]
-    (row,) = _rows(json.dumps(users), ImportKind.JSON)
+    (row,) = _rows(json.dumps(users), FileFormat.JSON)
     assert (row.username, row.email, row.line) == ("ada", "ada@example.com", 1)
     assert _user(row, ImportKind.JSON).username == "ada"
     assert "uid: must be a whole number" in str(
@@ -85,7 +86,7 @@ def test_wrong_csv_file_is_refused(content: str | bytes, said: str) -> None:
 )
 def test_wrong_json_file_is_refused(content: str) -> None:
     with pytest.raises(Mistake, match="JSON array") as raised:
-        _rows(content, ImportKind.JSON)
+        _rows(content, FileFormat.JSON)
     assert fault_of_file(str(raised.value)).text in FAULTS
 
 
@@ -122,12 +123,38 @@ def test_fault_of_a_row_names_its_field(data: str, said: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 17, ["ada"], {"a": 1}, "a\u0000b\ud83d\ude00"])
 def test_values_that_are_no_names_are_shown_harmlessly(value: object) -> None:
-    (row,) = _rows(json.dumps([{"username": value, "email": "a@b"}]), ImportKind.JSON)
+    (row,) = _rows(json.dumps([{"username": value, "email": "a@b"}]), FileFormat.JSON)
     assert row.username == ("a b\U0001f600" if isinstance(value, str) else "")
 
 
-def test_format_is_known_by_name_or_else_by_content() -> None:
-    assert kind_of("Users.CSV", b"[") is ImportKind.CSV
-    assert kind_of("users.json", b"") is ImportKind.JSON
-    assert kind_of("users", b" [1]") is ImportKind.JSON
-    assert kind_of("users.txt", b"username") is ImportKind.CSV
+def test_ndjson_has_a_user_on_each_line_and_other_separators_inside_of_texts() -> None:
+    rows = _rows(
+        '{"username":"ada","email":"ada@example.com","name":"A\u2028L"}\r\n\n{"username":"bob"\n'
+        '["x\x00"]\n\x00\n{"username":"ADA","email":"a@b"}',
+        FileFormat.NDJSON,
+    )
+    assert [row.line for row in rows] == [1, 3, 4, 5, 6]
+    assert _user(rows[0], ImportKind.JSON).name == "A\u2028L"
+    for row in rows[1:4]:
+        # No text that a database refuses.
+        assert "\x00" not in row.data
+        assert decode(ImportKind.JSON, row.data) == "the row is not JSON"
+    assert rows[4].reason == "username: the same as in row 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "form"),
+    [
+        ("Users.CSV", b"[", FileFormat.CSV),
+        ("users.json", b"", FileFormat.JSON),
+        ("users", b" [1]", FileFormat.JSON),
+        ("users.txt", b"username", FileFormat.CSV),
+        ("users.json", b'\xef\xbb\xbf{"username": 1}\n{}', FileFormat.NDJSON),
+        ("users.ndjson", b"{}", FileFormat.NDJSON),
+        ("users.json", b'{\n "users": []\n}', FileFormat.JSON),
+    ],
+)
+def test_format_is_known_by_name_or_else_by_content(
+    name: str, content: bytes, form: FileFormat
+) -> None:
+    assert format_of(name, content) is form

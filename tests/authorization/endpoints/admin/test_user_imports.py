@@ -12,12 +12,12 @@ from tests.authorization.endpoints.admin.people import administrator, give
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import BOB, run
+from valetkey.authorization.actions.admin.import_reasons import REASONS, reasons_of
 from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.layout.language import LANGUAGES, translations
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.site.admin.users.import_reasons import REASONS, reasons_of
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.runtime import SYSTEM, Runtime
 

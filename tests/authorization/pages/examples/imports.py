@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from tests.authorization.pages.examples.account import ago
 from tests.authorization.pages.examples.people import HOSTILE
 from valetkey.authorization.actions.admin.import_file import COLUMNS
+from valetkey.authorization.actions.admin.import_reasons import fault_of_file, reasons_of
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user_import import ImportState
-from valetkey.authorization.site.admin.users.import_reasons import fault_of_file, reasons_of
 from valetkey.authorization.site.admin.users.imports import (
     ImportLine,
     ImportPage,

@@ -13,8 +13,8 @@ from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
-from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.api_roles.roles import RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer

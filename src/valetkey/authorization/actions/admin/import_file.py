@@ -1,8 +1,9 @@
-"""Files of users: CSV with a heading, or a JSON array, read row by row."""
+"""Files of users: CSV with a heading, a JSON array, or NDJSON; read row by row."""
 
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from io import StringIO
 from typing import Annotated
 
@@ -19,6 +20,20 @@ LONGEST_ROW = 64 * 1024
 
 LONGEST_SHOWN = 200
 """Characters of a text that are kept for the report."""
+
+
+class FileFormat(StrEnum):
+    """The formats of a file. The rows of NDJSON are those of a JSON array, one on each line."""
+
+    CSV = "csv"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+    @property
+    def rows(self) -> ImportKind:
+        """How its rows are stored."""
+        return ImportKind.CSV if self is FileFormat.CSV else ImportKind.JSON
+
 
 _ADDRESS = "address."
 _MARKS = ",;\t"
@@ -63,14 +78,22 @@ class _Names(msgspec.Struct, frozen=True):
 _Rows = Iterator[tuple[int, str, _Names]]
 
 
-def kind_of(name: str, content: bytes) -> ImportKind:
-    """Return the format of a file, by its name or else by its first character."""
-    if name.lower().endswith((".json", ".csv")):
-        return ImportKind(name.lower().rpartition(".")[2])
-    return ImportKind.JSON if content.lstrip()[:1] in {b"[", b"{"} else ImportKind.CSV
+def format_of(name: str, content: bytes) -> FileFormat:
+    """Return the format of a file, by its name or else by its first character.
+
+    Some systems export one object on each line to a file with the name of JSON.
+    """
+    ending = name.lower().rpartition(".")[2]
+    if ending == FileFormat.CSV:
+        return FileFormat.CSV
+    line = content.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0].rstrip()
+    if line.startswith(b"{") and line.endswith(b"}"):
+        return FileFormat.NDJSON
+    is_json = line.startswith((b"[", b"{")) or ending == FileFormat.JSON
+    return FileFormat.JSON if is_json else FileFormat.CSV
 
 
-def read_file(kind: ImportKind, content: bytes, most: int) -> Iterator[ImportRow]:
+def read_file(form: FileFormat, content: bytes, most: int) -> Iterator[ImportRow]:
     """Read the rows, each unchecked except for duplicates within the file.
 
     Raises Mistake with what is wrong with the file as a whole, as late as at its last row.
@@ -79,7 +102,7 @@ def read_file(kind: ImportKind, content: bytes, most: int) -> Iterator[ImportRow
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Mistake("the file is not UTF-8: save it as CSV UTF-8") from None
-    rows = _read_csv(text) if kind is ImportKind.CSV else _read_json(text)
+    rows = _READERS[form](text)
     seen: dict[str, int] = {}
     count = 0
     for count, (line, data, names) in enumerate(rows, 1):
@@ -184,9 +207,31 @@ def _read_json(text: str) -> _Rows:
     except (msgspec.DecodeError, RecursionError) as error:
         raise Mistake(f"the file is not a JSON array of objects: {error}") from None
     for number, raw in enumerate(found, 1):
-        data = bytes(raw)
-        try:
-            names = msgspec.json.decode(data, type=_Names)
-        except (msgspec.DecodeError, RecursionError):
-            names = _Names()
-        yield number, data.decode(), names
+        yield number, *_named(bytes(raw).decode())
+
+
+def _read_ndjson(text: str) -> _Rows:
+    # Only these end a line: the text of a cell may hold other line separators.
+    for number, line in enumerate(StringIO(text, newline="\n"), 1):
+        if line.strip():
+            yield number, *_named(line.strip())
+
+
+def _named(data: str) -> tuple[str, _Names]:
+    """Return the record and what it is named; no record if it is not JSON."""
+    if "\x00" in data:
+        # The decoder skips it in a member that it does not know; PostgreSQL does not store it.
+        return "", _Names()
+    try:
+        return data, msgspec.json.decode(data, type=_Names)
+    except msgspec.ValidationError:
+        return data, _Names()
+    except (msgspec.DecodeError, RecursionError):
+        return "", _Names()
+
+
+_READERS = {
+    FileFormat.CSV: _read_csv,
+    FileFormat.JSON: _read_json,
+    FileFormat.NDJSON: _read_ndjson,
+}

@@ -1,7 +1,7 @@
 """The report of an import: a CSV file with the outcome of every row."""
 
 import csv
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from io import StringIO
 
 from valetkey.authorization.model.account.user_import import ImportRow, RowState
@@ -24,6 +24,16 @@ _HEADING = (
     translatable("result"),
     translatable("reason"),
 )
+
+
+def figures(counts: Mapping[RowState, int]) -> Mapping[str, int]:
+    """Return how many users have each outcome, by the names that programs see."""
+    return {
+        "created": counts.get(RowState.CREATED, 0),
+        "can_be_imported": counts.get(RowState.GOOD, 0),
+        "existing": counts.get(RowState.EXISTS, 0),
+        "faults": counts.get(RowState.FAULTY, 0),
+    }
 
 
 async def report(

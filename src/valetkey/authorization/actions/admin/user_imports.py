@@ -7,9 +7,10 @@ from msgspec import Struct, UnsetType
 
 from valetkey.authorization.actions.admin.import_file import (
     LONGEST_SHOWN,
+    FileFormat,
     ImportedUser,
     decode,
-    kind_of,
+    format_of,
     printable,
     read_file,
 )
@@ -65,6 +66,10 @@ _BEFORE = {
 }
 
 
+class ImportLimit(Mistake):
+    """Others wait for a decision or are under way."""
+
+
 class ImportUpload(Struct, frozen=True):
     """Receives files of at most `most` users."""
 
@@ -72,24 +77,32 @@ class ImportUpload(Struct, frozen=True):
     random: Callable[[int], bytes]
     most: int
 
-    async def receive(self, actor: Actor, name: str, content: bytes, now: Instant) -> str:
+    async def receive(
+        self,
+        actor: Actor,
+        name: str,
+        content: bytes,
+        now: Instant,
+        form: FileFormat | None = None,
+    ) -> str:
         """Store the rows of a file, and let a worker check them. Returns the id of the import.
 
-        Raises Mistake with what is wrong with the file, and Refused.
+        Without `form`, name and content tell the format. Raises Mistake with what is wrong with
+        the file, ImportLimit, and Refused.
         """
-        kind = kind_of(name, content)
-        rows = read_file(kind, content, self.most)
+        form = form or format_of(name, content)
+        rows = read_file(form, content, self.most)
         # The first rows before anything is written: most faults of a file are in its heading.
         chunk = _some(rows)
         uid: Uid | None = getattr(actor, "uid", None)
         import_id = fresh_id("im", self.random)
         wanted = UserImport(
-            *(import_id, uid, actor.done_by, printable(name), kind, ImportState.RECEIVING),
+            *(import_id, uid, actor.done_by, printable(name), form.rows, ImportState.RECEIVING),
             *(0, 0, now),
             due_at=now,
         )
         if not await self._write(actor, lambda tx: _begin(tx, actor, wanted)):
-            raise Mistake("too many imports are not finished: decide about one of them first")
+            raise ImportLimit("too many imports are not finished: decide about one of them first")
         try:
             while chunk:
                 await self._write(actor, _adding(actor, import_id, chunk))

@@ -21,6 +21,7 @@ from valetkey.authorization.operations.operation import (
     Services,
     link,
 )
+from valetkey.authorization.operations.records import Upload, UploadedFile
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.site.admin.server.api import explained
@@ -85,11 +86,14 @@ class Problems(Struct, frozen=True):
         return Response(status, msgspec.json.encode(problem), tuple(headers))
 
 
+_MEDIA = re.compile(r'([a-z0-9./+-]+)(?:[ \t]*;[ \t]*charset="?utf-8"?)?', re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
 def read_body(operation: Operation, request: Request) -> object:
     """The body as the operation takes it; Refused for what does not fit."""
+    if operation.upload is not None:
+        return _file(operation.upload, request)
     if operation.takes is None:
         if request.body:
             raise Refused(
@@ -100,6 +104,15 @@ def read_body(operation: Operation, request: Request) -> object:
         return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
     except msgspec.ValidationError as error:
         raise InvalidInput([fault_of(error)]) from None
+
+
+def _file(upload: Upload, request: Request) -> UploadedFile:
+    given = _MEDIA.fullmatch((request.headers.get("content-type") or "").strip(" \t"))
+    media = given[1].lower() if given else ""
+    if media not in upload.media:
+        said = f"the body must be {', '.join(upload.media)}; in UTF-8"
+        raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, said, "http.content_type"))
+    return UploadedFile(media, request.body)
 
 
 def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
@@ -276,4 +289,9 @@ def _route(
     methods: dict[str, Endpoint] = {
         each.method: OperationEndpoint(services, problems, each) for each in operations
     }
-    return Route(f"{PREFIX}{path}", methods, problems.at(f"{PREFIX}{path}"), Body.JSON)
+    whole, refuse = f"{PREFIX}{path}", problems.at(f"{PREFIX}{path}")
+    for each in operations:
+        if each.upload is not None:
+            limit = each.upload.largest(services.settings)
+            return Route(whole, methods, refuse, Body.ANY, limit=limit)
+    return Route(whole, methods, refuse, Body.JSON)

@@ -112,6 +112,11 @@ def _operation(tag: str, operation: Operation) -> Document:
             "required": True,
             "content": {"application/json": {"schema": _ref(operation.takes)}},
         }
+    if operation.upload is not None:
+        made["requestBody"] = {
+            "required": True,
+            "content": {media: {"schema": it} for media, it in operation.upload.media.items()},
+        }
     return made
 
 

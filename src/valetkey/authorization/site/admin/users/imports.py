@@ -7,6 +7,12 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.import_file import COLUMNS
+from valetkey.authorization.actions.admin.import_reasons import (
+    Reason,
+    explain,
+    fault_of_file,
+    reasons_of,
+)
 from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.user_imports import ImportUpload
@@ -23,12 +29,6 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
-)
-from valetkey.authorization.site.admin.users.import_reasons import (
-    Reason,
-    explain,
-    fault_of_file,
-    reasons_of,
 )
 from valetkey.authorization.site.admin.users.users import IMPORT, USERS
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show

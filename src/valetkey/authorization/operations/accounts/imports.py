@@ -1,0 +1,297 @@
+"""Operations on imports of users: upload a file, read the result of the check, start or stop."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from valetkey.authorization.actions.admin.import_file import FileFormat
+from valetkey.authorization.actions.admin.import_reasons import reasons_of
+from valetkey.authorization.actions.admin.import_report import figures
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.user_imports import (
+    ImportLimit,
+    ImportUpload,
+    move_import,
+)
+from valetkey.authorization.model.account.user_import import (
+    ImportRow,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.model.event.people import UserImportStarted
+from valetkey.authorization.operations.operation import (
+    PAGING,
+    Call,
+    Operation,
+    Parameter,
+    Result,
+    limit_of,
+    reads,
+    writes,
+)
+from valetkey.authorization.operations.records import Done, Moment, Page, Upload, UploadedFile
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.replace import replace
+
+_ALL = "/users/imports"
+_ONE = f"{_ALL}/{{import_id}}"
+_SHOWN = 100
+_FORMATS = {
+    "text/csv": FileFormat.CSV,
+    "application/json": FileFormat.JSON,
+    "application/x-ndjson": FileFormat.NDJSON,
+}
+_LIMIT, _AFTER = PAGING
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class UserImportShown(msgspec.Struct, frozen=True):
+    """An import and how many users have each outcome; `done` of `total` in this stage."""
+
+    import_id: str
+    file: str
+    state: ImportState
+    total: _Count
+    done: _Count
+    created: _Count
+    can_be_imported: _Count
+    existing: _Count
+    faults: _Count
+    created_at: Moment
+    finished_at: Moment | None
+
+
+class UserImportList(msgspec.Struct, frozen=True):
+    """The newest hundred imports, newest first."""
+
+    items: list[UserImportShown]
+
+
+class UserImportStart(msgspec.Struct, frozen=True):
+    """The import of the uploaded file."""
+
+    import_id: str
+
+
+class ReasonShown(msgspec.Struct, frozen=True):
+    """Why a user is not imported: the field, `""` for the whole row, and the reason."""
+
+    field: str
+    detail: str
+
+
+class ImportRowShown(msgspec.Struct, frozen=True):
+    """The outcome for one user; `row` is where an editor or spreadsheet shows it."""
+
+    row: int
+    username: str
+    email: str
+    result: RowState
+    reasons: list[ReasonShown]
+
+
+class ImportRowList(Page, frozen=True):
+    """Rows in the order of the file."""
+
+    items: list[ImportRowShown]
+
+
+class RowFilter(StrEnum):
+    """Which rows are listed."""
+
+    ALL = "all"
+    PROBLEMS = "problems"
+
+
+async def upload(call: Call) -> Result:
+    """Take the file; it is checked in the background, and nothing is imported yet."""
+    sent, services = call.input(UploadedFile), call.services
+    form = _FORMATS[sent.media]
+    name = call.query.get("file", f"users.{form.value}")
+    most = services.settings.accounts.import_users
+    uploads = ImportUpload(services.store, services.random, most)
+    try:
+        import_id = await uploads.receive(call.actor, name, sent.content, call.now, form)
+    except ImportLimit as mistake:
+        raise Refused(Refusal(ErrorCode.CONFLICT, str(mistake), "import.open")) from None
+    except Mistake as mistake:
+        raise Refused(Refusal(ErrorCode.INVALID_REQUEST, str(mistake), "import.file")) from None
+    return Result(UserImportStart(import_id))
+
+
+def list_imports(tx: Transaction, call: Call) -> UserImportList:
+    """List imports whose report is still kept."""
+    del call
+    return UserImportList([_shown(tx, each) for each in tx.user_imports.recent(_SHOWN)])
+
+
+def read_import(tx: Transaction, call: Call) -> UserImportShown:
+    """Read the progress of one import."""
+    return _shown(tx, _found(tx, call))
+
+
+def list_rows(tx: Transaction, call: Call) -> Result:
+    """List rows with their outcome."""
+    found, query, limit = _found(tx, call), call.query, limit_of(call.query)
+    chosen, after = query.get("show", RowFilter.ALL), int(query.get("after", "0"))
+    kept = tx.user_imports
+    listed = kept.problems if chosen == RowFilter.PROBLEMS else kept.rows
+    rows = listed(found.id, after, limit + 1)
+    more = str(rows[limit - 1].position) if len(rows) > limit else ""
+    items = [_row(each) for each in rows[:limit]]
+    return Result(ImportRowList(more or None, items), next=more)
+
+
+def start(tx: Transaction, call: Call) -> bool:
+    """Import the users of a checked file. False if it was started already."""
+    found = _found(tx, call)
+    if move_import(tx, call.actor, found.id, ImportState.IMPORTING, call.now):
+        return True
+    state = _found(tx, call).state
+    if state in {ImportState.IMPORTING, ImportState.FINISHED}:
+        return False
+    said = (
+        "this import was stopped; upload the file again"
+        if state is ImportState.STOPPED
+        else "this file is still being checked; wait until the import's state is checked"
+    )
+    raise Refused(Refusal(ErrorCode.CONFLICT, said, "import.state"))
+
+
+def stop(tx: Transaction, call: Call) -> bool:
+    """Stop the import, or discard its file. False if it is over; created users stay."""
+    found = _found(tx, call)
+    return move_import(tx, call.actor, found.id, ImportState.STOPPED, call.now)
+
+
+def _found(tx: Transaction, call: Call) -> UserImport:
+    found = tx.user_imports.find(call.named("import_id"))
+    if found is None:
+        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this import does not exist", "import.unknown"))
+    return found
+
+
+def _shown(tx: Transaction, found: UserImport) -> UserImportShown:
+    return UserImportShown(
+        import_id=found.id,
+        file=found.file,
+        state=found.state,
+        total=found.total,
+        done=found.position,
+        **figures(tx.user_imports.counts(found.id)),
+        created_at=found.created_at,
+        finished_at=found.finished_at,
+    )
+
+
+def _row(row: ImportRow) -> ImportRowShown:
+    reasons = [
+        ReasonShown(each.field, each.text % each.values)
+        for each in reasons_of(row.reason)
+        if row.reason
+    ]
+    return ImportRowShown(row.line, row.username, row.email, row.state, reasons)
+
+
+IMPORTS = (
+    Operation(
+        "list_user_imports",
+        "GET",
+        _ALL,
+        Permission.PEOPLE,
+        "Imports of users, newest first",
+        reads(list_imports),
+        gives=UserImportList,
+        commands=(),
+    ),
+    Operation(
+        "upload_user_import",
+        "POST",
+        _ALL,
+        Permission.PEOPLE,
+        "Upload a file of users; it is checked, and nothing is imported yet",
+        upload,
+        description=(
+            "CSV with a heading, a JSON array of objects, or one object on each line, as in the "
+            "guide to imports. The file is checked in the background: read the import until its "
+            "state is `checked`. That is a dry run; start the import to create the users. The "
+            "largest size and number of users are `accounts.import_size` and "
+            "`accounts.import_users`. At most five imports may be unfinished (409)."
+        ),
+        upload=Upload(
+            {
+                "text/csv": {"type": "string"},
+                "application/json": {"type": "array", "minItems": 1, "items": {}},
+                "application/x-ndjson": {"type": "string"},
+            },
+            lambda settings: settings.accounts.import_bytes,
+        ),
+        gives=UserImportStart,
+        status=202,
+        refuses=(409, 415),
+        query=(
+            Parameter(
+                "file",
+                "The name of the file, as lists of imports show it.",
+                {"type": "string", "minLength": 1, "maxLength": 200},
+            ),
+        ),
+        commands=(),
+    ),
+    Operation(
+        "read_user_import",
+        "GET",
+        _ONE,
+        Permission.PEOPLE,
+        "One import: its state, progress and figures",
+        reads(read_import),
+        description="Imports are deleted seven days after their end, undecided ones after a day.",
+        gives=UserImportShown,
+        commands=(),
+    ),
+    Operation(
+        "list_user_import_rows",
+        "GET",
+        f"{_ONE}/rows",
+        Permission.PEOPLE,
+        "The rows of an import, each with its outcome and the reasons",
+        reads(list_rows),
+        gives=ImportRowList,
+        query=(
+            Parameter("show", "Only these.", {"type": "string", "enum": list(RowFilter)}),
+            _LIMIT,
+            replace(_AFTER, schema={"type": "integer", "minimum": 0, "maximum": 1_000_000}),
+        ),
+        lists=True,
+        commands=(),
+    ),
+    Operation(
+        "start_user_import",
+        "POST",
+        f"{_ONE}/start",
+        Permission.PEOPLE,
+        "Import the users of a checked file",
+        writes(start),
+        description=(
+            "In the background, each user checked again. It stops when the account or the role of "
+            "the token's user ends. Rows show `created` once the account exists."
+        ),
+        gives=Done,
+        refuses=(409,),
+        event=UserImportStarted,
+        commands=(),
+    ),
+    Operation(
+        "stop_user_import",
+        "POST",
+        f"{_ONE}/stop",
+        Permission.PEOPLE,
+        "Stop an import, or discard its file; created users stay",
+        writes(stop),
+        gives=Done,
+        commands=(),
+    ),
+)
