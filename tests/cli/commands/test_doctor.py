@@ -152,7 +152,7 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
     assert {name for name, *_ in told} >= {
         "webhook_failed",
         "password",
-        "no_key",
+        "first_keys",
         "file_mode_open",
         "mail_off",
     }

@@ -61,8 +61,12 @@ def test_missing_signing_keys_are_found(tmp_path: Path) -> None:
             lambda tx: tx.db.run("DELETE FROM signing_keys WHERE activates_at > 1800000000")
         )
         assert (await _found(it))["no_next_key"] is Level.MIND
-        await it.write(lambda tx: tx.db.run("DELETE FROM signing_keys"))
+        await it.write(lambda tx: tx.db.run("UPDATE signing_keys SET activates_at = 1900000000"))
         assert (await _found(it))["no_key"] is Level.BAD
+        # As before the first start: nothing is wrong.
+        await it.write(lambda tx: tx.db.run("DELETE FROM signing_keys"))
+        found = await _found(it)
+        assert (found["first_keys"], "no_key" in found) == (Level.MIND, False)
 
     run(tmp_path, story)
 

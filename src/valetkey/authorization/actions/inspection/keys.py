@@ -32,6 +32,15 @@ KEYRING = Condition(
     "valetkey key restore FILE",
     page=_PAGE,
 )
+FIRST_KEYS = Condition(
+    "first_keys",
+    Level.MIND,
+    "signing keys",
+    translatable("No signing keys yet: the server creates them when it starts for the first time."),
+    translatable("Start the server:"),
+    "valetkey serve",
+    page=_PAGE,
+)
 NO_KEY = Condition(
     "no_key",
     Level.BAD,
@@ -90,6 +99,9 @@ def signing_keys(tx: Transaction, site: Site) -> Findings:
     records = tuple(tx.signing_keys.all(site.now))
     if (opened := count_opened(records, site.keyring)) < len(records):
         yield KEYRING.found(opened=opened, count=len(records))
+    if not records:
+        yield FIRST_KEYS.found()
+        return
     for algorithm in site.settings.tokens.signing_algorithms:
         states = {each.state(site.now): each for each in records if each.algorithm == algorithm}
         following = states.get(KeyState.NEXT)
@@ -117,6 +129,8 @@ def credential(tx: Transaction, site: Site) -> Findings:
 
 
 CHECKS = (
-    DatabaseCheck("signing_keys", signing_keys, (KEYRING, NO_KEY, NO_NEXT_KEY, KEYS_GOOD)),
+    DatabaseCheck(
+        "signing_keys", signing_keys, (KEYRING, FIRST_KEYS, NO_KEY, NO_NEXT_KEY, KEYS_GOOD)
+    ),
     DatabaseCheck("credential", credential, (CREDENTIAL_ABSENT, CREDENTIAL_WRONG, CREDENTIAL_GOOD)),
 )
