@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.authorization.endpoints.world import ADA, Service, run, service
 
 from tests.authorization.endpoints.admin_api.programs import Caller, Reply, caller, person
+from tests.support.harness import ADA, Harness, harness, run
 from tests.support.wait import until_found
 from valetkey.authorization.actions.admin.user_imports import MOST_OPEN, ImportWork
 from valetkey.authorization.background.user_imports import UserImporter
@@ -37,7 +37,7 @@ async def _uploaded(by: Caller, content: bytes = _CSV, media: str = "text/csv") 
     return f"{_ALL}/{sent.json['import_id']}"
 
 
-async def _work(it: Service) -> None:
+async def _work(it: Harness) -> None:
     """Do what is due, beside the server's own worker."""
     runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
     worker = UserImporter(it.foundation.store, ImportWork(it.foundation.accounts()), runtime)
@@ -60,7 +60,7 @@ async def _figures(by: Caller, at: str) -> tuple[object, ...]:
 def test_file_is_checked_then_imported_and_every_row_is_told(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it, Role.ADMINISTRATOR)
         await person(it, "bob", None, 1002)
         before = await it.events()
@@ -103,7 +103,7 @@ def test_two_imports_of_the_same_users_at_once_create_each_user_once(
 ) -> None:
     many = b"username,email\n" + b"".join(b"u%d,u%d@example.com\n" % (n, n) for n in range(60))
 
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it)
         both = await asyncio.gather(_uploaded(admin, many), _uploaded(admin, many))
         await _work(it)
@@ -120,7 +120,7 @@ def test_two_imports_of_the_same_users_at_once_create_each_user_once(
 
 
 def test_ndjson_and_json_are_taken_and_unfinished_imports_bounded(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it)
         at = await _uploaded(admin, _NDJSON, "Application/X-NDJSON; charset=UTF-8")
         await _work(it)
@@ -156,7 +156,7 @@ def test_ndjson_and_json_are_taken_and_unfinished_imports_bounded(tmp_path: Path
 def test_wrong_file_is_refused_and_leaves_nothing(
     tmp_path: Path, content: bytes, media: str, status: int, said: str
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it)
         refused = await _upload(admin, content, media)
         assert (refused.status, said in str(refused.json["detail"])) == (status, True), refused.body
@@ -164,7 +164,7 @@ def test_wrong_file_is_refused_and_leaves_nothing(
         assert (await admin.call("GET", _ALL)).items == []
 
     async def tell() -> None:
-        async with service(tmp_path, accounts=AccountSettings(import_size=1)) as it:
+        async with harness(tmp_path, accounts=AccountSettings(import_size=1)) as it:
             await story(it)
 
     asyncio.run(tell())
@@ -173,7 +173,7 @@ def test_wrong_file_is_refused_and_leaves_nothing(
 def test_token_without_the_permission_and_disabled_administrator_import_nothing(
     tmp_path: Path,
 ) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it, Role.ADMINISTRATOR)
         at = await _uploaded(admin)
         await _work(it)
@@ -191,7 +191,7 @@ def test_token_without_the_permission_and_disabled_administrator_import_nothing(
 
 
 def test_file_that_is_not_checked_cannot_be_started(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it)
         wanted = UserImport(
             *("im_upload", ADA, by_user(ADA), "a", ImportKind.CSV, ImportState.RECEIVING),
@@ -205,7 +205,7 @@ def test_file_that_is_not_checked_cannot_be_started(tmp_path: Path) -> None:
 
 
 def test_unknown_import_and_wrong_page_are_refused(tmp_path: Path) -> None:
-    async def story(it: Service) -> None:
+    async def story(it: Harness) -> None:
         admin = await caller(it)
         for path in (f"{_ALL}/im_none", f"{_ALL}/%00", f"{_ALL}/im_none/rows"):
             assert (await admin.call("GET", path)).status == 404, path

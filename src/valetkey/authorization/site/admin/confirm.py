@@ -135,8 +135,7 @@ class Confirmed(Struct, frozen=True):
 
     def is_unconfirmed(self, form: Form) -> bool:
         """Whether the operation is irreversible and the name shown was not typed."""
-        typed, shown = form.get("confirmation") or "", form.get("confirms") or ""
-        return self.button.irreversible and (not shown or typed.strip() != shown.strip())
+        return self.button.irreversible and is_unconfirmed(form)
 
     def page(
         self, request: AdminRequest, form: Form, subject: Subject, fault: str = ""
@@ -175,6 +174,12 @@ class Confirmed(Struct, frozen=True):
             return msgspec.convert(values, type=self.operation.takes, strict=False)
         except msgspec.ValidationError:
             raise _invalid() from None
+
+
+def is_unconfirmed(form: Form) -> bool:
+    """Whether the name that the page shows was not typed; for what cannot be undone."""
+    typed, shown = form.get("confirmation") or "", form.get("confirms") or ""
+    return not shown or typed.strip() != shown.strip()
 
 
 def _invalid() -> Refused:

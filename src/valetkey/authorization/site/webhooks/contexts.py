@@ -15,12 +15,16 @@ from valetkey.kernel.words import translatable
 
 
 class Button(Struct, frozen=True):
-    """An operation of these pages: its title, the text of its confirmation and its result."""
+    """An operation of these pages: its title, the text of its confirmation and its result.
+
+    An `irreversible` one asks to type the host of the webhook.
+    """
 
     title: str
     text: str
     done: str
     danger: bool = False
+    irreversible: bool = False
 
 
 BUTTONS: Mapping[str, Button] = {
@@ -47,9 +51,12 @@ BUTTONS: Mapping[str, Button] = {
     ),
     "delete": Button(
         translatable("Delete webhook"),
-        translatable("Messages that wait are not sent. The delivery log is deleted."),
+        translatable(
+            "Messages that wait are not sent. The delivery log is deleted. This cannot be undone."
+        ),
         "",
         danger=True,
+        irreversible=True,
     ),
     "replay": Button(
         translatable("Send again"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ from valetkey.authorization.operations.server_records import (
     webhook_tag,
 )
 from valetkey.authorization.site.admin.administrator import page_not_found
-from valetkey.authorization.site.admin.confirm import ConfirmPage, Offer
+from valetkey.authorization.site.admin.confirm import MISMATCH, ConfirmPage, Offer, is_unconfirmed
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -224,6 +225,8 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         if slug not in BUTTONS:
             raise page_not_found()
         chance, event_id = self.actions.random(CHANCE), request.form.get("event") or ""
+        if BUTTONS[slug].irreversible and is_unconfirmed(request.form):
+            return self._ask(request, await self._find(request), event_id, MISMATCH)
 
         def work(tx: Transaction) -> tuple[Webhook, str]:
             tx.webhooks.hold_all()
@@ -293,6 +296,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             danger=button.danger,
             hidden=(("event", event_id),) if is_replay else (),
             fault=fault,
+            confirms=(urlsplit(webhook.url).hostname or "") if button.irreversible else "",
             frame=self.area.frame,
             app=self.area.head(request),
         )

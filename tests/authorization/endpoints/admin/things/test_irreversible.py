@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do
-from tests.support.harness import Harness, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.operations.operation import Button, Operation
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.confirm import Confirmed
@@ -31,6 +31,34 @@ def test_only_irreversible_operations_need_the_name_to_be_typed(
         assert confirmed.is_unconfirmed(Form({**asked, **typed})) is button.irreversible
     assert confirmed.is_unconfirmed(Form({})) is button.irreversible
     assert not confirmed.is_unconfirmed(Form({**asked, "confirmation": " Notes "}))
+
+
+def test_key_token_and_webhook_end_only_when_their_name_is_typed(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        keys = it.foundation.keys
+        await keys.refresh(it.clock.now, surely=True)
+        kid = keys.current(it.clock.now).kid
+        made = await do(browser, "/admin/tokens/new", name="Report", days="1", permission="read")
+        assert made.status == 200
+        await do(
+            browser, "/admin/webhooks/new", url="https://hook.example/in", events="user.disabled"
+        )
+        (webhook,) = await it.read(lambda tx: tx.webhooks.all())
+        (token,) = await it.read(lambda tx: tx.api_tokens.live_of(ADA, it.clock.now))
+        for path, name in (
+            (f"/admin/keys/{kid}/withdraw", kid[:8]),
+            (f"/admin/tokens/{token.id}/end", "Report"),
+            (f"/admin/webhooks/{webhook.id}/delete", "hook.example"),
+        ):
+            before = await it.read(lambda tx: tx.events.newest(50))
+            wrong = await do(browser, path, confirmation="x")
+            assert (wrong.status, "The name does not match." in wrong.body) == (400, True), path
+            assert await it.read(lambda tx: tx.events.newest(50)) == before
+            assert (await browser.submit(wrong, "do", confirmation=f" {name} ")).status == 303
+            assert await it.read(lambda tx: tx.events.newest(50)) != before
+
+    run(tmp_path, story)
 
 
 def test_wrong_name_deletes_nothing_and_asks_again(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
+from valetkey.authorization.site.admin.confirm import MISMATCH, is_unconfirmed
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -74,6 +75,8 @@ class KeyAskPage(Struct, frozen=True):
     algorithms: tuple[str, ...] = ()
     kid: str = ""
     state: str = ""
+    #: What is wrong with the beginning of the key's id that was typed.
+    fault: str = ""
 
 
 _DAY = 86_400
@@ -133,6 +136,9 @@ class SigningKeys(Struct, frozen=True):
 
     async def ask_withdraw(self, request: AdminRequest) -> Outcome:
         """The question before one is withdrawn."""
+        return await self._question(request)
+
+    async def _question(self, request: AdminRequest, fault: str = "") -> Outcome:
         kid, now = request.arguments["kid"], request.now
         actor = request.actor
         records = await self.services.store.read(lambda tx: server.signing_keys(tx, actor, now))
@@ -140,11 +146,13 @@ class SigningKeys(Struct, frozen=True):
         if record is None:
             raise page_not_found()
         state = record.state(now).value
-        page = KeyAskPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state)
-        return Show(page)
+        page = KeyAskPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state, fault=fault)
+        return Show(page, 400 if fault else 200)
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
         """Withdraw it. Who presses twice sees what the first press did."""
+        if is_unconfirmed(request.form):
+            return await self._question(request, MISMATCH)
         call = call_of(self.services, WITHDRAW_KEY, request.actor, request.now, request.arguments)
         try:
             await WITHDRAW_KEY.run(call)

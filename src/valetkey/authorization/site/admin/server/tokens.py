@@ -19,6 +19,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.confirm import MISMATCH, is_unconfirmed
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.administration.client_search import Cursor
@@ -111,6 +112,8 @@ class EndTokenPage(Struct, frozen=True):
     csrf: str
     name: str
     last_used: When | None
+    #: What is wrong with the name that was typed.
+    fault: str = ""
 
 
 SHOWN = 50
@@ -195,6 +198,9 @@ class ApiTokens(Struct, frozen=True):
 
     async def ask_end(self, request: AdminRequest) -> Outcome:
         """The question before one ends."""
+        return await self._question(request)
+
+    async def _question(self, request: AdminRequest, fault: str = "") -> Outcome:
         token_id = _named(request)
         token = await self.services.store.read(lambda tx: tx.api_tokens.find(token_id))
         if token is None or not token.is_live(request.now):
@@ -206,11 +212,14 @@ class ApiTokens(Struct, frozen=True):
             csrf=request.csrf,
             name=token.name,
             last_used=None if used is None else When(used, request.now),
+            fault=fault,
         )
-        return Show(page)
+        return Show(page, _BAD_REQUEST if fault else 200)
 
     async def end(self, request: AdminRequest) -> Outcome:
         """End it. Who presses twice sees what the first press did."""
+        if is_unconfirmed(request.form):
+            return await self._question(request, MISMATCH)
         actor, token_id = request.actor, _named(request)
         await self.services.store.write(
             lambda tx: api_tokens.end(tx, actor, token_id, request.now), done_by=actor.done_by
