@@ -319,7 +319,14 @@ def test_open_imports_are_bounded_and_old_ones_swept(tmp_path: Path) -> None:
         assert "im_upload" in await sweep(UPLOAD_LIFETIME)
         assert set(await sweep(1)) == {finished, *checked}
         assert await sweep(WAITING_LIFETIME) == [finished]
-        assert await sweep(REPORT_LIFETIME) == []
+        discarded = await imports.checked(_file(1, 60))
+        assert await imports.move(discarded, ImportState.STOPPED)
+        await imports.finish()
+        # Of two, the older one is deleted where one is kept.
+        zero = Instant(0)
+        await it.store.write(lambda tx: tx.user_imports.sweep(zero, zero, zero, 1, 99))
+        assert await sweep(0) == [discarded]
+        assert await sweep(REPORT_LIFETIME + 1) == []
         assert await it.count("user_import_rows") == 0
 
     run(tmp_path, story)

@@ -31,7 +31,7 @@ def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
         if said and not is_good(said):
             yield MetadataError(name, right)
     if claims.phone_number_verified and not claims.phone_number:
-        yield MetadataError("phone_number_verified", "only with a phone_number")
+        yield MetadataError("phone_number_verified", "absent without a phone_number")
     for name in Address.__struct_fields__:
         part: str = getattr(claims.address, name)
         if name in _SEVERAL_LINES:

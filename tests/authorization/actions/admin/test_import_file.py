@@ -68,8 +68,9 @@ def test_json_is_read_with_nested_address_and_own_types() -> None:
         (f"{_HEADING},shoe_size\n", '"shoe_size" is unknown'),
         (f"{_HEADING},password\nada,a@b,secret", 'the column "password"'),
         (f"{_HEADING}\nada,a@b,more", "row 2 has more cells"),
-        (f'{_HEADING}\nada,"a@b', "is not CSV"),
-        (f"{_HEADING}\nada,{'x' * 200_000}", "is not CSV"),
+        (f'{_HEADING}\nada,"a@b\n\n\n', "row 2 is not CSV: a quotation mark is not closed"),
+        (f'{_HEADING}\nada,a@b\n"b"x,b@b', "row 3 is not CSV: text follows a closing quotation"),
+        (f"{_HEADING}\nada,{'x' * 200_000}", "row 2 is not CSV: a cell is too long"),
         (f"{_HEADING}\nada,a@b\n" + "\n".join(f"u{n},u{n}@b" for n in range(10)), "split"),
         (b"username,email\nad\xe4,a@b", "not UTF-8"),
         ("username,email\n".encode("utf-16"), "not UTF-8"),
@@ -82,10 +83,19 @@ def test_wrong_csv_file_is_refused(content: str | bytes, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[", "[1,]", "[" * 100_000, '{"users": []}', "null", "username,email"]
+    ("content", "said"),
+    [
+        ("", "not JSON: it ends too early"),
+        ("[", "not JSON: it ends too early"),
+        ("[1,\n2,]", "not JSON: error in line 2"),
+        ("username,email", "not JSON: error in line 1"),
+        ("{}", "not a JSON array of objects"),
+        ("null", "not a JSON array of objects"),
+        ("[" * 100_000, "JSON"),
+    ],
 )
-def test_wrong_json_file_is_refused(content: str) -> None:
-    with pytest.raises(Mistake, match="JSON array") as raised:
+def test_wrong_json_file_is_refused(content: str, said: str) -> None:
+    with pytest.raises(Mistake, match=said) as raised:
         _rows(content, FileFormat.JSON)
     assert fault_of_file(str(raised.value)).text in FAULTS
 

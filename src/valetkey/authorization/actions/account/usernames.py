@@ -48,9 +48,9 @@ def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
     """
     folded = fold(username)
     if _reads_like_an_id(folded):
-        return "with a letter in it, without a colon, and not like an id of this server"
+        return "a name with a letter and no colon, unlike an id of this server"
     if _UNSEEN.search(username):
-        return "characters that can be seen"
+        return "visible characters only"
     if is_reserved(username, reserved):
         return "another one: users could mistake this name for the operator of this server"
     return name_fault(username, ())

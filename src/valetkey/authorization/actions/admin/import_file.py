@@ -1,6 +1,7 @@
 """Files of users: CSV with a heading, a JSON array, or NDJSON; read row by row."""
 
 import csv
+import json
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -54,6 +55,17 @@ _SENTENCES = tuple(
     )
 )
 """What the decoder says of a type, a length or a pattern, in plain words."""
+
+_NOT_CSV = (
+    ("unexpected end of data", ": a quotation mark is not closed"),
+    ("expected after", ": text follows a closing quotation mark"),
+    ("field larger than", ": a cell is too long"),
+)
+"""What the parser of CSV says, in plain words."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+# Numbers are read where a row is decoded: converting a long one takes quadratic time.
+_JSON = json.JSONDecoder(parse_int=bool, parse_float=bool)
 
 
 class ImportedUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,10 +170,12 @@ def _faulty(row: ImportRow, reason: str) -> ImportRow:
 def _read_csv(text: str) -> _Rows:
     heading = text.partition("\n")[0]
     mark = max(_MARKS, key=heading.count)
-    reader = csv.reader(StringIO(text, newline=""), delimiter=mark, strict=True)
+    reader = csv.reader(_lines(text), delimiter=mark, strict=True)
+    number = 0
     try:
         columns = [name.strip() for name in next(reader, list[str]())]
         _check_columns(columns)
+        number = 1
         for number, cells in enumerate(reader, 2):
             if not any(cells):
                 continue
@@ -171,7 +185,15 @@ def _read_csv(text: str) -> _Rows:
             data = msgspec.json.encode(_nested(said)).decode()
             yield number, data, _Names(said.get("username", ""), said.get("email", ""))
     except csv.Error as error:
-        raise Mistake(f"row {reader.line_num} is not CSV: {error}") from None
+        why = next((said for part, said in _NOT_CSV if part in str(error)), "")
+        raise Mistake(f"row {number + 1} is not CSV{why}") from None
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in StringIO(text, newline=""):
+        if len(line) > 2 * LONGEST_ROW:
+            raise csv.Error("field larger than a line may be")
+        yield line
 
 
 def _check_columns(columns: list[str]) -> None:
@@ -202,12 +224,46 @@ def _nested(said: Mapping[str, str]) -> Mapping[str, object]:
 
 
 def _read_json(text: str) -> _Rows:
+    # Element by element: a list of all of them takes many times the memory of the file.
+    at = _after_space(text, 0)
+    if not text.startswith("[", at):
+        _end_of_element(text, at)
+        raise Mistake("the file is not a JSON array of objects")
+    at = _after_space(text, at + 1)
+    number = 0
+    while number or not text.startswith("]", at):
+        number += 1
+        end = _end_of_element(text, at)
+        yield number, *_named(text[at:end])
+        at = _after_space(text, end)
+        if text.startswith("]", at):
+            break
+        if not text.startswith(",", at):
+            raise _not_json(text, at)
+        at = _after_space(text, at + 1)
+    if _after_space(text, at + 1) < len(text):
+        raise _not_json(text, at + 1)
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _end_of_element(text: str, at: int) -> int:
     try:
-        found = msgspec.json.decode(text, type=list[msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Mistake(f"the file is not a JSON array of objects: {error}") from None
-    for number, raw in enumerate(found, 1):
-        yield number, *_named(bytes(raw).decode())
+        return _JSON.raw_decode(text, at)[1]
+    except RecursionError:
+        raise Mistake("the file is not a JSON array of objects") from None
+    except json.JSONDecodeError as error:
+        raise _not_json(text, error.pos) from None
+
+
+def _not_json(text: str, at: int) -> Mistake:
+    if not text[at:].strip():
+        return Mistake("the file is not JSON: it ends too early")
+    line = text.count("\n", 0, at) + 1
+    return Mistake(f"the file is not JSON: error in line {line}")
 
 
 def _read_ndjson(text: str) -> _Rows:

@@ -1,5 +1,6 @@
 """Imports of users: each row is checked first, and becomes an account of its own afterwards."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
@@ -49,6 +50,9 @@ WAITING_LIFETIME = days(1)
 REPORT_LIFETIME = days(7)
 """How long the report of an import is kept."""
 
+MOST_KEPT = 100
+"""Imports whose report is kept; older ones are deleted."""
+
 _LEASE = seconds(10)
 _CHUNK = 200
 _HASH = "password_hash: unknown format, or too costly to verify"
@@ -93,7 +97,7 @@ class ImportUpload(Struct, frozen=True):
         form = form or format_of(name, content)
         rows = read_file(form, content, self.most)
         # The first rows before anything is written: most faults of a file are in its heading.
-        chunk = _some(rows)
+        chunk = await _some(rows)
         uid: Uid | None = getattr(actor, "uid", None)
         import_id = fresh_id("im", self.random)
         wanted = UserImport(
@@ -106,7 +110,7 @@ class ImportUpload(Struct, frozen=True):
         try:
             while chunk:
                 await self._write(actor, _adding(actor, import_id, chunk))
-                chunk = _some(rows)
+                chunk = await _some(rows)
         except Mistake:
             await self.move(actor, import_id, ImportState.STOPPED, now)
             raise
@@ -127,8 +131,9 @@ def _adding(
     return lambda tx: _add(tx, actor, import_id, rows)
 
 
-def _some(rows: Iterator[ImportRow]) -> Sequence[ImportRow]:
-    return list(islice(rows, _CHUNK))
+async def _some(rows: Iterator[ImportRow]) -> Sequence[ImportRow]:
+    # In a thread: a file of millions of empty lines must not delay other requests.
+    return await asyncio.to_thread(lambda: list(islice(rows, _CHUNK)))
 
 
 def _begin(tx: Transaction, actor: Actor, wanted: UserImport) -> bool:
@@ -249,6 +254,7 @@ def sweep_imports(tx: Transaction, now: Instant, limit: int) -> int:
         Instant(now - UPLOAD_LIFETIME),
         Instant(now - WAITING_LIFETIME),
         Instant(now - REPORT_LIFETIME),
+        MOST_KEPT,
         limit,
     )
 

@@ -10,6 +10,7 @@ from valetkey.authorization.actions.admin.import_reasons import reasons_of
 from valetkey.authorization.actions.admin.import_report import figures
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.user_imports import (
+    MOST_KEPT,
     ImportLimit,
     ImportUpload,
     move_import,
@@ -38,7 +39,6 @@ from valetkey.kernel.replace import replace
 
 _ALL = "/users/imports"
 _ONE = f"{_ALL}/{{import_id}}"
-_SHOWN = 100
 _FORMATS = {
     "text/csv": FileFormat.CSV,
     "application/json": FileFormat.JSON,
@@ -48,26 +48,31 @@ _LIMIT, _AFTER = PAGING
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class UserImportShown(msgspec.Struct, frozen=True):
-    """An import and how many users have each outcome; `done` of `total` in this stage."""
+class UserImportListed(msgspec.Struct, frozen=True):
+    """An import: `done` of `total` users in this stage."""
 
     import_id: str
     file: str
     state: ImportState
     total: _Count
     done: _Count
-    created: _Count
-    can_be_imported: _Count
-    existing: _Count
-    faults: _Count
     created_at: Moment
     finished_at: Moment | None
 
 
-class UserImportList(msgspec.Struct, frozen=True):
-    """The newest hundred imports, newest first."""
+class UserImportShown(UserImportListed, frozen=True):
+    """An import, and how many users have each outcome."""
 
-    items: list[UserImportShown]
+    created: _Count
+    can_be_imported: _Count
+    existing: _Count
+    faults: _Count
+
+
+class UserImportList(msgspec.Struct, frozen=True):
+    """Imports, newest first."""
+
+    items: list[UserImportListed]
 
 
 class UserImportStart(msgspec.Struct, frozen=True):
@@ -123,14 +128,16 @@ async def upload(call: Call) -> Result:
 
 
 def list_imports(tx: Transaction, call: Call) -> UserImportList:
-    """List imports whose report is still kept."""
+    """List imports whose report is kept."""
     del call
-    return UserImportList([_shown(tx, each) for each in tx.user_imports.recent(_SHOWN)])
+    return UserImportList([_listed(each) for each in tx.user_imports.recent(MOST_KEPT)])
 
 
 def read_import(tx: Transaction, call: Call) -> UserImportShown:
     """Read the progress of one import."""
-    return _shown(tx, _found(tx, call))
+    found = _found(tx, call)
+    listed = msgspec.structs.asdict(_listed(found))
+    return UserImportShown(**listed, **figures(tx.user_imports.counts(found.id)))
 
 
 def list_rows(tx: Transaction, call: Call) -> Result:
@@ -174,14 +181,13 @@ def _found(tx: Transaction, call: Call) -> UserImport:
     return found
 
 
-def _shown(tx: Transaction, found: UserImport) -> UserImportShown:
-    return UserImportShown(
+def _listed(found: UserImport) -> UserImportListed:
+    return UserImportListed(
         import_id=found.id,
         file=found.file,
         state=found.state,
         total=found.total,
         done=found.position,
-        **figures(tx.user_imports.counts(found.id)),
         created_at=found.created_at,
         finished_at=found.finished_at,
     )
@@ -248,7 +254,10 @@ IMPORTS = (
         Permission.PEOPLE,
         "One import: its state, progress and figures",
         reads(read_import),
-        description="Imports are deleted seven days after their end, undecided ones after a day.",
+        description=(
+            "Imports are deleted seven days after their end, undecided ones after a day. At most "
+            "the newest hundred are kept."
+        ),
         gives=UserImportShown,
         commands=(),
     ),

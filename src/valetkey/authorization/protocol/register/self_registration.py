@@ -43,11 +43,11 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
     """Return why an app may not register itself with this name; "" if it may."""
     for word in name.split():
         if len({_script(letter) for letter in word} - {""}) > 1:
-            return "each word in one script: letters of different scripts look alike"
+            return "written in one alphabet per word: letters of different alphabets look alike"
     if any(unicodedata.category(letter) in {"Cf", "Co", "Cn", "Me"} for letter in name) or (
         has_blank(name)
     ):
-        return "characters that can be seen"
+        return "visible characters only"
     words = [word for word in reserved if letters_of(word)]
     for seen in (letters_of, shape_of):
         if any(taken in seen(name) for taken in map(seen, words)):

@@ -13,10 +13,10 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "Enter a name of at most 80 visible characters."
         ),
         "at most 500 printable characters": translatable("Use at most 500 visible characters."),
-        "each word in one script: letters of different scripts look alike": translatable(
+        "written in one alphabet per word: letters of different alphabets look alike": translatable(
             "Use letters of one alphabet in each word: letters of different alphabets look alike."
         ),
-        "characters that can be seen": translatable("Use visible characters only."),
+        "visible characters only": translatable("Use visible characters only."),
         "another one: users could mistake this name for this server": translatable(
             "Choose another name: users could mistake this app for the service itself."
         ),

@@ -149,17 +149,22 @@ class UserImports(Struct, frozen=True):
         )
         return {RowState(str(state)): int(number) for state, number in rows}
 
-    def sweep(self, received: Instant, waiting: Instant, over: Instant, limit: int) -> int:
+    def sweep(
+        self, received: Instant, waiting: Instant, over: Instant, kept: int, limit: int
+    ) -> int:
         """Delete at most `limit` rows of old imports, then those imports.
 
         Old are uploads that began before `received` and are incomplete, checked files from before
-        `waiting`, and imports that ended before `over`.
+        `waiting`, and imports that ended before `over` or are not among the `kept` newest.
         """
         row = self.db.row(
             "SELECT id FROM user_imports WHERE finished_at < :over"
             " OR (created_at < :waiting AND state = 'checked')"
-            " OR (created_at < :received AND state = 'receiving') LIMIT 1",
+            " OR (created_at < :received AND state = 'receiving')"
+            " OR (finished_at IS NOT NULL AND id NOT IN (SELECT id FROM user_imports"
+            " ORDER BY created_at DESC, id LIMIT :kept)) LIMIT 1",
             over=over,
+            kept=kept,
             received=received,
             waiting=waiting,
         )
