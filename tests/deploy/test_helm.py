@@ -134,7 +134,7 @@ def test_service_monitor_matches_schema_of_the_prometheus_operator(
     jsonschema_rs.validate(schema, monitor)
     spec = monitor["spec"]
     (endpoint,) = spec["endpoints"]
-    wrong = ({"endpoints": [{**endpoint, "intervall": "30s"}]}, {"jobLabels": "app"})
+    wrong = ({"endpoints": [{**endpoint, "period": "30s"}]}, {"jobLabels": "app"})
     assert not any(jsonschema_rs.is_valid(schema, {**monitor, "spec": spec | it}) for it in wrong)
     # It finds the Services of the metrics by their labels; the job is that of the alerts.
     wanted = spec["selector"]["matchLabels"].items()
