@@ -24,8 +24,8 @@ from valetkey.cli.operations.command import names
 PAGES = {
     "list_users": "/admin/users",
     "make_user": "none: users create accounts themselves, or the command does",
-    "list_user_imports": imports.IMPORT,
-    "upload_user_import": imports.IMPORT,
+    "list_user_imports": users.IMPORT,
+    "upload_user_import": users.IMPORT,
     **dict.fromkeys(("read_user_import", "start_user_import", "stop_user_import"), imports.ONE),
     "list_user_import_rows": imports.REPORT,
     "read_user": "/admin/users/{uid}",

@@ -136,8 +136,9 @@ def list_imports(tx: Transaction, call: Call) -> UserImportList:
 def read_import(tx: Transaction, call: Call) -> UserImportShown:
     """Read the progress of one import."""
     found = _found(tx, call)
-    listed = msgspec.structs.asdict(_listed(found))
-    return UserImportShown(**listed, **figures(tx.user_imports.counts(found.id)))
+    counts = figures(tx.user_imports.counts(found.id))
+    shown = {**msgspec.structs.asdict(_listed(found)), **counts}
+    return msgspec.convert(shown, UserImportShown)
 
 
 def list_rows(tx: Transaction, call: Call) -> Result:
