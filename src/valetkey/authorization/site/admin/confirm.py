@@ -39,7 +39,7 @@ from valetkey.web.form import Form, read_query
 State = UserState | Client | Api | Group
 """What decides which buttons a page offers."""
 
-_MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
+MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
 _LONGEST = 500
 _BAD_REQUEST = 400
 _ENDED_BEFORE = "admin.secret"
@@ -292,7 +292,7 @@ class Confirmation(Struct, frozen=True):
         """Run the operation. A secret that has ended before counts as ended now."""
         confirmed, form = self.buttons.of(request.request), request.form
         if confirmed.is_unconfirmed(form):
-            return await self._ask(request, form, _MISMATCH)
+            return await self._ask(request, form, MISMATCH)
         path = {name: text for name, text in request.arguments.items() if name != "act"}
         result: object = None
         try:
