@@ -6,7 +6,6 @@ The table is explicit because `ipaddress` treats as global some addresses that e
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import (
     IPv4Address,
@@ -19,6 +18,7 @@ from ipaddress import (
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from valetkey.kernel.default_threads import DefaultThreads
 from valetkey.kernel.url import Web
 
 Address = IPv4Address | IPv6Address
@@ -139,7 +139,7 @@ def site_of(host: str) -> str:
 
 # A separate pool: a lookup whose name server does not respond occupies a thread for half a minute
 # and must not delay other work of this process. Its threads start when needed.
-_THREADS = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="valetkey-resolve")
+_THREADS = DefaultThreads(2 * AT_ONCE, "valetkey-resolve")
 
 
 class Resolve(Protocol):

@@ -77,8 +77,10 @@ class BoundedThreads:
                 settle(_succeed, result)
 
         with self._turn:
-            if self._closed or self.is_full or not self._has_thread():
-                raise Full
+            if self._closed or self.is_full:
+                raise Full("too much slow work is waiting")
+            if not self._has_thread():
+                raise Full("the system starts no thread")
             self._taken += 1
             self._queue.append((work, lambda: settle(_cancel)))
             self._turn.notify()

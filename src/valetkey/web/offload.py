@@ -1,12 +1,13 @@
 """Work beside requests: background jobs, and slow work such as Argon2 in few threads."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 from valetkey.kernel import metrics
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
+from valetkey.kernel.default_threads import DefaultThreads
 from valetkey.kernel.waiting import current_span
 from valetkey.web import log
 
@@ -42,8 +43,8 @@ class Offload:
         with current_span().child(self._name):
             try:
                 return await self._threads.run(partial(function, *args, **kwargs))
-            except Full:
-                raise Busy("too much slow work is waiting") from None
+            except Full as full:
+                raise Busy(str(full)) from None
             except MemoryError:
                 raise Busy("there is no memory for slow work") from None
 
@@ -54,10 +55,18 @@ class Offload:
 
 _RESTART = 1.0
 
+_Job = Callable[[], Coroutine[object, object, object]]
 
-async def keep_running(
-    work: Callable[[], Coroutine[object, object, object]], unavailable: tuple[type[Exception], ...]
-) -> None:
+
+def start_background(
+    jobs: Sequence[_Job], unavailable: tuple[type[Exception], ...]
+) -> Sequence[asyncio.Task[None]]:
+    """Start each of `jobs`, on a loop that survives refused threads: see `DefaultThreads`."""
+    asyncio.get_running_loop().set_default_executor(DefaultThreads())
+    return [asyncio.create_task(_keep_running(job, unavailable)) for job in jobs]
+
+
+async def _keep_running(work: _Job, unavailable: tuple[type[Exception], ...]) -> None:
     """Run `work` until it returns; run it again a second after each failure.
 
     The cause is logged: once a minute for those in `unavailable`, each time for others.

@@ -40,7 +40,7 @@ from valetkey.web.connection.incoming_request import (
 )
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
 from valetkey.web.form import is_multipart
-from valetkey.web.offload import keep_running
+from valetkey.web.offload import start_background
 from valetkey.web.paths import NOWHERE, WRONG_HOST, Paths, ServerAddress
 from valetkey.web.request_trace import RequestIds, RequestTraces
 from valetkey.web.security_headers import harden
@@ -174,9 +174,7 @@ class App:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run the background work for the duration of the block, then stop and close everything."""
-        tasks = [
-            asyncio.create_task(keep_running(work, self._unavailable)) for work in self._background
-        ]
+        tasks = start_background(self._background, self._unavailable)
         try:
             yield
         finally:

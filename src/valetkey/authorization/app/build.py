@@ -60,13 +60,14 @@ from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import endings_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
+from valetkey.kernel.default_threads import NoThread
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.paths import ServerAddress
 from valetkey.web.router import App
 
-_UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey)
+_UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey, NoThread)
 
 
 async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:

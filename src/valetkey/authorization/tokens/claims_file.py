@@ -182,14 +182,19 @@ class ClaimsFile:
         """Start the process. After a failure this is refused for a second."""
         self._refuse_paused(_START)
         self._version, self._has_failed = _version(self.file), True
-        self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", claims_program.__file__, str(self.file)),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env={},
-            limit=_LONGEST_LINE,
-        )
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", claims_program.__file__, str(self.file)),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env={},
+                limit=_LONGEST_LINE,
+            )
+        except (OSError, RuntimeError, MemoryError) as failure:
+            # RuntimeError: without a thread that waits for its end.
+            self._pause(_START, _PAUSE_AFTER_START, _PAUSE_AFTER_START)
+            raise self._refused(f"no process: {failure}"[:200]) from None
         try:
             async with asyncio.timeout(_START_SECONDS):
                 self._said(await _line(process, b""))
