@@ -3,10 +3,11 @@
 from collections import defaultdict
 from pathlib import PurePosixPath
 
-from tests.architecture.tree import texts, tracked
+from tests.architecture.tree import PACKAGE, texts, tracked
 
 MOST_LINES = 400
 MOST_ENTRIES = 25
+MOST_FOLDERS = 4
 CROWDED = {
     "tests",  # one folder for each of src, and one for each kind of test
     "src/valetkey/authorization/storage/schema",  # one file for each step, never taken back
@@ -50,3 +51,12 @@ def test_no_folder_has_more_than_25_entries() -> None:
         and len(names - {"__init__.py"}) > MOST_ENTRIES
     }
     assert not crowded
+
+
+def test_no_file_is_deeper_than_four_folders_in_the_package() -> None:
+    deep = {
+        path
+        for path in tracked()
+        if path.startswith(PACKAGE) and path.removeprefix(PACKAGE).count("/") > MOST_FOLDERS
+    }
+    assert not deep

@@ -1,10 +1,12 @@
 """Parts of the server that several families of routes share, in the brand of its pages."""
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from ipaddress import ip_network
 from time import monotonic
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
+from valetkey.authorization.actions.developer.trial import callback_of
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
 from valetkey.authorization.authentication.federation.registry import Providers
@@ -282,6 +284,7 @@ def make_server(
         ),
         documents=documents,
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
+        own_callback=partial(callback_of, foundation.issuer, foundation.keyring.sealer),
         administration=settings.administration,
     )
 

@@ -42,7 +42,7 @@ _APIS = (
     ),
     ApiChoice("https://tool.example.com/mcp", "Tool", ()),
 )
-_CATCHER = f"{ISSUER}/developer/try/callback"
+_CALLBACK = f"{ISSUER}/developer/try/callback"
 _OWN = "https://app.example/callback"
 _STATE = "v1.q0xvCw1nYqkOa2LnPQxrU0Qe3bGm9sZ7kT4hVd8yXw5"
 _REFERENCE = "/developer/apps/app_7f3k9qxm/failures/VK-7F3K-9QXM-2RTD"
@@ -158,15 +158,15 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         "start_hostile": StartPage(
             head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False
         ),
-        "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (_OWN,), scopes, _APIS),
+        "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CALLBACK, (_OWN,), scopes, _APIS),
         "try_nothing_chosen": TryPage(
-            HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (), scopes[:1], nothing_chosen=True
+            HEAD, HEAD.at("try"), "csrf-value", _CALLBACK, (), scopes[:1], nothing_chosen=True
         ),
         "try_impossible": TryPage(
-            HEAD, HEAD.at("try"), "csrf-value", _CATCHER, (), (), possible=False
+            HEAD, HEAD.at("try"), "csrf-value", _CALLBACK, (), (), possible=False
         ),
         "try_request": TryRequestPage(
-            HEAD, HEAD.at("try/answer"), "", "", _URL, _request(_CATCHER), False, _CATCHER
+            HEAD, HEAD.at("try/answer"), "", "", _URL, _request(_CALLBACK), False, _CALLBACK
         ),
         "try_request_again": again,
         "try_answer": TryAnswerPage(

@@ -22,15 +22,15 @@ from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
 
-CATCHER = "/developer/try/callback"
-"""Where a trial may end that goes to none of the app's own addresses.
+CALLBACK = "/developer/try/callback"
+"""The redirect URI of a test run that uses none of the app's own.
 
-No client has it registered: it is good for the requests of one trial, in the session that began
-it, and for nothing else.
+No client registers it: it is accepted in requests of one test run only, in the session that began
+it.
 """
 
 LIFETIME = minutes(10)
-"""How long a trial may take."""
+"""How long a test run may take."""
 
 _CONTEXT = "developer trial"
 _TOKEN = "developer trial token"
@@ -119,17 +119,17 @@ def begin(
     )
 
 
-def catcher_of(
-    parameters: Mapping[str, str], issuer: str, sealer: Sealer, now: Instant
+def callback_of(
+    issuer: str, sealer: Sealer, parameters: Mapping[str, str], now: Instant
 ) -> TestRun | None:
-    """The trial behind an authorization request that wants its answer at the catcher; or None."""
-    catcher = f"{issuer}{CATCHER}"
-    if parameters.get("redirect_uri") != catcher:
+    """Return the test run of an authorization request that returns to the portal, or None."""
+    callback = f"{issuer}{CALLBACK}"
+    if parameters.get("redirect_uri") != callback:
         return None
-    trial = TestRun.open(parameters.get("state", ""), sealer, now)
-    if trial is None or trial.redirect_uri != catcher:
+    found = TestRun.open(parameters.get("state", ""), sealer, now)
+    if found is None or found.redirect_uri != callback:
         return None
-    return trial if trial.client_id == parameters.get("client_id") else None
+    return found if found.client_id == parameters.get("client_id") else None
 
 
 def can_be_tried(client: Client) -> bool:

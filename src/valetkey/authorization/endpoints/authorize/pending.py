@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.trial import catcher_of
 from valetkey.authorization.authentication.session import LiveSession, SignedIn
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import AUTHORIZE
@@ -115,7 +114,7 @@ async def open_pending(server: Server, request: Request) -> Pending:
 
 async def judge(server: Server, request: Request, interaction: Interaction) -> Pending:
     """Check everything about an interaction again. Raises Interrupt and Refused as above."""
-    also = await _catcher(server, request, interaction.parameters)
+    also = await _own_callback(server, request, interaction.parameters)
     client, returns = await find_and_prove(server, interaction.parameters, also)
     if interaction.browser and interaction.client_generation != client.generation:
         # Another process may have begun this after it enabled the client a moment ago.
@@ -142,14 +141,14 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
     return Pending(interaction, asked, client, meant, signed_in, known, step, also)
 
 
-async def _catcher(server: Server, request: Request, parameters: Mapping[str, str]) -> str:
-    """Return the portal page that receives the response of a test run, in its session; else ""."""
-    trial = catcher_of(parameters, server.issuer, server.keyring.sealer, request.at)
-    if trial is None:
+async def _own_callback(server: Server, request: Request, parameters: Mapping[str, str]) -> str:
+    """Return the callback on this server that is valid in this session, or ""."""
+    callback = server.own_callback(parameters, request.at)
+    if callback is None:
         return ""
     signed_in = await server.signed_in(request)
-    began_here = signed_in is not None and signed_in.session.id == trial.session_id
-    return trial.redirect_uri if began_here else ""
+    began_here = signed_in is not None and signed_in.session.id == callback.session_id
+    return callback.redirect_uri if began_here else ""
 
 
 def person_of(

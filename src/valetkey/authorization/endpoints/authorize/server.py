@@ -1,6 +1,7 @@
 """Shared parts of the authorization endpoint and the pages that continue its requests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.authentication.browsers import Browsers
@@ -34,10 +35,25 @@ from valetkey.kernel.secret import to_base64url
 from valetkey.web.exchange import Pairs, Response, html_response, see_other
 
 
+class SessionCallback(Protocol):
+    """A return address on this server, for requests in one session only."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """Return the address."""
+        ...
+
+    @property
+    def session_id(self) -> str:
+        """Return the id of the session."""
+        ...
+
+
 class Server(Browsers, frozen=True):
     """Clients, policies and responses to apps.
 
-    `scopes` has the description of each scope that can be requested from users.
+    `scopes` has the description of each scope that can be requested from users. `own_callback`
+    returns the callback on this server that these parameters ask for at this time, if any.
     """
 
     directory: ClientDirectory
@@ -50,6 +66,7 @@ class Server(Browsers, frozen=True):
     requests: RequestObjects
     documents: ClientDocuments
     hints: IdTokenHints
+    own_callback: Callable[[Mapping[str, str], Instant], SessionCallback | None]
 
     @property
     def brand(self) -> Brand:

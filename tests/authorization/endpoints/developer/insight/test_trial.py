@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 from tests.authorization.endpoints.account.people import knows
 from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
 from tests.support.plain_browser import PASSWORD, Answer, Browser
-from valetkey.authorization.actions.developer.trial import CATCHER
+from valetkey.authorization.actions.developer.trial import CALLBACK as PORTAL_CALLBACK
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
@@ -47,7 +47,7 @@ async def begun(it: Harness, **said: object) -> Browser:
     return await signed_in(it)
 
 
-async def prepared(browser: Browser, uri: str = f"{ISSUER}{CATCHER}") -> tuple[Answer, str]:
+async def prepared(browser: Browser, uri: str = f"{ISSUER}{PORTAL_CALLBACK}") -> tuple[Answer, str]:
     """The first step: the page, and the address of the request."""
     page = await browser.get(TRY)
     assert page.status == 200, page.body
@@ -58,7 +58,7 @@ async def prepared(browser: Browser, uri: str = f"{ISSUER}{CATCHER}") -> tuple[A
 
 
 async def caught(browser: Browser, url: str) -> Answer:
-    """The second step: the answer, at the catcher."""
+    """The second step: the response, at the callback of the portal."""
     page = await browser.follow(await browser.get(url.removeprefix(ISSUER)))
     if 'id="allow"' in page.body:
         page = await browser.submit(page, "allow", decision="allow")
@@ -75,7 +75,7 @@ def test_every_step_shows_request_and_response(tmp_path: Path) -> None:
         for words in (
             "code_challenge",
             "S256",
-            f"{ISSUER}{CATCHER}",
+            f"{ISSUER}{PORTAL_CALLBACK}",
             "match a registered redirect URI exactly",
         ):
             assert knows(page, words), words
@@ -171,7 +171,7 @@ def test_apps_that_cannot_be_tried_are_told_so(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_ad_03_the_catcher_is_of_no_use_outside_the_session_that_began(tmp_path: Path) -> None:
+def test_ad_03_callback_is_refused_outside_the_session_of_the_test_run(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         ada = await begun(it)
         bob = await signed_in(it, "bob")
@@ -193,13 +193,13 @@ def test_ad_03_the_catcher_is_of_no_use_outside_the_session_that_began(tmp_path:
             (ada, {"client_id": "other"}),
             (ada, {"state": "x"}),
             (ada, {"state": query["state"][:-1]}),
-            (ada, {"redirect_uri": f"{ISSUER}{CATCHER}/"}),
-            (ada, {"redirect_uri": f"{ISSUER}{CATCHER}?x=1"}),
+            (ada, {"redirect_uri": f"{ISSUER}{PORTAL_CALLBACK}/"}),
+            (ada, {"redirect_uri": f"{ISSUER}{PORTAL_CALLBACK}?x=1"}),
         ):
             answer = await asked(browser, **changed)
             assert answer.status == 400, (changed, answer.body)
             assert knows(answer, "redirect_uri is not registered for this app")
-        # A trial that goes elsewhere does not open the catcher.
+        # A test run with another redirect URI does not open the callback.
         _, other = await prepared(ada, CALLBACK)
         state = dict(parse_qsl(urlsplit(other).query))["state"]
         assert (await asked(ada, state=state)).status == 400
@@ -216,7 +216,7 @@ def test_ad_03_a_trial_is_seen_by_whoever_began_it_and_by_nobody_else(tmp_path: 
         answer = await caught(ada, url)
         action, fields = answer.form("exchange")
         state = fields["trial"][0]
-        callback = f"{CATCHER}?{urlencode({'state': state, 'code': fields['code'][0]})}"
+        callback = f"{PORTAL_CALLBACK}?{urlencode({'state': state, 'code': fields['code'][0]})}"
         bob, elsewhere = await signed_in(it, "bob"), await signed_in(it)
         for browser, own in ((bob, TRY.replace("web", "other")), (elsewhere, TRY)):
             assert (await browser.get(callback)).status == 404
@@ -229,7 +229,7 @@ def test_ad_03_a_trial_is_seen_by_whoever_began_it_and_by_nobody_else(tmp_path: 
             assert (await browser.post(f"{TRY}/userinfo", mine)).status in {400, 404}
         assert (await Browser(it.app, host=HOST, scheme="http").get(callback)).status == 303
         for wrong in ("", "x", state[:-2], "%00", "v1." + "A" * 3_000):
-            assert (await ada.get(f"{CATCHER}?state={wrong}&code=1")).status == 404, wrong
+            assert (await ada.get(f"{PORTAL_CALLBACK}?state={wrong}&code=1")).status == 404, wrong
         assert (await ada.post(action, {**fields, "csrf": "x"})).status == 403
         for step in ("answer", "exchange", "userinfo"):
             assert (await ada.get(f"{TRY}/{step}")).status == 405
@@ -269,7 +269,7 @@ def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
         page = await browser.get(TRY)
         assert knows(page, "Calendar:read")
         assert "Files" not in page.body, "the app may not ask for it"
-        to = {"redirect_uri": f"{ISSUER}{CATCHER}"}
+        to = {"redirect_uri": f"{ISSUER}{PORTAL_CALLBACK}"}
         for wrong in (files.identifier, "https://x.example"):
             refused = await browser.submit(page, "begin", resource=wrong, scope=["openid"], **to)
             assert refused.status == 404

@@ -1,4 +1,4 @@
-"""/admin/apis/{api_id}/protect: code that protects an API, for each framework in frameworks/."""
+"""/admin/apis/{api_id}/protect: code that protects an API, for each framework."""
 
 import json
 import tomllib
@@ -29,7 +29,7 @@ PROTECT = f"{API}/protect"
 
 
 class Framework(Struct, frozen=True):
-    """How an API written with this framework accepts only tokens for it: a file of frameworks/.
+    """How an API written with this framework accepts only tokens for it.
 
     `install` and `run` are commands or, for Maven, a dependency. Only tokens of the formats and
     algorithms listed are verified; with `secret`, the environment variable API_SECRET is needed.
@@ -79,7 +79,7 @@ def _lines(text: str, scope: str) -> str:
 
 
 def _read() -> Mapping[str, Framework]:
-    folder = files("valetkey.authorization.site.admin.apis").joinpath("frameworks")
+    folder = files("valetkey.authorization.site.admin").joinpath("frameworks")
     texts = {name: folder.joinpath(f"{name}.toml").read_text() for name in _ORDER}
     return MappingProxyType(
         {name: msgspec.convert(tomllib.loads(text), Framework) for name, text in texts.items()}

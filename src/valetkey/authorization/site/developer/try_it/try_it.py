@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from valetkey.authorization.actions.developer.trial import (
-    CATCHER,
+    CALLBACK,
     TestRun,
     begin,
     can_be_tried,
@@ -79,7 +79,7 @@ class TryPage(Struct, frozen=True):
     app: AppHead
     action: str
     csrf: str
-    catcher: str
+    callback: str
     redirect_uris: tuple[str, ...]
     scopes: tuple[str, ...]
     #: Declared APIs that the app may ask for.
@@ -187,7 +187,7 @@ class TryIt(Struct, frozen=True):
             step("answer", Act(self.read_pasted, opaque=("landed",))),
             step("exchange", exchange),
             step("userinfo", Act(self.ask_userinfo)),
-            Page(CATCHER, _app_of_answer, self.catch, title=title, under=path),
+            Page(CALLBACK, _app_of_answer, self.catch, title=title, under=path),
         )
 
     async def show(self, request: AppRequest) -> Outcome:
@@ -214,7 +214,7 @@ class TryIt(Struct, frozen=True):
             chosen = [name for name in chosen if name in IDENTITY_SCOPES]
             chosen += [name for value, name in api.scopes if value in ticked]
         redirect_uri = form.get("redirect_uri") or ""
-        if redirect_uri != self._catcher and redirect_uri not in client.redirect_uris:
+        if redirect_uri != self._callback and redirect_uri not in client.redirect_uris:
             raise not_found("redirect URI")
         nothing = not chosen and (api is None or api.scopes)
         if nothing or not can_be_tried(client):
@@ -292,8 +292,8 @@ class TryIt(Struct, frozen=True):
         return Show(TryUserInfoPage(request.head, answer.status, body, url))
 
     @property
-    def _catcher(self) -> str:
-        return f"{self.issuer}{CATCHER}"
+    def _callback(self) -> str:
+        return f"{self.issuer}{CALLBACK}"
 
     def _scopes(self, client: Client) -> tuple[str, ...]:
         return tuple(name for name in client.scope - CLIENT_SCOPE if name in self.scopes)
@@ -338,7 +338,7 @@ class TryIt(Struct, frozen=True):
             head,
             head.at("try"),
             request.csrf,
-            self._catcher,
+            self._callback,
             client.redirect_uris,
             self._scopes(client),
             await self.store.read(lambda tx: apis_of(tx, client)),
@@ -358,7 +358,7 @@ class TryIt(Struct, frozen=True):
             state,
             append_query(f"{self.issuer}{AUTHORIZE}", pairs),
             tuple(Parameter(name, masked(name, value)) for name, value in pairs),
-            pasted=trial.redirect_uri != self._catcher,
+            pasted=trial.redirect_uri != self._callback,
             redirect_uri=trial.redirect_uri,
             landed=landed or "",
             fault="" if landed is None else _NOT_AN_ANSWER,
