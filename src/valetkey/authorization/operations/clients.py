@@ -44,7 +44,6 @@ from valetkey.authorization.storage.administration.client_search import ClientFi
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.secret import Prefix, Secret
-from valetkey.web.exchange import Response
 
 _YES_NO = {"type": "boolean"}
 _FILTERS = (
@@ -115,7 +114,7 @@ async def _require_sector(call: Call, metadata: ClientMetadata, before: Client |
         raise InvalidInput(faults)
 
 
-async def _register(call: Call) -> Result | Response:
+async def _register(call: Call) -> Result:
     await _require_sector(call, wanted_metadata(call.body), None)
     return await _register_checked(call)
 
@@ -123,7 +122,7 @@ async def _register(call: Call) -> Result | Response:
 _register_checked = unchecked_write(register_client)
 
 
-async def _change(call: Call) -> Result | Response:
+async def _change(call: Call) -> Result:
     before = await call.services.store.read(lambda tx: tx.clients.find(call.named("client_id")))
     if before is not None:
         await _require_sector(call, changed_metadata(before, call.body), before)

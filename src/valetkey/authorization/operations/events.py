@@ -81,7 +81,7 @@ def list_events(tx: Transaction, call: Call) -> Result:
     return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
 
 
-async def export_events(call: Call) -> Response:
+async def export_events(call: Call) -> Result:
     """Export the events that the input selects, piece by piece."""
     body = call.input(CopyWanted)
     wanted = EventFilter(
@@ -102,7 +102,8 @@ async def export_events(call: Call) -> Response:
         ("content-disposition", f'attachment; filename="events.{body.format}"'),
         ("cache-control", "no-store"),
     )
-    return Response(200, b"", headers, events.export(store, call.actor, wanted, body.format))
+    body_parts = events.export(store, call.actor, wanted, body.format)
+    return Result(download=Response(200, b"", headers, body_parts))
 
 
 EVENTS = (

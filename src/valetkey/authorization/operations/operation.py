@@ -152,14 +152,18 @@ class Call(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """The result of an operation: a value of the type that the row gives, and its headers."""
+    """The result of an operation: a value of the type that the row gives, and its headers.
+
+    A `download` is sent instead of a value.
+    """
 
     value: object = None
     etag: str = ""
     next: str = ""
+    download: Response | None = None
 
 
-Run = Callable[[Call], Awaitable[Result | Response]]
+Run = Callable[[Call], Awaitable[Result]]
 
 
 class Field(Struct, frozen=True):
@@ -250,7 +254,7 @@ def call_of(
 async def value_of(call: Call, kind: type[T]) -> T:
     """Run the operation and return its value, which has this type. Raises Refused."""
     result = await call.operation.run(call)
-    if not isinstance(result, Result) or not isinstance(result.value, kind):
+    if not isinstance(result.value, kind):
         raise TypeError(f"{call.operation.id} gives no {kind.__name__}")
     return result.value
 

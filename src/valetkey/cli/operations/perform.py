@@ -9,7 +9,6 @@ import msgspec
 from valetkey.authorization.operations.operation import (
     InvalidInput,
     Operation,
-    Result,
     call_of,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
@@ -48,11 +47,10 @@ async def perform(
             result = await operation.run(replace(call, password_hash=password_hash))
         except InvalidInput as invalid:
             raise refused(map(named, invalid.faults)) from None
-        value = result.value if isinstance(result, Result) else None
         if not operation.lists:
-            return value
-        items += getattr(value, "items", ())
-        if not isinstance(result, Result) or not result.next:
+            return result.value
+        items += getattr(result.value, "items", ())
+        if not result.next:
             return items
         asked["after"] = result.next
 

@@ -232,7 +232,7 @@ class OperationEndpoint(Struct, frozen=True):
             wanted,
         )
         result = await operation.run(call)
-        return result if isinstance(result, Response) else self._answer(result, request, call)
+        return result.download or self._answer(result, request, call)
 
     def _answer(self, result: Result, request: Request, call: Call) -> Response:
         headers: list[tuple[str, str]] = [_NO_STORE]

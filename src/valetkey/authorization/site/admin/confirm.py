@@ -294,7 +294,6 @@ class Confirmation(Struct, frozen=True):
         if confirmed.is_unconfirmed(form):
             return await self._ask(request, form, MISMATCH)
         path = {name: text for name, text in request.arguments.items() if name != "act"}
-        result: object = None
         try:
             result = await confirmed.operation.run(confirmed.call(self.services, request, path))
         except InvalidInput as invalid:
@@ -305,8 +304,8 @@ class Confirmation(Struct, frozen=True):
                 return await self._ask(request, form, refusal.description)
             if refusal.check != _ENDED_BEFORE:
                 raise
-        value = result.value if isinstance(result, Result) else None
-        return await self.finish(request, confirmed, value)
+            result = Result()
+        return await self.finish(request, confirmed, result.value)
 
     async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
         confirmed = self.buttons.of(request.request)
