@@ -17,10 +17,10 @@ from valetkey.config.load import load
 
 
 def levels(ran: Ran) -> dict[str, str]:
-    worst = {"good": 0, "mind": 1, "bad": 2}
+    worst = {"ok": 0, "warning": 1, "error": 2}
     found: dict[str, str] = {}
     for finding in ran.json["findings"]:
-        before = found.get(finding["about"], "good")
+        before = found.get(finding["about"], "ok")
         found[finding["about"]] = max(before, finding["level"], key=lambda level: worst[level])
     return found
 
@@ -50,8 +50,8 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
             "resource server's clock",
             "canary",
         ],
-        "good",
-    ) | {"mail": "mind"}
+        "ok",
+    ) | {"mail": "warning"}
 
 
 def test_doctor_warns_of_legacy_clients_and_secrets_in_urls(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_failing_receiver_of_a_webhook_is_found(tmp_path: Path) -> None:
         database.execute("UPDATE webhooks SET failures = 3, failing_since = 1")
     ran = valetkey("doctor", "--json", here=tmp_path)
     (finding,) = about(ran, about_it)
-    assert finding["level"] == "bad"
+    assert finding["level"] == "error"
     assert "receiver.example of a webhook has failed since 1970-01-01" in finding["found"]
     assert "s3cret" not in ran.out
 
@@ -127,7 +127,7 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
     told = {
         (each["check"], each["level"], each["found"], each["next"])
         for each in ran.json["findings"]
-        if each["console"] and each["level"] != "good"
+        if each["console"] and each["level"] != "ok"
     }
 
     async def shown() -> set[tuple[str, str, str, str]]:
@@ -170,7 +170,7 @@ def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
     ran = valetkey("doctor", here=tmp_path)
     assert ran.code == 1
     assert "cannot be reached" in ran.out
-    assert "Does it run?" in ran.out
+    assert "Check that it is running." in ran.out
 
 
 def test_a_log_that_holds_the_canary_is_found_wherever_it_stands(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_wrong_configuration_is_a_finding_not_a_crash(tmp_path: Path) -> None:
     (tmp_path / "valetkey.toml").write_text("[authorization]\nworker = 1\n", encoding="utf-8")
     ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 1
-    assert about(ran, "configuration")[0]["level"] == "bad"
+    assert about(ran, "configuration")[0]["level"] == "error"
 
 
 def test_keys_that_do_not_open_are_found(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_keys_that_do_not_open_are_found(tmp_path: Path) -> None:
     opened.close()
     ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 1
-    assert levels(ran)["keyring"] == "bad"
+    assert levels(ran)["keyring"] == "error"
 
 
 def test_weak_file_modes_and_few_descriptors_are_told_with_the_fix(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_weak_file_modes_and_few_descriptors_are_told_with_the_fix(tmp_path: Pat
     )
     assert ran.returncode == 1
     found = {each["about"]: each for each in json.loads(ran.stdout)["findings"]}
-    assert found["file modes"]["level"] == "bad"
+    assert found["file modes"]["level"] == "error"
     assert found["file modes"]["next"] == f"chmod 600 {credential}"
-    assert found["open files"]["level"] == "mind"
+    assert found["open files"]["level"] == "warning"
     assert "LimitNOFILE" in found["open files"]["next"]

@@ -76,7 +76,7 @@ def test_full_disk_is_not_ready_until_writes_succeed_again(small_disk: Path) -> 
         eventually(lambda: get(f"{site.resource}/health/ready")[0] == 503, "it stays ready")
         assert [get(f"{url}/health/live")[0] for url in urls] == [200, 200]
         ran = valetkey("doctor", "--json", here=small_disk)
-        bad = {each["about"] for each in ran.json["findings"] if each["level"] == "bad"}
+        bad = {each["about"] for each in ran.json["findings"] if each["level"] == "error"}
         assert {"authorization database", "resource database"} <= bad
         filler.unlink()
         assert token(site.authorization, secret) == 200

@@ -29,7 +29,10 @@ def test_dialogue_writes_what_was_answered(tmp_path: Path) -> None:
             ("Database of the authorization", ""),
             ("Database of the resource", ""),
             ("Mail server", ""),
-            ("first owner", "ada@example.com"),
+            ("Email address of the first owner", "ada"),
+            ("Email address of the first owner", "admin@example.com"),
+            ("Username of the first owner [admin-example]", "root"),
+            ("Username of the first owner [admin-example]", ""),
         ),
     )
     assert shown.code == 0, shown.screen
@@ -40,8 +43,9 @@ def test_dialogue_writes_what_was_answered(tmp_path: Path) -> None:
     assert "https://auth.example.com/admin" in shown.screen
     assert 'url = "https://api.example.com"' in text
     assert "[mail]" not in text
-    (ada,) = valetkey("user", "roles", "--json", here=tmp_path).json
-    assert (ada["username"], ada["role"]) == ("ada", "owner")
+    assert "the username root cannot be used" in shown.screen
+    (owner,) = valetkey("user", "roles", "--json", here=tmp_path).json
+    assert (owner["username"], owner["role"]) == ("admin-example", "owner")
 
 
 def test_configuration_from_options_passes_doctor_and_is_never_overwritten(tmp_path: Path) -> None:
@@ -80,6 +84,7 @@ def test_init_creates_keyring_and_tables_on_postgresql(
     ("given", "said"),
     [
         ((), "--owner-email is needed"),
+        ((*OWNER, "--owner-username", "root"), "the username root cannot be used"),
         ((*OWNER, "--url", "ftp://x"), "URL"),
         ((*OWNER, "--database", "postgresql://nobody@127.0.0.1:1/none"), "cannot be used"),
         (

@@ -26,7 +26,7 @@ def found(settings: Settings, about: str) -> list[Finding]:
     """What `doctor` finds wrong with the subject."""
 
     async def look() -> list[Finding]:
-        return [each async for each in databases(settings) if each.level is not Level.GOOD]
+        return [each async for each in databases(settings) if each.level is not Level.OK]
 
     return [each for each in asyncio.run(look()) if each.about == about]
 
@@ -41,7 +41,7 @@ def found_in_database(settings: Settings, about: str) -> list[Finding]:
             return [
                 told(each)
                 for each in await engine.scan(lambda db: tuple(of_database(db, of, SYSTEM.now())))
-                if each.level is not Level.GOOD
+                if each.level is not Level.OK
             ]
         finally:
             await engine.close()
@@ -65,7 +65,7 @@ def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path:
         file.unlink()
     shutil.copy(before, database)
     (restored,) = found(settings, "resource database")
-    assert restored.level is Level.BAD
+    assert restored.level is Level.ERROR
     assert "was restored" in restored.found
     assert "valetkey database restore" in restored.next
     database.write_bytes(newest)
@@ -73,7 +73,7 @@ def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path:
         raw.execute("UPDATE installation SET at = at + 3600")
     raw.close()
     (ahead,) = found(settings, "resource nodes' clocks")
-    assert ahead.level is Level.BAD
+    assert ahead.level is Level.ERROR
     assert "time server" in ahead.next
     with sqlite3.connect(database) as raw:
         raw.execute("UPDATE installation SET at = at - 3600, id = '0123456789abcdef' || id")
@@ -104,7 +104,7 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             raw.execute("ALTER SYSTEM SET synchronous_standby_names = 'third'")
             raw.execute("SELECT pg_reload_conf()")
             (gone,) = wait_until(lambda: found_in_database(settings, about))
-            assert gone.level is Level.BAD
+            assert gone.level is Level.ERROR
             assert "third" in gone.found
             assert "synchronous_standby_names" in gone.next
             health = asyncio.run(healths(settings))[0]

@@ -19,18 +19,18 @@ def found(section: MailSettings) -> Finding:
 
 
 def test_mail_that_is_off_is_told_with_what_it_costs() -> None:
-    assert found(MailSettings()).level is Level.MIND
+    assert found(MailSettings()).level is Level.WARNING
     assert "cannot reset passwords" in found(MailSettings()).found
     assert "mail.host" in found(MailSettings()).fix
 
 
 def test_a_mailbox_is_told() -> None:
-    assert found(MailSettings(transport=MailTransport.MAILBOX)).level is Level.MIND
+    assert found(MailSettings(transport=MailTransport.MAILBOX)).level is Level.WARNING
 
 
 def test_a_mail_server_that_answers_is_good() -> None:
     with mail_server() as server:
-        assert found(mail_settings(server.port)).level is Level.GOOD
+        assert found(mail_settings(server.port)).level is Level.OK
         assert server.took == []
 
 
@@ -38,4 +38,4 @@ def test_mail_problems_are_reported() -> None:
     with mail_server() as server:
         assert "lacks" in found(mail_settings(server.port, tls=MailTls.STARTTLS)).found
     assert "no connection" in found(mail_settings(1)).found
-    assert found(mail_settings(1, password_file="nowhere", user="me")).level is Level.BAD
+    assert found(mail_settings(1, password_file="nowhere", user="me")).level is Level.ERROR

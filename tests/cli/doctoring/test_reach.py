@@ -65,7 +65,7 @@ def test_proxy_that_logs_queries_and_forwards_another_host_is_found(tmp_path: Pa
         with running([program, "-p", str(prefix), "-c", str(file)], port):
             ran = valetkey("doctor", "--logs", str(prefix), "--json", here=node.here)
     assert ran.code == 1
-    found = {each["about"]: each for each in ran.json["findings"] if each["level"] == "bad"}
+    found = {each["about"]: each for each in ran.json["findings"] if each["level"] == "error"}
     assert "another Host" in found["authorization proxy"]["found"]
     assert "proxy_set_header Host $host" in found["authorization proxy"]["next"]
     assert str(prefix / "access.log") in found["canary"]["found"]
@@ -87,7 +87,7 @@ class _Unavailable(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("silence", "said"), [(0.0, "answers 503"), (1.0, "gives no answer within")]
+    ("silence", "said"), [(0.0, "answers 503"), (1.0, "does not respond within")]
 )
 def test_server_that_is_unavailable_is_not_told_to_have_another_name(
     silence: float, said: str, monkeypatch: pytest.MonkeyPatch
@@ -96,7 +96,7 @@ def test_server_that_is_unavailable_is_not_told_to_have_another_name(
     monkeypatch.setattr(reach, "_WITHIN", 0.3)
 
     async def look(settings: Settings) -> list[Finding]:
-        return [each async for each in reach.reach(settings) if each.level is not Level.GOOD]
+        return [each async for each in reach.reach(settings) if each.level is not Level.OK]
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Unavailable)
     Thread(target=server.serve_forever, daemon=True).start()

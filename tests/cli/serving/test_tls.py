@@ -62,10 +62,10 @@ def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
         ran = valetkey("doctor", "--json", here=tmp_path)
         assert ran.code == 0, ran.out
         soon = {each["about"]: each["level"] for each in ran.json["findings"]}
-        assert soon["authorization certificate"] == "mind"
+        assert soon["authorization certificate"] == "warning"
         said = {each["found"] for each in ran.json["findings"]}
         assert any("no authority known on this machine" in found for found in said)
-        assert soon["resource key"] == "mind"
+        assert soon["resource key"] == "warning"
         # The resource server met the other one's certificate when it asked for keys.
         assert '"path":"/oauth/jwks","status":200' in site.log.read_text(encoding="utf-8")
         _renew(tmp_path, site.authorization.rpartition(":")[2])
@@ -79,7 +79,7 @@ def _doctor_on_certificates(here: Path) -> set[str]:
     return {
         each["found"]
         for each in found
-        if each["about"] == "authorization certificate" and each["level"] == "bad"
+        if each["about"] == "authorization certificate" and each["level"] == "error"
     }
 
 
@@ -127,6 +127,6 @@ def test_a_certificate_that_does_not_serve_is_named(tmp_path: Path) -> None:
     assert "authorization: tls_certificate" in ran.err
     examined = valetkey("doctor", here=tmp_path)
     assert examined.code == 1
-    assert "bad   authorization certificate: The certificate" in examined.out
+    assert "error    authorization certificate: The certificate" in examined.out
     assert "cannot be read" in examined.out
     assert "Traceback" not in examined.err

@@ -67,7 +67,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
             # The keyring first: a database without one could never be used.
             with_store(settings, _nothing, begins=True)
         asyncio.run(_migrate(settings, name, server))
-        say.line(f"{name}: the tables are those of this version")
+        say.line(f"{name}: the tables are up to date")
     return Exit.OK
 
 

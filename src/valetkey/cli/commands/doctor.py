@@ -13,7 +13,7 @@ from valetkey.authorization.actions.inspection.table import on_machine, over_net
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import Finding, bad, good, mind, told
+from valetkey.cli.doctoring.finding import Finding, error, ok, told, warning
 from valetkey.cli.doctoring.reach import reach
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import missing_files, servers
@@ -22,9 +22,9 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 
 _MARK = {
-    Level.GOOD: ("ok  ", "green"),
-    Level.MIND: ("mind", "yellow"),
-    Level.BAD: ("bad ", "red"),
+    Level.OK: ("ok     ", "green"),
+    Level.WARNING: ("warning", "yellow"),
+    Level.ERROR: ("error  ", "red"),
 }
 
 
@@ -49,7 +49,7 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     the configuration, usernames, the resource server's database, public URLs, proxies and logs:
     these findings have "console": false in JSON.
 
-    Exit code 1 if something is bad.
+    Exit code 1 if there is an error.
 
     Example: valetkey doctor --logs /var/log/nginx
     """
@@ -64,15 +64,15 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     asyncio.run(examine())
     count = {level: sum(each.level is level for each in found) for level in Level}
     if as_json:
-        say.as_json({"ok": not count[Level.BAD], "findings": [asdict(each) for each in found]})
+        say.as_json({"ok": not count[Level.ERROR], "findings": [asdict(each) for each in found]})
     else:
         say.line()
         say.line(
-            f"{count[Level.GOOD]} good, {count[Level.MIND]} to keep in mind, {count[Level.BAD]} bad"
+            f"{count[Level.OK]} ok, warnings: {count[Level.WARNING]}, errors: {count[Level.ERROR]}"
         )
-        shell = sum(not each.console and each.level is not Level.GOOD for each in found)
-        say.line(f"The console's overview shows all but {shell} of these, which need a shell.")
-    return Exit.FAILED if count[Level.BAD] else Exit.OK
+        if shell := sum(not each.console and each.level is not Level.OK for each in found):
+            say.line(f"Found by this command only, and not on the console's overview: {shell}")
+    return Exit.FAILED if count[Level.ERROR] else Exit.OK
 
 
 async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
@@ -80,7 +80,7 @@ async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncItera
         settings = options.settings_of(config)
     except Mistakes as mistakes:
         for problem in mistakes.problems:
-            yield bad("configuration", str(problem))
+            yield error("configuration", str(problem))
         return
     for finding in _configuration(settings):
         yield finding
@@ -99,20 +99,20 @@ async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncItera
 def _configuration(settings: Settings) -> Iterator[Finding]:
     missing = list(missing_files(settings, ("authorization", "resource")))
     for problem in missing:
-        yield bad("configuration", str(problem))
+        yield error("configuration", str(problem))
     if not missing:
-        yield good("configuration", str(settings.source.file or "every default"))
+        yield ok("configuration", str(settings.source.file or "every default"))
     cores = os.cpu_count() or 1
     for name, server in servers(settings):
         if server.workers > cores:
             found = f"{server.workers} workers on {cores} cores"
-            yield mind(f"{name} server", found, "More than one for each core brings nothing.")
+            yield warning(f"{name} server", found, "More than one for each core does not help.")
 
 
 def _show(finding: Finding) -> None:
     mark, colour = _MARK[finding.level]
     say.line(f"{say.coloured(mark, colour)}  {say.strong(finding.about)}: {finding.found}")
     if finding.next:
-        say.line(f"      {finding.next}")
-    if finding.page and finding.level is not Level.GOOD:
-        say.line(f"      docs/{finding.page}.md")
+        say.line(f"         {finding.next}")
+    if finding.page and finding.level is not Level.OK:
+        say.line(f"         docs/{finding.page}.md")

@@ -8,10 +8,12 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import click
 
+from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.mail import mail
 from valetkey.authorization.email.message import is_mailable
@@ -34,6 +36,7 @@ _HEADER = (
 )
 _Document = dict[str, dict[str, object]]
 _Check = Callable[[Settings], None]
+_T = TypeVar("_T")
 
 
 @click.command()
@@ -56,6 +59,7 @@ _Check = Callable[[Settings], None]
 @click.option("--mail-password-file", help="File with the password at the mail server.")
 @click.option("--mail-from", help="The sender address.")
 @click.option("--owner-email", help="Email address of the first owner.")
+@click.option("--owner-username", help="Username of the first owner.")
 @click.option("--no-input", is_flag=True, help="Ask nothing: use the options and the defaults.")
 def command(directory: Path, no_input: bool, **given: str | None) -> None:
     """Write a configuration for production into DIRECTORY, and make its databases.
@@ -74,13 +78,11 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
     document: _Document = {"authorization": {}, "resource": {}}
     for step in (_addresses, _tls, _databases, _email):
         _answered(directory, document, step, ask)
-    email = ask("owner_email", "Email address of the first owner")
-    if not is_mailable(email):
-        raise Mistake(f"{email} is not an email address")
+    email = _until_valid(ask, lambda: _owner_email(ask))
+    name = _until_valid(ask, lambda: _owner_username(ask, email))
     _write(file, _toml(document))
     try:
         database.command.main(["migrate", "--config", str(file)], standalone_mode=False)
-        name = email.partition("@")[0]
         configured = ("--config", str(file))
         say.note(f"The first owner signs in as {email} with this password:")
         group_of("user").main(
@@ -92,7 +94,7 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
         )
         group_of("user").main(["role", name, "owner", *configured], standalone_mode=False)
     except BaseException:
-        say.note(f"{file} is written; what follows it failed. Repeat it with the commands.")
+        say.note(f"{file} is written; a later step failed. Repeat that step with its command.")
         raise
     say.line(f"{file} is written. Next: valetkey serve --config {file}")
     say.line(f"Then sign in at {document['authorization']['url']}/admin")
@@ -113,11 +115,23 @@ class _Dialogue:
             return said
         if not self._asks:
             if default is None:
-                raise Mistake(f"--{name.replace('_', '-')} is needed")
+                raise Mistake(f"--{name.replace('_', '-')} is needed, since nothing is asked")
             return default
         self.asked += 1
-        answer: str = click.prompt(question, default=default)
+        answer: str = click.prompt(question, default=default, show_default=bool(default))
         return answer
+
+
+def _until_valid(ask: "_Dialogue", step: Callable[[], _T]) -> _T:
+    """Return what the step reads; ask again while it is invalid, if it asked."""
+    while True:
+        before = ask.asked
+        try:
+            return step()
+        except (Mistake, DatabaseUnavailable) as wrong:
+            if ask.asked == before:
+                raise
+            say.error(str(wrong))
 
 
 def _answered(
@@ -127,19 +141,14 @@ def _answered(
     ask: "_Dialogue",
 ) -> None:
     """Ask until the settings are valid and what they name answers; once if nothing was asked."""
-    while True:
-        before = ask.asked
-        tried: _Document = {name: dict(section) for name, section in document.items()}
-        try:
-            check = step(tried, ask)
-            check(_settings(directory, tried))
-        except (Mistake, DatabaseUnavailable) as wrong:
-            if ask.asked == before:
-                raise
-            say.error(str(wrong))
-        else:
-            document.update(tried)
-            return
+
+    def tried() -> _Document:
+        changed: _Document = {name: dict(section) for name, section in document.items()}
+        check = step(changed, ask)
+        check(_settings(directory, changed))
+        return changed
+
+    document.update(_until_valid(ask, tried))
 
 
 def _addresses(document: _Document, ask: "_Dialogue") -> _Check:
@@ -222,7 +231,7 @@ async def _empty(settings: Settings) -> None:
 
 
 def _email(document: _Document, ask: "_Dialogue") -> _Check:
-    host = ask("mail_host", 'Mail server, "" for none', "")
+    host = ask("mail_host", "Mail server, empty for none", "")
     if not host:
         return _nothing
     encryption = ask("mail_tls", "TLS to it: starttls, implicit or none", "starttls")
@@ -240,8 +249,27 @@ def _email(document: _Document, ask: "_Dialogue") -> _Check:
 
 async def _mail_answers(settings: Settings) -> None:
     finding = await mail(settings)
-    if finding.level is Level.BAD:
+    if finding.level is Level.ERROR:
         raise Mistake(f"{finding.found} {finding.fix}")
+
+
+def _owner_email(ask: "_Dialogue") -> str:
+    email = ask("owner_email", "Email address of the first owner")
+    if not is_mailable(email):
+        raise Mistake(f"{email} is not an email address")
+    return email
+
+
+def _owner_username(ask: "_Dialogue", email: str) -> str:
+    local, _, host = email.partition("@")
+    name = local.partition("+")[0]
+    # Names such as admin are reserved, and the usual start of the first owner's address.
+    named = (name, f"{name}-{host.partition('.')[0]}")
+    usual = next((each for each in named if not username_fault(each)), None)
+    username = ask("owner_username", "Username of the first owner", usual)
+    if fault := username_fault(username):
+        raise Mistake(f"the username {username} cannot be used: it has to be {fault}")
+    return username
 
 
 def _nothing(_: Settings) -> None:

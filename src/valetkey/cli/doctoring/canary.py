@@ -5,7 +5,7 @@ import http.client
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from valetkey.cli.doctoring.finding import Finding, bad, good
+from valetkey.cli.doctoring.finding import Finding, error, ok
 from valetkey.cli.doctoring.reach import ask, trust
 from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
@@ -37,22 +37,22 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[F
     except (OSError, http.client.HTTPException):
         return
     if canary.encode() in answer.body:
-        yield bad("canary", "a secret from the query string came back in the answer")
+        yield error("canary", "the response repeats a secret of the query string")
     await asyncio.sleep(_WRITTEN_WITHIN)
     places = [*_database_files(settings), *_files_in(logs)]
     hits = [place for place in places if await asyncio.to_thread(holds, place, canary)]
     for place in hits:
-        yield bad(
+        yield error(
             "canary",
             f"{place} contains a secret that was sent in a query string",
             "Keep queries out of that log.",
             "how-to/operate/run-behind-a-proxy",
         )
     if not hits:
-        yield good(
+        yield ok(
             "canary",
-            f"sent as a client_secret in the query string, and in none of {len(places)} files; "
-            f"search every other log on the way for {canary}",
+            f"a test secret was sent in a query string, and is in none of {len(places)} files; "
+            f"search the logs of proxies for {canary}",
         )
 
 

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.inspection.check import Finding as SharedFin
 from valetkey.authorization.actions.inspection.check import Site
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.authorization.actions.inspection.table import in_database
-from valetkey.cli.doctoring.finding import Finding, bad, good, told
+from valetkey.cli.doctoring.finding import Finding, error, ok, told
 from valetkey.cli.doctoring.health import Health, healths
 from valetkey.cli.doctoring.usernames import usernames
 from valetkey.cli.register.store import foundation_as_it_is, open_database
@@ -34,14 +34,14 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
                 for each in await _other(settings, name, server):
                     yield told(each, console=False)
         except (DatabaseUnavailable, Mistake) as reason:
-            yield bad(f"{name} database", str(reason), page=_PAGE)
+            yield error(f"{name} database", str(reason), page=_PAGE)
 
 
 def _shown(health: Health) -> Finding:
     about = f"{health.server} database"
     if health.ok:
-        return good(about, health.found)
-    return bad(about, health.found, health.next, _PAGE)
+        return ok(about, health.found)
+    return error(about, health.found, health.next, _PAGE)
 
 
 async def _own(settings: Settings) -> Sequence[Finding]:

@@ -22,19 +22,19 @@ class Finding(Struct, frozen=True):
     console: bool = False
 
 
-def good(about: str, found: str) -> Finding:
+def ok(about: str, found: str) -> Finding:
     """Return a finding that everything is as it should be."""
-    return Finding(Level.GOOD, about, found)
+    return Finding(Level.OK, about, found)
 
 
-def mind(about: str, found: str, next: str = "", page: str = "") -> Finding:
+def warning(about: str, found: str, next: str = "", page: str = "") -> Finding:
     """Return a finding of something that works but has a cost or an end."""
-    return Finding(Level.MIND, about, found, next, page=page)
+    return Finding(Level.WARNING, about, found, next, page=page)
 
 
-def bad(about: str, found: str, next: str = "", page: str = "") -> Finding:
+def error(about: str, found: str, next: str = "", page: str = "") -> Finding:
     """Return a finding of something that does not work or is not safe."""
-    return Finding(Level.BAD, about, found, next, page=page)
+    return Finding(Level.ERROR, about, found, next, page=page)
 
 
 def told(finding: SharedFinding, *, console: bool = True) -> Finding:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.certificates import judged_certificate
 from valetkey.authorization.actions.inspection.databases import judged_clock
-from valetkey.cli.doctoring.finding import Finding, bad, good, mind, told
+from valetkey.cli.doctoring.finding import Finding, error, ok, told, warning
 from valetkey.config.agreement import servers
 from valetkey.config.paths import certificate_files
 from valetkey.config.settings import ServerSettings, Settings
@@ -46,9 +46,9 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
             continue
         about = f"{name} server"
         if answer.status != http.client.OK:
-            yield bad(about, f"{server.url} answers {answer.status}", "Look at its log.")
+            yield error(about, f"{server.url} answers {answer.status}", "Look at its log.")
         else:
-            yield good(about, f"{server.url} answers, and writes")
+            yield ok(about, f"{server.url} responds, and its database accepts writes")
         for finding in _from_headers(name, answer):
             yield finding
         looks: tuple[_Look, ...] = (_vouched, _forwarded)
@@ -66,12 +66,14 @@ def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer
         return ask("GET", server.url, "/health/ready", context)
     except ssl.SSLCertVerificationError as problem:
         advice = "Renew it, at the proxy if that has it; servers notice new files."
-        return bad(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
+        return error(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
     except TimeoutError:
-        what = f"{server.url} gives no answer within {_WITHIN:.0f} seconds"
-        return bad(about, what, "Look at its log: it may have no open files left, or hang.")
+        what = f"{server.url} does not respond within {_WITHIN:.0f} seconds"
+        return error(about, what, "Look at its log: it may have no open files left, or hang.")
     except (OSError, http.client.HTTPException) as reason:
-        return bad(about, f"{server.url} cannot be reached: {reason}", "Does it run?")
+        return error(
+            about, f"{server.url} cannot be reached: {reason}", "Check that it is running."
+        )
 
 
 async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
@@ -83,8 +85,8 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         said = None
     if said == url:
-        return good("issuer", f"{url}, as clients will compare it")
-    return bad("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
+        return ok("issuer", f"{url}, as clients will compare it")
+    return error("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
 
 
 def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) -> Finding | None:
@@ -98,14 +100,14 @@ def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) ->
         return None
     host = urlsplit(server.url).netloc
     if status == http.client.MISDIRECTED_REQUEST:
-        return bad(
+        return error(
             f"{name} proxy",
             f"requests to {server.url} arrive with another Host than {host}: they get 421",
             "In nginx: proxy_set_header Host $host;",
             _PROXY,
         )
     if status == http.client.FORBIDDEN and server.url.startswith("https://"):
-        return bad(
+        return error(
             f"{name} proxy",
             f"requests to {server.url} arrive as http: they get 403",
             "In nginx: proxy_set_header X-Forwarded-Proto $scheme;",
@@ -134,7 +136,7 @@ def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding
     try:
         ask("GET", server.url, "/health/live", ssl.create_default_context())
     except ssl.SSLCertVerificationError as problem:
-        return mind(
+        return warning(
             f"{name} certificate",
             f"no authority known on this machine vouches for it: {problem.verify_message}",
             "Apps and browsers refuse it until they are told to trust it.",

@@ -6,7 +6,7 @@ from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.search import summary
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Store
-from valetkey.cli.doctoring.finding import Finding, mind
+from valetkey.cli.doctoring.finding import Finding, warning
 from valetkey.config.settings import Settings
 
 _PAGE = 500
@@ -23,10 +23,10 @@ async def usernames(store: Store, settings: Settings) -> Sequence[Finding]:
         if len(found) >= _MOST_NAMED:
             break
     return [
-        mind(
+        warning(
             f"user {summary(user)}",
-            f"this username could not be given today: {username_fault(user.username, brand)}",
-            f"Another: valetkey user change uid:{user.uid} --username NAME",
+            f"not allowed for new accounts: it has to be {username_fault(user.username, brand)}",
+            f"Change it: valetkey user change uid:{user.uid} --username NAME",
         )
         for user in found[:_MOST_NAMED]
     ]

@@ -34,7 +34,7 @@ def test_certificate_is_judged_by_the_days_that_are_left(tmp_path: Path) -> None
 
 
 def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
-    skews = {0: "good", 10: "good", 11: "mind", 60: "mind", 61: "bad"}
+    skews = {0: "ok", 10: "ok", 11: "warning", 60: "warning", 61: "error"}
     assert {skew: judged_clock("clock", skew).level.value for skew in skews} == skews
 
 
@@ -44,7 +44,7 @@ def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
     def level(free: float, total: int) -> str:
         return judged_disk("a", Path("/"), int(free * gibibyte), total * gibibyte).level
 
-    assert [level(50, 100), level(5, 100), level(0.5, 100)] == ["good", "mind", "bad"]
-    assert level(20, 1_000) == "good"
+    assert [level(50, 100), level(5, 100), level(0.5, 100)] == ["ok", "warning", "error"]
+    assert level(20, 1_000) == "ok"
     shown = judged_disk("a", Path("/"), 5 << 20, 3 << 29).values
     assert (shown["free"], shown["total"]) == ("5.0 MiB", "1.5 GiB")

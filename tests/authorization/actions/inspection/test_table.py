@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 async def _found(it: Harness) -> dict[str, Level]:
     site = Site(it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now)
     found = await it.read(lambda tx: in_database(tx, site))
-    return {each.condition.name: each.level for each in found if each.level is not Level.GOOD}
+    return {each.condition.name: each.level for each in found if each.level is not Level.OK}
 
 
 def test_every_row_has_a_unique_name_and_advice() -> None:
@@ -25,7 +25,7 @@ def test_every_row_has_a_unique_name_and_advice() -> None:
     assert len(set(rows)) == len(rows)
     assert len(names) > len(rows)
     for row in CONDITIONS:
-        assert row.level is Level.GOOD or row.fix or row.command, row.name
+        assert row.level is Level.OK or row.fix or row.command, row.name
         assert not row.page or (ROOT / f"docs/{row.page}.md").exists(), row.page
         # Whatever has a place in the advice has it from the same values.
         _filled(row)
@@ -45,8 +45,8 @@ def test_single_owner_without_a_second_factor_is_found(tmp_path: Path) -> None:
         await it.write(lambda tx: tx.people.set_role(ADA, Role.OWNER, NOON))
         after = await _found(it)
         assert {name: after[name] for name in after.keys() - before.keys()} == {
-            "one_owner": Level.MIND,
-            "unprotected": Level.MIND,
+            "one_owner": Level.WARNING,
+            "unprotected": Level.WARNING,
         }
         await there(it, ADA)
         assert (await _found(it)).keys() - before.keys() == {"one_owner"}
@@ -60,13 +60,13 @@ def test_missing_signing_keys_are_found(tmp_path: Path) -> None:
         await it.write(
             lambda tx: tx.db.run("DELETE FROM signing_keys WHERE activates_at > 1800000000")
         )
-        assert (await _found(it))["no_next_key"] is Level.MIND
+        assert (await _found(it))["no_next_key"] is Level.WARNING
         await it.write(lambda tx: tx.db.run("UPDATE signing_keys SET activates_at = 1900000000"))
-        assert (await _found(it))["no_key"] is Level.BAD
+        assert (await _found(it))["no_key"] is Level.ERROR
         # As before the first start: nothing is wrong.
         await it.write(lambda tx: tx.db.run("DELETE FROM signing_keys"))
         found = await _found(it)
-        assert (found["first_keys"], "no_key" in found) == (Level.MIND, False)
+        assert (found["first_keys"], "no_key" in found) == (Level.WARNING, False)
 
     run(tmp_path, story)
 

@@ -165,7 +165,7 @@ def _places(condition: Condition) -> set[str]:
     return {name for text in texts for name in re.findall(r"%\((\w+)\)s", text)}
 
 
-_CONDITIONS = [each for each in (*CONDITIONS, UNFINISHED, FAILED) if each.level is not Level.GOOD]
+_CONDITIONS = [each for each in (*CONDITIONS, UNFINISHED, FAILED) if each.level is not Level.OK]
 
 
 def _overview_of(conditions: Sequence[Condition]) -> OverviewPage:

@@ -25,7 +25,7 @@ _CLIENTS = "reference/clients"
 
 ONE_OWNER = Condition(
     "one_owner",
-    Level.MIND,
+    Level.WARNING,
     "owners",
     translatable("There is only one owner."),
     translatable("Add a second one to avoid being locked out."),
@@ -34,7 +34,7 @@ ONE_OWNER = Condition(
 )
 UNPROTECTED = Condition(
     "unprotected",
-    Level.MIND,
+    Level.WARNING,
     "roles",
     translatable("Users with a role and without a second factor: %(count)s."),
     translatable("Ask them to add a passkey."),
@@ -43,7 +43,7 @@ UNPROTECTED = Condition(
 )
 SECRET_IN_URL = Condition(
     "secret_in_url",
-    Level.MIND,
+    Level.WARNING,
     "client %(client)s",
     translatable(
         "The app %(client)s sent its secret in a URL, which logs may record. Requests: %(times)s, "
@@ -56,7 +56,7 @@ SECRET_IN_URL = Condition(
 )
 IMPLICIT = Condition(
     "implicit",
-    Level.MIND,
+    Level.WARNING,
     "client %(client)s",
     translatable(
         "The app %(client)s may use the implicit grant: access tokens are in the address of a "
@@ -69,7 +69,7 @@ IMPLICIT = Condition(
 )
 PASSWORD = Condition(
     "password",
-    Level.MIND,
+    Level.WARNING,
     "client %(client)s",
     translatable(
         "The app %(client)s may use the password grant: users type their password into the app, "
@@ -82,7 +82,7 @@ PASSWORD = Condition(
 )
 REDIRECT_URI = Condition(
     "redirect_uri",
-    Level.MIND,
+    Level.WARNING,
     "client %(client)s",
     translatable(
         "The redirect URI %(uri)s of the app %(client)s has parameters that responses have too: "
@@ -95,7 +95,7 @@ REDIRECT_URI = Condition(
 )
 MORE = Condition(
     "more",
-    Level.MIND,
+    Level.WARNING,
     "clients",
     translatable("There are more findings about apps."),
     translatable("Fix those that are shown first."),

@@ -24,7 +24,7 @@ _PAGE = "how-to/operate/renew-certificates"
 
 CERTIFICATE = Condition(
     "certificate",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s certificate",
     translatable("The certificate for %(server)s expires on %(day)s."),
     translatable("Renew it, at the proxy if that has it: servers notice new files by themselves."),
@@ -33,7 +33,7 @@ CERTIFICATE = Condition(
 CERTIFICATE_NOW = CERTIFICATE.as_bad("certificate_now")
 CERTIFICATE_EXPIRED = Condition(
     "certificate_expired",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s certificate",
     translatable("The certificate for %(server)s has expired on %(day)s."),
     CERTIFICATE.fix,
@@ -42,7 +42,7 @@ CERTIFICATE_EXPIRED = Condition(
 CERTIFICATE_GOOD = CERTIFICATE.as_good("certificate_good")
 CERTIFICATE_UNREAD = Condition(
     "certificate_unread",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s certificate",
     translatable("The certificate %(file)s cannot be read: the server would not start."),
     translatable("Correct tls_certificate and tls_key, or the modes of the files."),
@@ -50,7 +50,7 @@ CERTIFICATE_UNREAD = Condition(
 )
 ACME = Condition(
     "acme",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s certificate by ACME",
     translatable(
         "%(authority)s did not issue a certificate. Failed orders: %(times)s, the last at %(at)s."

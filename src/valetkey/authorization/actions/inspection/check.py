@@ -17,9 +17,9 @@ from valetkey.kernel.replace import replace
 class Level(StrEnum):
     """The severity of a finding."""
 
-    GOOD = "good"
-    MIND = "mind"
-    BAD = "bad"
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 class Condition(Struct, frozen=True):
@@ -46,11 +46,11 @@ class Condition(Struct, frozen=True):
 
     def as_bad(self, name: str) -> "Condition":
         """Return the same condition where it is urgent."""
-        return replace(self, name=name, level=Level.BAD)
+        return replace(self, name=name, level=Level.ERROR)
 
     def as_good(self, name: str) -> "Condition":
         """Return the same sentence where there is nothing to do."""
-        return replace(self, name=name, level=Level.GOOD, fix="", command="")
+        return replace(self, name=name, level=Level.OK, fix="", command="")
 
 
 class Finding(Struct, frozen=True):

@@ -33,7 +33,7 @@ _ONE_TIME = translatable("Let all machines follow one time server.")
 
 UNNOTED = Condition(
     "database_unnoted",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s database",
     translatable("The server cannot note in %(file)s which state of its database it saw last."),
     translatable("Let the user that runs the server write that folder."),
@@ -41,7 +41,7 @@ UNNOTED = Condition(
 )
 NOTE_UNREAD = Condition(
     "database_note_unread",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s database",
     translatable("%(file)s does not say which state of its database the server saw last."),
     translatable("Stop the servers, then run:"),
@@ -50,7 +50,7 @@ NOTE_UNREAD = Condition(
 )
 REPLACED = Condition(
     "database_replaced",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s database",
     translatable("This is another database than the one that the server knows by %(file)s."),
     translatable("Correct the setting database. After a restore, stop the servers and run:"),
@@ -59,7 +59,7 @@ REPLACED = Condition(
 )
 RESTORED = Condition(
     "database_restored",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s database",
     translatable(
         "The database was restored: it is older than what the server last saw of it (noted in "
@@ -71,7 +71,7 @@ RESTORED = Condition(
 )
 NODES_CLOCK = Condition(
     "nodes_clock",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s nodes' clocks",
     translatable("A node's clock is ahead of this machine's. Difference in seconds: %(seconds)s."),
     _ONE_TIME,
@@ -79,7 +79,7 @@ NODES_CLOCK = Condition(
 NODES_CLOCK_WRONG = NODES_CLOCK.as_bad("nodes_clock_wrong")
 CLOCK = Condition(
     "clock",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s's clock",
     translatable(
         "A clock differs from this machine's: %(server)s. Difference in seconds: %(seconds)s."
@@ -88,11 +88,11 @@ CLOCK = Condition(
 )
 CLOCK_WRONG = CLOCK.as_bad("clock_wrong")
 CLOCK_GOOD = Condition(
-    "clock_good", Level.GOOD, "%(server)s's clock", "%(seconds)s s from this machine's."
+    "clock_good", Level.OK, "%(server)s's clock", "%(seconds)s s from this machine's."
 )
 STANDBYS_HIDDEN = Condition(
     "standbys_hidden",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s database's standbys",
     translatable("The state of the standbys is hidden from the database role."),
     translatable("Let the role see it:"),
@@ -101,7 +101,7 @@ STANDBYS_HIDDEN = Condition(
 )
 STANDBY_MISSING = Condition(
     "standby_missing",
-    Level.BAD,
+    Level.ERROR,
     "%(server)s database's standby",
     translatable("Commits wait for %(awaited)s, and no such standby is connected: writes get 503."),
     translatable("Start the standby, or empty synchronous_standby_names and reload PostgreSQL."),
@@ -109,7 +109,7 @@ STANDBY_MISSING = Condition(
 )
 STANDBY_BEHIND = Condition(
     "standby_behind",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s database's standby %(standby)s",
     translatable(
         "The standby %(standby)s is %(seconds)s s and %(size)s MiB behind (%(state)s, %(role)s)."

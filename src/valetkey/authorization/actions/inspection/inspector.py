@@ -25,7 +25,7 @@ KEPT = 10
 
 UNFINISHED = Condition(
     "unfinished",
-    Level.MIND,
+    Level.WARNING,
     "%(part)s",
     translatable("These checks have not finished: %(part)s."),
     translatable("Reload this page, or run:"),
@@ -33,7 +33,7 @@ UNFINISHED = Condition(
 )
 FAILED = Condition(
     "failed",
-    Level.BAD,
+    Level.ERROR,
     "%(part)s",
     translatable("These checks failed: %(part)s."),
     translatable("For the reason, see inspection.failed in the log, or run:"),
@@ -90,8 +90,8 @@ class Inspector:
             if part.task is not None
         ]
         return sorted(
-            (each for each in found if each.level is not Level.GOOD),
-            key=lambda each: each.level is not Level.BAD,
+            (each for each in found if each.level is not Level.OK),
+            key=lambda each: each.level is not Level.ERROR,
         )
 
     async def _evaluate(

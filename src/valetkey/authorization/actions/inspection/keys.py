@@ -25,7 +25,7 @@ _CONSOLE = "/admin/keys"
 
 KEYRING = Condition(
     "keyring",
-    Level.BAD,
+    Level.ERROR,
     "keyring",
     translatable("The keyring opens %(opened)s of %(count)s signing keys."),
     translatable("Put back the keyring that belongs to this database:"),
@@ -34,7 +34,7 @@ KEYRING = Condition(
 )
 FIRST_KEYS = Condition(
     "first_keys",
-    Level.MIND,
+    Level.WARNING,
     "signing keys",
     translatable("No signing keys yet: the server creates them when it starts for the first time."),
     translatable("Start the server:"),
@@ -43,7 +43,7 @@ FIRST_KEYS = Condition(
 )
 NO_KEY = Condition(
     "no_key",
-    Level.BAD,
+    Level.ERROR,
     "signing keys %(algorithm)s",
     translatable("No active signing key for %(algorithm)s."),
     translatable("Restart the server and look at its log: it creates the first key."),
@@ -52,7 +52,7 @@ NO_KEY = Condition(
 )
 NO_NEXT_KEY = Condition(
     "no_next_key",
-    Level.MIND,
+    Level.WARNING,
     "signing keys %(algorithm)s",
     translatable("The next key for %(algorithm)s is not published yet."),
     translatable("A running server creates it within a minute."),
@@ -61,13 +61,13 @@ NO_NEXT_KEY = Condition(
 )
 KEYS_GOOD = Condition(
     "keys_good",
-    Level.GOOD,
+    Level.OK,
     "signing keys %(algorithm)s",
-    "One signs, the next does from %(day)s.",
+    "One is active; the next is used from %(day)s.",
 )
 CREDENTIAL_ABSENT = Condition(
     "credential_absent",
-    Level.MIND,
+    Level.WARNING,
     "credential",
     translatable("The credential of the resource server is not on this machine."),
     translatable("Check that the resource server has it."),
@@ -75,7 +75,7 @@ CREDENTIAL_ABSENT = Condition(
 )
 CREDENTIAL_WRONG = Condition(
     "credential_wrong",
-    Level.BAD,
+    Level.ERROR,
     "credential",
     translatable("The authorization server does not accept the resource server's credential."),
     translatable("Restart the authorization server, then the resource server."),
@@ -83,9 +83,9 @@ CREDENTIAL_WRONG = Condition(
 )
 CREDENTIAL_GOOD = Condition(
     "credential_good",
-    Level.GOOD,
+    Level.OK,
     "credential",
-    "The authorization server knows the resource server by it.",
+    "The authorization server accepts it.",
 )
 
 

@@ -28,7 +28,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 DISK = Condition(
     "disk",
-    Level.MIND,
+    Level.WARNING,
     "%(server)s disk",
     translatable("%(free)s of %(total)s are free at %(folder)s."),
     translatable("Free some, or enlarge the disk: when it is full, sign-ins get 503."),
@@ -38,7 +38,7 @@ DISK_FULL = DISK.as_bad("disk_full")
 DISK_GOOD = DISK.as_good("disk_good")
 OPEN_FILES = Condition(
     "open_files",
-    Level.MIND,
+    Level.WARNING,
     "open files",
     translatable(
         "A worker may open %(limit)s files, and limits.connections needs %(wanted)s: workers "
@@ -49,13 +49,13 @@ OPEN_FILES = Condition(
 )
 OPEN_FILES_GOOD = Condition(
     "open_files_good",
-    Level.GOOD,
+    Level.OK,
     "open files",
     "A worker may open enough files for %(connections)s connections.",
 )
 FILE_MODE = Condition(
     "file_mode",
-    Level.MIND,
+    Level.WARNING,
     "%(what)s",
     translatable("Other users may use %(file)s (mode %(mode)s), which holds a secret."),
     command="chmod %(right)s %(file)s",

@@ -16,7 +16,7 @@ _CONSOLE = "/admin/mail"
 
 MAIL_OFF = Condition(
     "mail_off",
-    Level.MIND,
+    Level.WARNING,
     "mail",
     translatable("Email is off: users cannot reset passwords or verify addresses."),
     translatable("Set mail.host and mail.from_address."),
@@ -25,7 +25,7 @@ MAIL_OFF = Condition(
 )
 MAILBOX = Condition(
     "mailbox",
-    Level.MIND,
+    Level.WARNING,
     "mail",
     translatable("Emails are not sent: everyone can read them at /mailbox."),
     translatable("Use this for a demo only."),
@@ -34,14 +34,14 @@ MAILBOX = Condition(
 )
 MAIL_UNREACHABLE = Condition(
     "mail_unreachable",
-    Level.BAD,
+    Level.ERROR,
     "mail",
     translatable("The mail server %(server)s cannot be used: %(reason)s."),
     translatable("Look at mail.host, mail.port, mail.tls, mail.user and the password."),
     page=_PAGE,
     console=_CONSOLE,
 )
-MAIL_GOOD = Condition("mail_good", Level.GOOD, "mail", "%(server)s accepts connections, %(tls)s.")
+MAIL_GOOD = Condition("mail_good", Level.OK, "mail", "%(server)s accepts connections, %(tls)s.")
 
 
 async def mail(settings: Settings) -> Finding:

@@ -22,7 +22,7 @@ _AUDIT = "how-to/operate/audit-log"
 
 MAIL_STUCK = Condition(
     "mail_stuck",
-    Level.BAD,
+    Level.ERROR,
     "email queue",
     translatable("Email has been queued for more than ten minutes."),
     translatable("Send a test email and check the mail server's reply."),
@@ -31,7 +31,7 @@ MAIL_STUCK = Condition(
 )
 APPS_UNTOLD = Condition(
     "apps_untold",
-    Level.MIND,
+    Level.WARNING,
     "sign-out notices",
     translatable("Some apps do not respond to back-channel logout requests."),
     translatable("Delivery is retried for a day."),
@@ -39,7 +39,7 @@ APPS_UNTOLD = Condition(
 )
 WEBHOOK_FAILING = Condition(
     "webhook_failing",
-    Level.MIND,
+    Level.WARNING,
     "webhook %(webhook)s",
     translatable(
         "The receiver %(host)s of a webhook has failed since %(at)s, last with %(outcome)s. "
@@ -53,7 +53,7 @@ WEBHOOK_FAILING = Condition(
 WEBHOOK_FAILED = WEBHOOK_FAILING.as_bad("webhook_failed")
 WEBHOOK_DISABLED = Condition(
     "webhook_disabled",
-    Level.BAD,
+    Level.ERROR,
     "webhook %(webhook)s",
     translatable(
         "A webhook was disabled (%(because)s): %(host)s has failed since %(at)s, last with "
@@ -66,7 +66,7 @@ WEBHOOK_DISABLED = Condition(
 )
 NOT_CHAINED = Condition(
     "audit_not_chained",
-    Level.MIND,
+    Level.WARNING,
     "audit log",
     translatable("Events since %(at)s are not in the hash chain."),
     translatable("Start the server, and look for background.failed in its log."),
@@ -74,7 +74,7 @@ NOT_CHAINED = Condition(
 )
 NOT_EXPORTED = Condition(
     "audit_not_exported",
-    Level.BAD,
+    Level.ERROR,
     "audit export %(name)s",
     translatable("The audit export %(name)s lacks events since %(at)s."),
     translatable("For the reason, see audit.not_exported in the log."),

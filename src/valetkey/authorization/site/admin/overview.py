@@ -106,7 +106,7 @@ def finding_line(finding: Finding) -> FindingLine:
     """Return what the page shows of a finding."""
     row = finding.condition
     return FindingLine(
-        row.level is Level.BAD,
+        row.level is Level.ERROR,
         row.text,
         row.fix,
         finding.command,
