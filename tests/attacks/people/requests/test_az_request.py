@@ -63,6 +63,7 @@ _TWISTED = {
         (scope, "invalid_scope")
         for scope in (
             "nothing:known",
+            "admin",
             "openid",
             "offline_access",
             "client:read",
@@ -96,6 +97,7 @@ _TWISTED = {
             "NONE",
             "none\n",
             "create",
+            "garbage",
             "login,consent",
             " login",
             " ".join(["login"] * 100),
@@ -125,7 +127,9 @@ _TWISTED = {
             "\0",
         )
     ),
-    "id_token_hint": (("x.y.z", "invalid_request"), ("x" * 4_000, "invalid_request")),
+    "id_token_hint": tuple(
+        (hint, "invalid_request") for hint in ("x.y.z", "e30.e30.", "x" * 4_000)
+    ),
     "request": (("eyJhbGciOiJub25lIn0.e30.", "request_not_supported"),),
     "request_uri": (
         ("https://evil.test/request", "request_uri_not_supported"),
