@@ -62,9 +62,18 @@ def test_every_file_that_a_page_names_exists() -> None:
 
 
 def test_the_map_of_the_architecture_is_the_tree() -> None:
-    tree = next(blocks("ARCHITECTURE.md")).code
-    folders = {path.name for path in (ROOT / "src").rglob("*") if path.is_dir()}
-    assert not set(re.findall(r"\b([a-z_]+)/(?!valetkey)", tree)) - folders - {"src"}
+    drawn = dict[str, set[str]]()
+    parent = ""
+    for line in next(blocks("ARCHITECTURE.md")).code.splitlines()[1:]:
+        branch, _, rest = line.partition("── ")
+        names = re.match(r"(?:[a-z_]+/ +)+", rest)
+        assert names is not None, line
+        found = names[0].replace("/", "").split()
+        drawn.setdefault(parent if len(branch) > 1 else "", set()).update(found)
+        parent = parent if len(branch) > 1 else found[0]
+    for folder, names_drawn in drawn.items():
+        below = (ROOT / "src/valetkey" / folder).iterdir()
+        assert names_drawn == {each.name for each in below if (each / "__init__.py").is_file()}
 
 
 def test_every_registry_of_the_architecture_exists() -> None:

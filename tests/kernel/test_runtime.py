@@ -1,4 +1,4 @@
-"""The machine's clock and dice, and modules that wait until they are used."""
+"""The clock and randomness of the system, and modules that load at first use."""
 
 import subprocess
 import sys
