@@ -154,7 +154,7 @@ def run(arguments: Sequence[str]) -> int:
         say.note("Stopped.")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not complain about it at exit.
+        # The reader of the output closed the pipe; Python must not report that at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return answer if isinstance(answer, int) else Exit.OK

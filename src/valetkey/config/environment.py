@@ -5,5 +5,5 @@ from collections.abc import Mapping
 
 
 def environment() -> Mapping[str, str]:
-    """A copy of it, as it is now."""
+    """Return a copy of the environment."""
     return dict(os.environ)

@@ -245,7 +245,7 @@ def _listen(value: str) -> str:
             ip_address(host)
         except ValueError:
             raise InvalidValue(f"{quoted(value)} does not begin with an IP address") from None
-    # Port 0 lets the system choose: for tests, and behind whatever is told the port.
+    # Port 0 lets the system choose: for tests, and behind programs that read the port.
     if port > _HIGHEST_PORT:
         raise InvalidValue(f"{quoted(value)} has no usable port")
     return value

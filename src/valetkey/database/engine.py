@@ -119,7 +119,7 @@ class Connection(Protocol):
     def at_commit(self, sql: str, /) -> None:
         """Execute a statement just before the commit, once for all that are committed together.
 
-        For a row that many transactions update: its lock is taken last and held shortest.
+        For a row that many transactions update: its lock is taken last and released first.
         """
         ...
 

@@ -65,7 +65,7 @@ class BoundedThreads:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(function, answer, *arguments)
 
-        def work() -> None:
+        def run_queued() -> None:
             if answer.cancelled():
                 self._free()
                 return
@@ -82,7 +82,7 @@ class BoundedThreads:
             if not self._has_thread():
                 raise Full("the system starts no thread")
             self._taken += 1
-            self._queue.append((work, lambda: settle(_cancel)))
+            self._queue.append((run_queued, lambda: settle(_cancel)))
             self._turn.notify()
         return answer
 

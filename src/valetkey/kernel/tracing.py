@@ -125,7 +125,7 @@ class Span:
 
 
 class Traces:
-    """The spans of this process; nothing is recorded before `begin`."""
+    """The spans of this process, recorded after `begin`."""
 
     def __init__(self) -> None:
         """Record nothing yet."""

@@ -260,7 +260,7 @@ class ResourceObject:
         errors, values = self.fields.judge(document)
         if errors or missing:
             raise Invalid([*errors, *missing])
-        # Equal documents have equal bytes, in whatever order the fields were sent.
+        # Equal documents have equal bytes, for any order of the fields.
         return {name: values[name] for name in self.fields.names if name in values}
 
 

@@ -23,13 +23,13 @@ _AT_ONCE = 8
 
 
 @contextmanager
-def other_process(deed: str, url: str) -> Generator[Popen[str]]:
-    """A process that is up and waits for its order to do `deed`; killed if it does not end."""
-    command = (sys.executable, "-m", "valetkey.testing.engine_process", deed, url)
+def other_process(job: str, url: str) -> Generator[Popen[str]]:
+    """A process that is up and waits for its order to do `job`; killed if it does not end."""
+    command = (sys.executable, "-m", "valetkey.testing.engine_process", job, url)
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:  # noqa: S603 - ourselves
         try:
             if process.stdout is None or process.stdout.readline() != "ready\n":
-                raise AssertionError(f"the process that was to {deed} did not come up")
+                raise AssertionError(f"the process that was to {job} did not come up")
             yield process
         finally:
             process.kill()
@@ -76,17 +76,17 @@ def _say(word: object) -> None:
     sys.stdout.flush()
 
 
-DEEDS: Mapping[str, Callable[[Engine], Coroutine[Any, Any, None]]] = MappingProxyType(
+JOBS: Mapping[str, Callable[[Engine], Coroutine[Any, Any, None]]] = MappingProxyType(
     {"spend": _spend, "write": _write, "migrate": _migrate, "revise": _revise}
 )
 """What the other process can be told to do."""
 
 
-async def _main(deed: str, url: str) -> None:
+async def _main(job: str, url: str) -> None:
     _say("ready")
     sys.stdin.readline()
     engine = connect(url, directory=Path.cwd())
-    await DEEDS[deed](engine)
+    await JOBS[job](engine)
     await engine.close()
 
 

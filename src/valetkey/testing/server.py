@@ -1,4 +1,4 @@
-"""Both servers on loopback for a test, real but for one thing: a clock that you turn.
+"""Both servers on loopback for a test, with a clock that the test sets.
 
 with Servers(directory) as servers:
 servers.register_client(ClientMetadata("Notes Printer", …), "printer", secret)

@@ -30,8 +30,6 @@ else:
 
 Field = str | int | float | bool | None
 
-LEVELS = ("debug", "info", "warning", "error")
-
 _NUMBER = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _INFO = _NUMBER["info"]
 _FRAMES = 12
@@ -76,7 +74,7 @@ class _Output:
         return "".join(self.line("info", each) + "\n" for each in told)
 
     def write(self, text: str) -> None:
-        # A full disk or a terminal that is gone must not end the server that has something to say.
+        # A full disk or a closed terminal must not end the server.
         with suppress(OSError):
             self.stream.write(text)
             self.stream.flush()

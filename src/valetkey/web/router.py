@@ -333,7 +333,7 @@ class App:
             metrics.UNAVAILABLE.add(kind)
             log.throttled("warning", "request.unavailable", f"{kind}: {failure}")
             return self._say_no(route, request, _UNAVAILABLE)
-        except Exception as failure:  # noqa: BLE001 - the client gets an answer whatever failed
+        except Exception as failure:  # noqa: BLE001 - after any error, the client gets a response
             return self._failed(route, request, failure)
 
     def _failed(self, route: Route | None, request: Request, failure: Exception) -> Response:

@@ -1,1 +1,1 @@
-"""What can be done to the register: one set of rules behind every door."""
+"""Changes of the register, with one set of rules for site, API and commands."""

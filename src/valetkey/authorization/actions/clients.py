@@ -1,4 +1,4 @@
-"""Register, change, switch off and on: every change of a client, through whichever door."""
+"""Register, change, disable and enable clients, for site, API and commands."""
 
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -199,7 +199,7 @@ class Registrar(Struct, frozen=True):
         A client has at most `MOST_SECRETS` live secrets. One more is a fault, or ends the oldest
         at once with `replaces_oldest`.
         """
-        # Held until the commit: parallel requests are counted one after the other.
+        # Locked until the commit: parallel requests are counted one after the other.
         tx.clients.touch()
         held = tx.clients.find_held(client.id)
         if held is None or not held.has_secret:

@@ -112,8 +112,8 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
 
 
 def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
-    """Make a user, who is held, a direct member. False if they are. Refused: too many groups."""
-    # The user is held until the commit, so that concurrent additions are counted.
+    """Make a locked user a direct member. False if they are. Refused: too many groups."""
+    # The user is locked until the commit, so that concurrent additions are counted.
     if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
         raise Refused(
             Refusal(
@@ -127,7 +127,7 @@ def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
 
 
 def remove_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
-    """End the direct membership of a user, who is held. False if there is none."""
+    """End the direct membership of a locked user. False if there is none."""
     if not tx.groups.remove(group, user.uid):
         return False
     tx.events.add(GroupMemberRemoved(user.uid, group.name), now)

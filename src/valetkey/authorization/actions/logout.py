@@ -57,7 +57,7 @@ class SignOut(Struct, frozen=True):
                 if one is None or not is_other or not end_session(tx, one, now, because):
                     return 0, ()
                 return 1, tx.deliveries.lease_of_session(only, now, later(now, LEASE))
-            # The session that goes on is one of them.
+            # The session that continues is one of them.
             count = tx.sessions.count_live(by.uid, now) - 1
             ended = end_sessions(tx, by.uid, now, because, keep=by.id) if count else ()
             until = later(now, LEASE)

@@ -98,7 +98,7 @@ class AccountChanges(Struct, frozen=True):
         after = replace(after, **{n: text for n, text in said.items() if text is not msgspec.UNSET})
         if not isinstance(self.address, msgspec.UnsetType):
             after = replace(after, address=Address(**self.address))
-        # Whoever gives another number has not proved that it is theirs.
+        # A changed number is not verified.
         kept = before.phone_number_verified and after.phone_number == before.phone_number
         return replace(after, phone_number_verified=kept)
 

@@ -169,7 +169,7 @@ class SelfRegistrar(Struct, frozen=True):
         alike = tx.registrations.unused_alike(looks)
         too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
         for client_id, since in alike[:too_many]:
-            # Metadata are no secret: whoever knows them could have others' made and unmade.
+            # Only old ones: metadata are public, and identical registrations could replace others.
             if later(since, LEFT_ALONE) <= now and tx.registrations.end_unused(client_id, now):
                 self._remove(tx, client_id, now, "replaced")
 
@@ -179,7 +179,7 @@ class SelfRegistrar(Struct, frozen=True):
         find = tx.clients.find_to_change if to_change else tx.clients.find
         client = find(client_id)
         if to_change:
-            # Again: it may have been adopted or removed before this transaction held it.
+            # Again: it may have been adopted or removed before this transaction locked it.
             self._require_token(tx, client_id, token)
         if client is None or client.disabled_at is not None:
             refuse_token("registration.disabled", "an enabled client")
@@ -322,7 +322,7 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
 
     From now on it cannot change its registration: neither with its token nor through the API.
     """
-    # Held: a change of its own is written before this, or not at all.
+    # Locked: a change by the client itself is written before this, or not at all.
     tx.clients.touch()
     tx.clients.find_held(client_id)
     adopted = tx.registrations.adopt(client_id, now)

@@ -1,4 +1,4 @@
-"""Sectors: whether the site that apps name as theirs knows them (OpenID Registration section 5)."""
+"""Sector identifiers: whether the site lists the app's redirect URIs (OpenID Registration 5)."""
 
 from typing import cast
 

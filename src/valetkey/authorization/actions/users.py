@@ -1,4 +1,4 @@
-"""Accounts: register, change, switch off and on, and what ends when one of these happens."""
+"""Register, change, disable and enable accounts, and end what depends on them."""
 
 from collections.abc import Callable
 
@@ -69,7 +69,7 @@ class Accounts(Struct, frozen=True):
     """Keeps the register of people. Its methods run inside a transaction."""
 
     random: Callable[[int], bytes]
-    #: Tells people what happened to their account; None where nobody is told.
+    #: Sends emails about changes of an account; None to send none.
     notices: Notices | None = None
     #: Names beside the usual ones that no user may have: the brand's.
     reserved: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Accounts(Struct, frozen=True):
     def change(
         self, tx: Transaction, user: User, record: UserRecord, now: Instant
     ) -> User | Faults:
-        """The account as it is now, or what is wrong with the change."""
+        """Change an account. Return it, or the faults of the change."""
         is_new = fold(record.username) != fold(user.username)
         new_name = self.name_faults(record.username) if is_new else ()
         if faults := (*record.faults(), *new_name):
@@ -152,7 +152,7 @@ class Accounts(Struct, frozen=True):
         return (MetadataError("username", detail),) if detail else ()
 
     def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Mark the address as theirs, and tell it. False if it was."""
+        """Mark the address as verified, and record the event. False if it was."""
         if user.email_verified_at is not None:
             return False
         wanted = replace(user, email_verified_at=now, changed_at=now)
@@ -232,7 +232,7 @@ def changed_names(before: User, after: User) -> tuple[str, ...]:
 def end_everything(
     tx: Transaction, user: User, now: Instant, because: str, *, keep: str = ""
 ) -> None:
-    """End every session but `keep` and every grant; apps and resource servers hear of it."""
+    """End every session but `keep` and every grant, and notify apps and resource servers."""
     end_all_of_user(tx, user.uid, now, because, keep=keep)
 
 

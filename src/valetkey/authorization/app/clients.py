@@ -291,7 +291,7 @@ def health_routes(
     readiness, keys = Readiness(foundation.store.engine, foundation.runtime.random), foundation.keys
 
     async def signing_key(now: Instant) -> None:
-        # First, for it also looks whether a database that was gone is back.
+        # First, because it also detects that a lost database is back.
         await readiness.prove(now)
         await keys.refresh(now)
         keys.current(now)

@@ -229,7 +229,7 @@ class Foundation(Struct, frozen=True):
 
     @property
     def links(self) -> Links:
-        """Links in letters."""
+        """Return the factory of links in emails."""
         return Links(self.issuer, self.keyring, self.runtime.random)
 
     @property

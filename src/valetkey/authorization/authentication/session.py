@@ -315,7 +315,7 @@ def write_ended_sessions(
         close_session(tx, session, now, because)
     bound = tx.endings.grants_of_sessions(uid, BATCH)
     reasons = dict.fromkeys(others, because) | dict.fromkeys(bound, "session_ended")
-    # By id, whatever the reason: a transaction that ends some of them for its own would deadlock.
+    # Ordered by id for all reasons: a transaction that ends some of them might deadlock.
     for grant in sorted(reasons, key=lambda each: each.id):
         revoke_ended(tx, (grant,), now, reasons[grant])
     return max(len(sessions), len(bound), len(others))

@@ -148,7 +148,7 @@ class AuditChain(Struct):
         while True:
             began = clock()
             while await self.append_due() is not None:
-                # Requests first: half of the time is theirs.
+                # Requests first: half of the time is reserved for them.
                 await asyncio.sleep(clock() - began)
                 began = clock()
             await asyncio.sleep(_LOOK_EVERY)

@@ -63,7 +63,7 @@ class ClientAuthentication:
         uses: SecretUses,
         renew: Callable[[str, Instant], Awaitable[None]] | None = None,
     ) -> None:
-        """Count failures in `failures`, in this process; `uses` hears of good secrets.
+        """Count failures in `failures`, in this process; `uses` records valid secrets.
 
         `renew` fetches the metadata of a client whose id is its URL, if the stored copy is stale.
         """
@@ -111,7 +111,7 @@ class ClientAuthentication:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
             wait = self._count(client_id, place, now)
             told = wait or self._recorded(refusal, client or _NOBODY)
-            # Whoever looks after the client may read what was tried in its name.
+            # Recorded for the developers of the client.
             raise Refused(replace(told, about="" if client is None else client.id))
         return Authenticated(client, method.name, verdict)
 
@@ -146,7 +146,7 @@ class ClientAuthentication:
         return method.proves(presented, client, means)
 
     def _recorded(self, refusal: Refusal, client: Client) -> Refusal:
-        # No key fits because none could be read: that is for the record, the client hears the same.
+        # Recorded: no key fits because none could be read. The response stays the same.
         trouble = self._keys.trouble(client)
         if not trouble or refusal.check not in _WORTH_NEW_KEYS:
             return refusal
@@ -177,7 +177,7 @@ def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
     return not_proven("assertion.replayed", "an assertion not used before", "a used one")
 
 
-# What a client's new keys would mend.
+# Refusals that new keys of the client might resolve.
 _WORTH_NEW_KEYS = frozenset(
     f"client.assertion.{check}" for check in (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
 )

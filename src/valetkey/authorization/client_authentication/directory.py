@@ -58,8 +58,8 @@ class ClientDirectory:
     def recheck(self) -> None:
         """Compare the revision with the database before the next client is given.
 
-        For a caller that knows better than `Engine.changed`, which hears of another process's
-        changes half a second late.
+        For a caller that knows of a change by another process, which `Engine.changed` notices
+        after half a second.
         """
         self._changed = -1
 

@@ -1,4 +1,4 @@
-"""Which secrets were used lately: noted in memory, written once an hour for each."""
+"""Track when client secrets are used: in memory, stored at most once an hour each."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, hours
 
 EVERY = hours(1)
-"""So exactly people are told when a secret was last used."""
+"""The precision of the time at which a secret was last used."""
 
 _WRITE_EVERY = 30.0
 _MOST = 10_000
@@ -26,7 +26,7 @@ class SecretUses:
         self._waiting: dict[str, Instant] = {}
 
     def note(self, secret_id: str, now: Instant) -> None:
-        """This one was good for something, now."""
+        """Record a use of this secret at `now`."""
         if self._noted.get(secret_id, 0) > now - EVERY:
             return
         if len(self._noted) >= _MOST:

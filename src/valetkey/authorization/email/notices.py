@@ -37,7 +37,7 @@ _PLACES = {
 
 
 class Notices(Struct, frozen=True):
-    """Tells people, at an address that is known to be theirs."""
+    """Notifies users of changes of their account, at a verified address."""
 
     issuer: str
     outbox: MailOutbox
@@ -50,9 +50,9 @@ class Notices(Struct, frozen=True):
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
         """Notify the old address, with a link that restores it for a week.
 
-        Also if the address stays and is only no longer verified: otherwise the next change would
-        notify nobody. While such a link is valid, a further change is announced without one, so
-        that the first verified address remains the one that can restore the account.
+        Also if the address stays and is only no longer verified: otherwise no one would be
+        notified of the next change. While such a link is valid, a further change is announced
+        without one: only the first verified address can restore the account.
         """
         if before.email_verified_at is None or not self.outbox.is_on:
             return

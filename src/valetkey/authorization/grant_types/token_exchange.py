@@ -101,7 +101,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | IssuedAssertion 
     declared = client.scope if api.is_default else Scope(tuple(api.scopes))
     allowed = (granted_scope & declared) - request.policy.own_scope - _NEVER
     scope = request.wanted_scope() or allowed
-    # At a declared API a token may have no scope; at the default API it would be good for nothing.
+    # At a declared API a token may have no scope; at the default API it would be useless.
     if not scope <= allowed or (api.is_default and not scope):
         return outside_scope(allowed)
     refused = not_admitted(tx, client, Uid(read.uid))
@@ -153,7 +153,7 @@ def _actors(
     found = _find(tx, request, ACTOR)
     if isinstance(found, Refusal):
         return found
-    # Otherwise a client could act in the name of whoever called it.
+    # Otherwise a client could act in the name of its callers.
     if found.read.client_id != request.client.id:
         return _invalid(f"{ACTOR}.client", "a token of the requesting client", "another client's")
     actors = (found.read.subject, *before)

@@ -13,7 +13,7 @@ EDGE = 3.0
 """The contrast that the edge of a control needs."""
 
 EASY = 7.0
-"""The contrast of text that had to be moved: just enough would look switched off."""
+"""The contrast of text that had to be moved: the minimum would look disabled."""
 
 MELTED = 1.25
 """Below this contrast a fill cannot be told from its ground."""
@@ -37,7 +37,7 @@ class AccentColors(Struct, frozen=True):
 
 
 def accent_shades(accent: str, ground: str) -> AccentColors:
-    """The accent as it is where that can be seen, and moved away from `ground` where it cannot."""
+    """Return the accent, moved away from `ground` where its contrast is too low."""
     colour, under = _parse(accent), _parse(ground)
     readable = _contrast(colour, under) >= TEXT
     text = colour if readable else _apart(colour, under, EASY)

@@ -23,7 +23,7 @@ LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
 """The grounds the accent is computed for; the same values stand in style.css."""
 
-# An image that somebody opens by itself is a document: it may style itself and nothing else.
+# An image opened by itself is a document: it may have styles and nothing else.
 _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 
 _SCRIPTS = ("chart.js", "copy.js", "filter.js", "passkey.js", "show.js", "strength.js", "times.js")

@@ -68,7 +68,7 @@ class AskingApp(Struct, frozen=True):
     logo_url: str = ""
     policy_url: str = ""
     terms_url: str = ""
-    #: It registered itself, and nobody who runs this server has looked at it.
+    #: Registered by itself, and not verified by an administrator.
     self_registered: bool = False
     #: The host of the document that describes it; "" if it is known otherwise.
     document_host: str = ""

@@ -14,7 +14,7 @@ _LOOK_EVERY = 1.0
 """Seconds between looks whether another process changed it; a look costs microseconds."""
 
 _REMEMBERED = 100
-"""Files of looks that are over: pages that are open still ask for theirs."""
+"""Files of earlier themes: open pages still request them."""
 
 
 class CurrentBrand:
@@ -62,7 +62,7 @@ class CurrentBrand:
         )
 
     def asset(self, path: str) -> Asset | None:
-        """A file of the brand as it is, or as it was a while ago."""
+        """Return a file of the current brand, or of an earlier one."""
         return self._files.get(path)
 
     def _show(self, brand: Brand) -> None:

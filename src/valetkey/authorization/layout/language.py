@@ -122,7 +122,7 @@ def listed(ui_locales: str | None) -> tuple[str, ...]:
 
 
 def chosen(ranges: Iterable[str], languages: Sequence[Language] = LANGUAGES) -> Language | None:
-    """The first of ours that a range names or is more exact than (RFC 4647 section 3.4).
+    """Return the first supported language that a range matches (RFC 4647 section 3.4).
 
     `de-AT` finds `de`. None where there is no such language; `*` finds none.
     """

@@ -82,7 +82,7 @@ def _is_ours(pair: str) -> bool:
 def asked(
     ui_locales: str | None, request: Request, languages: Sequence[Language], *, secure: bool
 ) -> Pairs:
-    """The header that keeps an app's wish for the pages on its way, or forgets an earlier one."""
+    """Return the header that stores or clears the languages that the app requested."""
     language = chosen(listed(ui_locales), languages)
     if language is not None:
         return (_cookie(ASKED, language.tag, "/oauth", _HOUR, secure=secure),)

@@ -183,7 +183,7 @@ def render(
 
 
 def scripts_of(page: PageContext) -> tuple[str, ...]:
-    """The scripts of ours that this page loads; most have none."""
+    """Return the scripts that this page loads; most have none."""
     named: tuple[str, ...] = getattr(page, "scripts", ())
     return named
 
@@ -197,7 +197,7 @@ def content_security_policy(
 ) -> str:
     """The Content-Security-Policy header of a page: our stylesheet, no script, and these frames.
 
-    With `scripts` the page loads scripts of ours.
+    With `scripts` the page may load scripts of this server.
 
     Images are ours alone; the logos of apps are copies. `returns_to` is the redirect URI that a
     form of the page may end at, because browsers hold `form-action` against the redirect after a
@@ -261,7 +261,7 @@ def exact(text: str) -> str:
 
 def _visible(value: object) -> object:
     """Convert the value of a template expression to what is put on the page."""
-    # What can be printed has nothing unseen, and is told apart much sooner.
+    # Printable text has no invisible characters, and is detected much faster.
     if not isinstance(value, str) or value.isprintable() or isinstance(value, _Exact):
         return value
     return value.translate(_UNSEEN) if _HAS_UNSEEN(value) else value
@@ -299,7 +299,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.filters["exact"] = exact
 
     def translated(text: str) -> str:
-        # The translation of nothing is the head of the catalogue.
+        # The translation of the empty text is the header of the catalogue.
         return said.gettext(text) if text else ""
 
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.

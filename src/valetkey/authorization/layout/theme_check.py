@@ -140,7 +140,7 @@ def _fits_ours(page: PageContext, brand: Brand) -> bool:
     plain = Brand(brand.name, brand.logo_url, brand.accent, brand.terms_url, brand.privacy_url)
     try:
         render(page, brand=plain, viewer=_viewer(plain))
-    except Exception:  # noqa: BLE001  # whatever it is, the page is none that there will be
+    except Exception:  # noqa: BLE001  # any error means that the page cannot be shown
         return False
     return True
 

@@ -30,7 +30,7 @@ class Viewer(Struct, frozen=True):
     develops: bool = False
     #: Whether they have a role in running this server.
     administers: bool = False
-    #: In whose time moments are told, such as Europe/Berlin; "" where nobody said.
+    #: Time zone in which times are shown, such as Europe/Berlin; "" if unknown.
     zone: str = ""
     #: What `--config` takes in commands for this server; "" where they work without.
     configuration: str = ""
@@ -42,7 +42,7 @@ class Viewer(Struct, frozen=True):
 
 
 ANYBODY = Viewer()
-"""Somebody about whom nothing is known."""
+"""An anonymous visitor."""
 
 
 class Configuration(Struct, frozen=True):
@@ -122,7 +122,7 @@ class MenuItem(Struct, frozen=True):
 
 
 class Navigation(Struct, frozen=True):
-    """What the templates of an area know as `page_title` and `menu`."""
+    """The `page_title` and the `menu` of the templates of an area."""
 
     title: str = ""
     menu: tuple[MenuItem, ...] = ()
@@ -142,12 +142,12 @@ class Declared(Protocol):
 
     @property
     def path(self) -> str:
-        """Its path, with arguments in braces."""
+        """The path, with arguments in braces."""
         ...
 
     @property
     def title(self) -> str:
-        """Its title, to be translated; "" for a page whose template has its own."""
+        """The title, translatable; "" for a page whose template has one."""
         ...
 
     @property

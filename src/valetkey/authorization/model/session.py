@@ -1,4 +1,4 @@
-"""Sessions: a browser in which a user is signed in, and what apps are told when one ends."""
+"""Sessions: a signed-in user in one browser, and the notices to apps when one ends."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Operations on roles at APIs: who has them."""
+"""Operations on roles at APIs: assign, remove and list them."""
 
 from collections.abc import Callable
 

@@ -166,7 +166,7 @@ def _on_api(function: Callable[[Transaction, Call, Api], object]) -> Run:
     """Run the function on the API in the path; nothing is issued until the commit."""
 
     def checked(tx: Transaction, call: Call) -> object:
-        # First: the role is judged with the actor's own account held.
+        # First: the role is checked with the actor's own account locked.
         tx.apis.hold_all()
         require(tx, call.actor, call.operation.permission)
         return function(tx, call, _found(tx.apis.find(call.named("api_id"))))

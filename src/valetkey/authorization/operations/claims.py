@@ -110,7 +110,7 @@ def list_claims(tx: Transaction, call: Call) -> Result:
 
 def declare(tx: Transaction, call: Call) -> bool | Faults:
     """Declare or change a claim. False if it is declared so."""
-    # First: the role is judged with the actor's own account held.
+    # First: the role is checked with the actor's own account locked.
     tx.declarations.hold_all()
     require(tx, call.actor, call.operation.permission)
     wanted = call.input(ClaimWanted)

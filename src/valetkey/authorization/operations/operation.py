@@ -83,7 +83,7 @@ class Parameter(Struct, frozen=True):
 
 
 class Services(Struct, frozen=True):
-    """What operations are run with; each registrar takes the interface of a change."""
+    """The services that operations use; each registrar takes the interface of a change."""
 
     settings: Settings
     store: Store
@@ -296,7 +296,7 @@ def unchecked_write(function: Callable[[Transaction, Call], object]) -> Run:
 def on_user(
     function: Callable[[Transaction, Call, User], object], *, but_oneself: bool = False
 ) -> Run:
-    """Run the function on the user in the path, who is held until the commit.
+    """Run the function on the user in the path, locked until the commit.
 
     Refused: not found; forbidden about a higher role; conflict about oneself, where that is ruled
     out.
@@ -320,13 +320,13 @@ def on_user(
 
 
 def on_client(function: Callable[[Transaction, Call, Client], object]) -> Run:
-    """Run the function on the client in the path, which is held until the commit.
+    """Run the function on the client in the path, locked until the commit.
 
     Refused: not found; forbidden about this server's own client.
     """
 
     def checked(tx: Transaction, call: Call) -> object:
-        # First: the role is judged with the actor's own account held.
+        # First: the role is checked with the actor's own account locked.
         tx.clients.hold_all()
         require(tx, call.actor, call.operation.permission)
         return function(tx, call, client_to_change(tx, call.named("client_id")))

@@ -49,5 +49,5 @@ class UploadedFile(msgspec.Struct, frozen=True):
 
 
 def tag_of(value: object) -> str:
-    """The ETag of a record as it is shown."""
+    """Return the ETag of a record as shown."""
     return etag_of(msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""Keys, events, settings, invitations and the post, as the admin API shows and takes them."""
+"""Keys, events, settings, invitations and the email queue, as in the admin API."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlsplit

@@ -87,7 +87,7 @@ class Own(msgspec.Struct, frozen=True):
 
 
 def token_shown(token: ApiToken, now: Instant) -> TokenShown:
-    """As the API shows it."""
+    """Return the record of a token in the API."""
     return TokenShown(
         token.id,
         token.name,

@@ -87,7 +87,7 @@ class UserRead(msgspec.Struct, frozen=True):
 
 
 class UserAnswer(msgspec.Struct, frozen=True):
-    """An account as it is now."""
+    """An account with its current data."""
 
     record: UserShown
 
@@ -120,7 +120,7 @@ class SessionsEnded(msgspec.Struct, frozen=True):
 
 
 class Holders(msgspec.Struct, frozen=True):
-    """Everybody with a role, the highest first."""
+    """The users with a role, the highest first."""
 
     items: list["RoleHolderShown"]
 

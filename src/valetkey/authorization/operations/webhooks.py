@@ -117,7 +117,7 @@ def replay(tx: Transaction, call: Call, webhook: Webhook) -> MessageQueued:
 
 def _on_webhook(function: Callable[[Transaction, Call, Webhook], object]) -> Run:
     def checked(tx: Transaction, call: Call) -> object:
-        # First: the role is judged with the actor's own account held.
+        # First: the role is checked with the actor's own account locked.
         tx.webhooks.hold_all()
         require(tx, call.actor, call.operation.permission)
         return function(tx, call, _found(tx, call))

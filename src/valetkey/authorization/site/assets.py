@@ -26,7 +26,7 @@ _IMAGE = (
 )
 _PICTURE = (
     ("content-type", MEDIA_TYPE),
-    # Not for a year: a picture that was removed should soon be gone.
+    # Not for a year: a removed picture must disappear soon.
     ("cache-control", "public, max-age=3600"),
     ("content-security-policy", _SANDBOX),
     # Apps show it on their pages.

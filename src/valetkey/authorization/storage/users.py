@@ -82,7 +82,7 @@ class Users(Struct, frozen=True):
         )
 
     def register(self, user: User) -> bool:
-        """Add a user; False if uid, username or email is taken, or held for another user."""
+        """Add a user; False if uid, username or email is taken, or reserved for another user."""
         if self._is_taken(user, user.created_at):
             return False
         given = self.db.run(
@@ -108,7 +108,7 @@ class Users(Struct, frozen=True):
     def change(self, user: User) -> bool:
         """Write everything about a user except the role, which `People.set_role` changes.
 
-        False if there is no such user, or if username or email is taken, or held for another user.
+        False if there is no such user, or if username or email is taken or reserved.
         """
         # Before the row, in the order of `find_to_change`: otherwise the two could deadlock.
         self.hold_alone(user.uid)

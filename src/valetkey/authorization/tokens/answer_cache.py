@@ -16,7 +16,7 @@ MOST_KNOWN = 4_096
 """Maximum number of cached tokens; the oldest is evicted first."""
 
 _LONGEST = 5
-"""Seconds for which an answer is used, whatever the number says: the promise for revocations."""
+"""Seconds for which an answer is used at most: the documented delay of revocations."""
 
 
 class SharedRefresh:

@@ -16,7 +16,7 @@ from typing import cast
 _MEMORY = 1 << 29
 _LARGEST = 1 << 14
 _SECONDS = 10
-"""After this a call ends this process, should the server that would end it be gone."""
+"""Time after which a call ends this process, in case its server has died."""
 
 
 def _where(file: str, error: BaseException) -> str:

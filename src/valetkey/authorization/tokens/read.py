@@ -188,7 +188,7 @@ class AccessTokenReader:
     def find_for_any_api(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
     ) -> Found | None:
-        """Return a token whatever its API is; who may know of it is the caller's to judge."""
+        """Return a token of any API; the caller decides who may know of it."""
         if read is None:
             looked_up = self._look_up(tx, token)
             if looked_up is None:

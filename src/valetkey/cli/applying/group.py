@@ -113,7 +113,7 @@ def _api(tx: Transaction, wanted: DeclaredEntry) -> Api:
 
 
 def _users(tx: Transaction, wanted: DeclaredEntry, key: str) -> Sequence[User]:
-    """Return the users whom the file names, held in the order of their uids."""
+    """Return the users whom the file names, locked in the order of their uids."""
     found: dict[int, User] = {}
     for name in cast("Sequence[str]", wanted.given.get(key, ())):
         user = tx.users.find_by_username(name)

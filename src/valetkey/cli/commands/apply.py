@@ -65,7 +65,7 @@ def command(
     if (prune or adopt) and not site.name:
         raise Mistake(f'{file} has no name; write name = "…" at its top to let it own objects')
 
-    async def work(opened: Opened) -> tuple[bool, Sequence[Step]]:
+    async def apply_file(opened: Opened) -> tuple[bool, Sequence[Step]]:
         prepared = await _prepare(opened, file, site, adopts=adopt, prunes=prune)
         steps = await plan(opened, prepared)
         # What is adopted changes no object.
@@ -79,7 +79,7 @@ def command(
             return False, steps
         return True, await carry_out(opened, prepared, steps)
 
-    applied, steps = with_store(settings, work, begins=True, acts=by_apply)
+    applied, steps = with_store(settings, apply_file, begins=True, acts=by_apply)
     _tell(steps, applied=applied, as_json=as_json)
     if not applied and not only_plan:
         raise Mistake("nothing was changed: add --yes to run without a terminal")

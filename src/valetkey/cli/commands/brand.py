@@ -34,12 +34,12 @@ def command(reset: bool, config: Path | None, as_json: bool, **given: object) ->
         rest = {each.value: None for each in BrandField}
         change = msgspec.convert({**rest, **flat(change)}, BrandChange)
 
-    async def work(opened: Opened) -> dict[str, object]:
+    async def show_or_change(opened: Opened) -> dict[str, object]:
         if change == BrandChange():
             return flat(await perform(opened, READ_BRAND))
         return flat(await perform(opened, CHANGE_BRAND, body=change, named=_INPUT.named))
 
-    shown, base = with_store(settings, work), brand_of(settings.brand)
+    shown, base = with_store(settings, show_or_change), brand_of(settings.brand)
     if as_json:
         say.as_json(shown)
         return

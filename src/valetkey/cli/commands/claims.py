@@ -32,12 +32,12 @@ def preview(
     settings = options.settings_of(config)
     query = {name: text for name, text in (("api", api), ("scope", scope)) if text}
 
-    async def work(opened: Opened) -> object:
+    async def preview_claims(opened: Opened) -> object:
         uid = (await found_user(opened, user)).uid
         arguments = {"uid": str(uid), "client_id": client}
         return await perform(opened, PREVIEW, arguments, query=query)
 
-    told = flat(with_store(settings, work))
+    told = flat(with_store(settings, preview_claims))
     if as_json:
         say.as_json(told)
         return

@@ -65,7 +65,7 @@ def create(
 ) -> None:
     """Register an application. Its secret is generated and printed once.
 
-    Implicit and password grants are turned on afterwards, with allow-implicit and allow-password.
+    Implicit and password grants are enabled afterwards, with allow-implicit and allow-password.
 
     Example: valetkey client create --name "Notes Printer" --preset spring-boot --redirect-uri
     https://app.example/login/oauth2/code/valetkey
@@ -125,11 +125,11 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
     Example: valetkey client change printer --post-logout-redirect-uri https://app.example/bye
     """
 
-    async def work(opened: Opened) -> tuple[Client, str]:
+    async def change_registration(opened: Opened) -> tuple[Client, str]:
         await opened.store.read(lambda tx: the_client(tx, client_id))
         return await _performed(opened, CHANGE, LocalChange(said(given)), client_id)
 
-    client, secret = with_store(options.settings_of(config), work)
+    client, secret = with_store(options.settings_of(config), change_registration)
     _tell(client, secret, f"{client.id} is up to date", as_json=as_json)
 
 
@@ -175,12 +175,12 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     Example: valetkey client show printer
     """
 
-    async def work(opened: Opened) -> clients.ClientDetails:
+    async def look_up(opened: Opened) -> clients.ClientDetails:
         await opened.store.read(lambda tx: the_client(tx, client_id))
         held = await opened.store.scan(lambda tx: look(tx, opened.operator, client_id, opened.now))
         return clients.ClientDetails(held, opened.now)
 
-    shown = with_store(options.settings_of(config), work)
+    shown = with_store(options.settings_of(config), look_up)
     if as_json:
         say.as_json(shown.as_json())
         return
@@ -216,13 +216,13 @@ def secret(
         return
     live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
 
-    async def work(opened: Opened) -> str:
+    async def issue_secret(opened: Opened) -> str:
         client = await opened.store.read(lambda tx: the_client(tx, client_id))
         wanted = SecretWanted(others_live=live)
         value = await perform(opened, SECRET, {"client_id": client.id}, wanted)
         return value.client_secret if isinstance(value, NewSecret) else ""
 
-    issued = with_store(options.settings_of(config), work)
+    issued = with_store(options.settings_of(config), issue_secret)
     if as_json:
         say.as_json({"client_id": client_id, "client_secret": issued})
         return

@@ -72,7 +72,7 @@ def command(reference: str, config: Path | None, as_json: bool) -> int:
 
 
 def _plain(reference: str) -> str:
-    """The reference as it is stored, however it was read out or typed."""
+    """Normalise a reference that was read out or typed."""
     letters = re.sub(r"[\s-]", "", reference.upper()).translate(str.maketrans("OIL", "011"))
     letters = letters.removeprefix("VK")[:_LETTERS]
     found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"

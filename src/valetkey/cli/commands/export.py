@@ -31,10 +31,10 @@ def command(users: bool, name: str, config: Path | None) -> None:
     def write(tx: Transaction) -> str:
         return "\n".join(exported(tx, name, users=users))
 
-    async def work(opened: Opened) -> str:
+    async def read_export(opened: Opened) -> str:
         return await opened.store.read(write)
 
-    text = with_store(options.settings_of(config), work)
+    text = with_store(options.settings_of(config), read_export)
     if len(text.encode()) > LARGEST:
         say.note("The file is larger than 8 MiB: divide it before you apply it.")
     click.echo(text, nl=False)

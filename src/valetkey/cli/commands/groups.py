@@ -38,16 +38,16 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
     if not is_mailable(email):
         raise Mistake("email cannot be delivered to this address")
 
-    async def work(opened: Opened) -> str:
+    async def invite_user(opened: Opened) -> str:
         invitations = opened.foundation.people_invitations
         link = invitations.links.fresh()
 
-        def deed(tx: Transaction) -> str:
+        def invite(tx: Transaction) -> str:
             return invitations.invite(tx, email, link, language, opened.now)
 
-        return await opened.store.write(deed)
+        return await opened.store.write(invite)
 
-    url = with_store(settings, work)
+    url = with_store(settings, invite_user)
     if not url:
         raise Mistake("this address already has an account")
     is_sent = settings.mail.is_on

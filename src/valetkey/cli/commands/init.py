@@ -273,7 +273,7 @@ def _owner_username(ask: "_Dialogue", email: str) -> str:
 
 
 def _nothing(_: Settings) -> None:
-    """What is valid needs no try."""
+    """Return whether the settings are valid without a trial run."""
 
 
 def _readable(*files: str) -> None:

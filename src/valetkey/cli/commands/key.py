@@ -55,11 +55,11 @@ def list_(config: Path | None, as_json: bool) -> None:
     """
     settings = options.settings_of(config)
 
-    async def work(opened: Opened) -> tuple[Sequence[Members], Sequence[int]]:
+    async def list_keys(opened: Opened) -> tuple[Sequence[Members], Sequence[int]]:
         found = cast("Sequence[Members]", flat(await perform(opened, LIST_KEYS))["items"])
         return keys.by_algorithm(found), [key.version for key in opened.keyring.sealer.keys]
 
-    records, versions = with_store(settings, work)
+    records, versions = with_store(settings, list_keys)
     if as_json:
         say.as_json(
             {
@@ -113,7 +113,7 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
         raise Mistake(f"it does not name {only}", "tokens.signing_algorithms")
     confirm(_QUESTION[kind, at_once], yes=yes)
 
-    async def work(opened: Opened) -> str:
+    async def rotate_keys(opened: Opened) -> str:
         if kind == "sealing":
             version = await keys.rotate_sealing_key(opened)
             return f"Secrets are sealed with version {version}. Next: restart both servers."
@@ -125,7 +125,7 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
         await perform(opened, ROTATE_KEYS, body=RotationWanted(algorithm=only, at_once=at_once))
         return "Signing keys are rotated; see: valetkey key list"
 
-    say.line(with_store(settings, work))
+    say.line(with_store(settings, rotate_keys))
 
 
 @command.command()
@@ -144,10 +144,10 @@ def backup(file: Path, config: Path | None) -> None:
         # One made here would open nothing, and pass for a backup until it is needed.
         raise Mistake(f"there is no keyring at {path}; is this the right configuration?")
 
-    async def work(opened: Opened) -> keys.Backup:
+    async def read_backup(opened: Opened) -> keys.Backup:
         return keys.Backup(opened.keyring, credential_in_file(settings))
 
-    text = with_store(settings, work).text()
+    text = with_store(settings, read_backup).text()
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as opened_file:

@@ -1,4 +1,4 @@
-"""`valetkey owner`: a link that makes its bearer an owner, good once and for fifteen minutes."""
+"""`valetkey owner`: print a single-use link that makes its user an owner, for fifteen minutes."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
     """
     settings = options.settings_of(config)
 
-    async def work(opened: Opened) -> str:
+    async def issue_owner_link(opened: Opened) -> str:
         link, key = fresh_link(opened.runtime.random), opened.keyring.fingerprint_key
         url = f"{opened.foundation.issuer}{_PAGE}?link={link.reveal()}"
         await opened.store.write(
@@ -42,7 +42,7 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
         )
         return url
 
-    url = with_store(settings, work)
+    url = with_store(settings, issue_owner_link)
     path = owner_link_path(settings)
     replace_secret_file(path, f"{url}\n")
     if as_json:

@@ -167,11 +167,11 @@ def prepare_demo(site: DemoSite) -> None:
     _write(content, _content(site))
     wanted = read_site(content)
 
-    async def work(opened: Opened) -> None:
+    async def fill(opened: Opened) -> None:
         await carry_out(opened, await prepare(opened, content, wanted, lambda _: None))
         await opened.store.write(lambda tx: begin(tx, opened.now))
 
-    with_store(site.settings, work, begins=True)
+    with_store(site.settings, fill, begins=True)
 
 
 def _write(file: Path, text: str) -> None:

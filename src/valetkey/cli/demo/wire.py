@@ -58,7 +58,7 @@ class Unanswered(Exception):
 
 
 Seen = Callable[[Exchange], None]
-"""Who is told of every exchange that is to be shown."""
+"""The receiver of every exchange that is shown."""
 
 
 class TracedHttp:

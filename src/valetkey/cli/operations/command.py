@@ -167,7 +167,7 @@ class _Derived(Struct, frozen=True):
             found_input.value(given)
         secret = inputs.obtain(given) if variant.command.sets_password else None
 
-        async def work(opened: Opened) -> tuple[_About, object]:
+        async def run_operation(opened: Opened) -> tuple[_About, object]:
             about = await self._about(opened, variant, given)
             said = {**given}
             for dest, user in users.items():
@@ -195,7 +195,7 @@ class _Derived(Struct, frozen=True):
             )
 
         try:
-            about, value = with_store(settings, work)
+            about, value = with_store(settings, run_operation)
         except Refused as refused:
             if not variant.command.missing or refused.refusal.code is not ErrorCode.NOT_FOUND:
                 raise

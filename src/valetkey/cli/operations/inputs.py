@@ -20,8 +20,6 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url
 
 _NONE = "none"
-_DAY = 86_400
-_UNITS = {1: "seconds", _DAY: "days"}
 
 
 class _Leaf(Struct, frozen=True):
@@ -144,7 +142,7 @@ class Input(Struct, frozen=True):
             except msgspec.ValidationError as error:
                 fault = fault_of(error)
                 faults.setdefault(self.named(fault).field, fault.detail)
-                # The rest is judged without it, so that everything is told at once.
+                # The rest is checked without it, so that all faults are reported together.
                 if values.pop(fault.field.partition("/")[0], None) is not None:
                     continue
             else:

@@ -61,7 +61,7 @@ def import_users(
     settings = options.settings_of(config)
     content = _content(file, settings.accounts)
 
-    async def work(opened: Opened) -> Mapping[str, object]:
+    async def run_import(opened: Opened) -> Mapping[str, object]:
         job = _Import(opened, ImportWork(account_keeper(opened)))
         actor = opened.operator
         import_id = await job.uploads.receive(actor, file.name, content, opened.now)
@@ -87,7 +87,7 @@ def import_users(
             _tell(counts, problems, imports=imports)
         return {"import_id": import_id, **figures(counts)}
 
-    found = with_store(settings, work)
+    found = with_store(settings, run_import)
     if as_json:
         say.as_json(found)
     if found["faults"]:

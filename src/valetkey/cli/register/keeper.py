@@ -1,4 +1,4 @@
-"""The register as the command line keeps it: the deeds and rules behind every door."""
+"""The register behind the command line: the same actions and rules as for site and API."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence

@@ -114,7 +114,7 @@ async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
 
 
 async def accept_resource_database(settings: Settings) -> None:
-    """Let the resource server's database, as it is now, be the one that its server knows."""
+    """Make the current database of the resource server the one that its server expects."""
     engine = open_database(settings, settings.resource)
     try:
         await migrate(engine, SCHEMAS["resource"])

@@ -1,6 +1,6 @@
 """The servers' memories as the command line opens them: the same files, with servers or without.
 
-Whoever may read these files may do everything: the command line is the operator's, not a user's.
+Access to these files permits everything: the command line is the operator's, not a user's.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Opened(Struct, frozen=True):
 
     @property
     def runtime(self) -> Runtime:
-        """The clock and the dice."""
+        """The clock and the source of randomness."""
         return self.foundation.runtime
 
 
@@ -138,7 +138,7 @@ def foundation_as_it_is(settings: Settings) -> Foundation:
 
 
 def open_database(settings: Settings, server: ServerSettings, *, begins: bool = False) -> Engine:
-    """This server's database, with one connection where it counts them; close it."""
+    """Open the server's database, with one connection on PostgreSQL. The caller closes it."""
     return connect_to(settings, server, pool_size=1, begins=begins)
 
 

@@ -122,7 +122,7 @@ def _renew(settings: Settings, server: ServerSettings) -> int:
     else:
         try:
             pem = _ordered(settings, server, host)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the server goes on and tells it
+        except Exception as problem:  # noqa: BLE001 - any error is logged, and the server continues
             reason = f"{type(problem).__name__}: {problem}"
         else:
             replace_secret_file(acme_file(settings, server, "pem"), pem)

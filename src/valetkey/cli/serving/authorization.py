@@ -26,4 +26,4 @@ async def application(settings: Settings) -> App:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.work("authorization", sys.argv[1:], ready_database, application))
+    sys.exit(worker.run_worker("authorization", sys.argv[1:], ready_database, application))

@@ -25,7 +25,7 @@ def main(descriptor: int) -> int:
         # Any: it was written from a Plan by this very process.
         plan: dict[str, Any] = json.load(pipe)
 
-    # Held until this process ends, however it does; no other process gets it.
+    # Locked until this process ends in any way; no other process gets it.
     os.set_inheritable(plan["lock"], False)
 
     def announce() -> None:

@@ -24,4 +24,4 @@ async def application(settings: Settings) -> App:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.work("resource", sys.argv[1:], ready_database, application))
+    sys.exit(worker.run_worker("resource", sys.argv[1:], ready_database, application))

@@ -88,7 +88,7 @@ _LAST_RESORT = 20.0  # seconds a worker may take to end after its supervisor did
 T = TypeVar("T")
 
 
-def work(
+def run_worker(
     name: str,
     arguments: Sequence[str],
     prepare: Callable[[Settings], Awaitable[None]],

@@ -77,7 +77,7 @@ def _read(value: object) -> tuple[ProviderSettings, ...]:
     found = tuple(_provider(each) for each in cast("list[object]", value))
     if len({each.id for each in found}) != len(found):
         raise InvalidValue("two of them have the same id")
-    # Whoever somebody is at an issuer is looked up by the issuer: two names of it would be one.
+    # Linked accounts are looked up by issuer: two providers of one issuer would share them.
     if len({(each.kind, each.issuer) for each in found}) != len(found):
         raise InvalidValue("two of them have the same issuer")
     if len(found) > MOST:

@@ -1,4 +1,4 @@
-"""Mail: the server that takes the letters to people, and who they are from."""
+"""Email: the SMTP server, and the sender of messages."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -87,7 +87,7 @@ class MailSettings:
 
     @property
     def is_mailbox(self) -> bool:
-        """Whether letters are shown here instead of sent."""
+        """Whether emails are shown on a page instead of sent."""
         return self.transport is MailTransport.MAILBOX
 
     @property
@@ -97,5 +97,5 @@ class MailSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether letters go anywhere."""
+        """Whether emails are sent or shown."""
         return self.is_mailbox or bool(self.host)

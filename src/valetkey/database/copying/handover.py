@@ -18,7 +18,7 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.replace import replace
 
 _UNFROZEN = frozenset({"installation", "probe"})
-"""What a server that only reads goes on writing: that the database is there."""
+"""The one write of a server that only reads: the record that the database is present."""
 
 
 def copy_of(db: Connection) -> str:

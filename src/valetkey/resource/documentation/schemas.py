@@ -17,7 +17,6 @@ _MOMENT = {
     "description": "Seconds since 1970, UTC.",
     "examples": [1_795_262_400],
 }
-_NUMERIC = frozenset(("integer", "number"))
 
 
 def shown(kind: ResourceObject) -> Document:

@@ -34,7 +34,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def listen(sock: socket.socket) -> None:
-    """Let connections in; a socket that listens already goes on.
+    """Accept connections; a socket that listens already continues.
 
     Raises Mistake if another program has begun to listen at this address since `bind`.
     """

@@ -159,7 +159,7 @@ class Exchange:
             await app.answer(self)
         except Disconnected:
             pass  # the client left, or the server stops
-        except Exception as failure:  # noqa: BLE001 - whatever failed, the client is not left waiting
+        except Exception as failure:  # noqa: BLE001 - after any error, the client gets a response
             log.error("application.failed", failure)
         finally:
             self._connection.leave(self)

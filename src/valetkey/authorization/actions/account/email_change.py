@@ -92,7 +92,7 @@ class Change(Struct, frozen=True):
 
 
 class EmailChange(Struct, frozen=True):
-    """Looks after the addresses of accounts."""
+    """Changes, verifies and restores the email addresses of accounts."""
 
     store: Store
     links: Links
@@ -176,7 +176,7 @@ class EmailChange(Struct, frozen=True):
         return await self.store.write(change_address)
 
     async def verify(self, text: str, now: Instant) -> Change | None:
-        """The address that the account has is known to be theirs. None for no good link."""
+        """Verify the current address of the account. None for an invalid link."""
 
         def mark_verified(tx: Transaction) -> Change | None:
             change = self._take(tx, VoucherKind.EMAIL_VERIFY, text, now)
@@ -212,7 +212,7 @@ class EmailChange(Struct, frozen=True):
             since = Instant(changed_at - BEFORE_THE_CHANGE)
             remove_sign_in_methods(tx, after.uid, since, "email_restored", now)
             end_everything(tx, after, now, "email_restored")
-            # Whoever takes it back wants it, whatever somebody else planned for it.
+            # Reverting the change proves that the owner wants the account: cancel its removal.
             if tx.account_removals.cancel(after.uid):
                 tx.events.add(RemovalCancelled(after.uid), now)
             # Read again: what ended began a new generation, and the link is of that one.
@@ -226,7 +226,7 @@ class EmailChange(Struct, frozen=True):
         seen = self._find(tx, kind, text, now)
         if seen is None:
             return None
-        # Held: of two who change the account at once the second sees what the first one did.
+        # Locked: of two parallel changes, the second sees the result of the first.
         tx.users.find_to_change(seen[1].user.uid)
         found = self._find(tx, kind, text, now)
         if found is None or not self.links.redeem(tx, found[0], now):

@@ -179,7 +179,7 @@ def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
 
 def _event(event: EventRecord) -> Said:
     data = msgspec.json.decode(event.data, type=dict[str, object])
-    # Who of those that run the server did it is theirs to say.
+    # Administrators are not named.
     return {
         "at": _moment(event.at),
         "name": event.name,

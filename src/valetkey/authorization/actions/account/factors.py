@@ -127,8 +127,8 @@ def add_authenticator(
 
 
 def remove_authenticator(tx: Transaction, user: User, now: Instant) -> bool:
-    """Let its codes count no more. False if there was none."""
-    # Held: nobody adds recovery codes for a second factor that is going.
+    """Remove the authenticator app. False if there was none."""
+    # Locked: no recovery codes are added for a second factor that is being removed.
     held = tx.users.find_to_change(user.uid)
     if held is None or not tx.credentials.remove_authenticator(user.uid):
         return False
@@ -140,8 +140,8 @@ def remove_authenticator(tx: Transaction, user: User, now: Instant) -> bool:
 def issue_recovery_codes(
     tx: Transaction, user: User, fresh: FreshCodes, key: FingerprintKey, now: Instant
 ) -> tuple[str, ...]:
-    """A new set; those before it count no more."""
-    # Held: of two who ask at once, the second replaces the codes of the first.
+    """Replace the recovery codes by a new set."""
+    # Locked: of two parallel requests, the second replaces the codes of the first.
     tx.users.find_to_change(user.uid)
     prints = typed_codes.fingerprints(key, user.uid, fresh.codes)
     tx.credentials.put_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)

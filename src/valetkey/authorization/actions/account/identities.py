@@ -17,7 +17,7 @@ from valetkey.kernel.moment import Instant
 
 
 def user_of_identity(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
-    """The person who signs in from there, switched off or not; that they did is noted."""
+    """Return the user of a linked account, disabled or not, and record its use."""
     identity = tx.identities.find(claimed.issuer, claimed.subject)
     if identity is None:
         return None
@@ -42,8 +42,8 @@ def connect(tx: Transaction, user: User, claimed: Claimed, now: Instant) -> bool
 
 
 def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Instant) -> bool:
-    """End it. False if it is not theirs, or the only way in that they have."""
-    # Held: of two that are disconnected at once, the second finds that it would be the last.
+    """Unlink an account. False if it is not linked, or the only way to sign in."""
+    # Locked: of two parallel removals, the second sees that its link is the last one.
     held = tx.users.find_to_change(user.uid)
     if held is None or not has_other_way_in(tx, user.uid, issuer, subject):
         return False

@@ -120,7 +120,7 @@ class PasswordChange(Struct, frozen=True):
         data = await offload.run(hash_prepared, prepared, self.passwords.passwords, salt)
 
         def replace_password(tx: Transaction) -> bool:
-            # Held: of two who change it at once the second finds another password than it knew.
+            # Locked: of two parallel changes, the second finds a password other than it verified.
             user = tx.users.find_to_change(found.uid)
             asking = find_still_signed_in(tx, signed_in.session.id, self.sessions, now)
             if user is None or asking is None or asking.user.uid != found.uid:

@@ -30,7 +30,7 @@ LIFETIME = LIFETIMES[VoucherKind.PASSWORD_RESET]
 """So long the link works."""
 
 FROM_ONE_PLACE = Limit(30, hours(1))
-"""Questions from one address (/24 or /56)."""
+"""Requests from one network (/24 or /56)."""
 
 _LONGEST_NAME = 320
 _SALT = 16
@@ -52,7 +52,7 @@ class PasswordReset(Struct, frozen=True):
         """
         link, key = self.links.fresh(), self.passwords.key
         place = f"reset_from:{key.of('throttle', neighbourhood(address))}"
-        # What no name can be is looked up all the same, as a name that nobody has.
+        # An impossible name is looked up, too, as one without a user: the time must not tell.
         possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
         wanted = possible if _is_text(possible) else ""
 
@@ -101,7 +101,7 @@ class PasswordReset(Struct, frozen=True):
         )
 
         def set_password(tx: Transaction) -> User | None:
-            # Held, so that nobody changes password or address between the look and the change.
+            # Locked: password and email stay as they are between the look-up and the change.
             link = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
             hold_both(tx, None if link is None else _sender(link.says)[0], user.uid)
             tx.users.find_to_change(user.uid)

@@ -25,7 +25,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey, to_base64url
 
 ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
-"""The parts of a postal address that people fill in; how it is written on a letter is not one."""
+"""The parts of a postal address that are edited; `formatted` is derived from them."""
 
 FIELDS = ("username", "name", *TEXTS, *ADDRESS)
 """Everything that the form says, in its order."""
@@ -51,7 +51,7 @@ class ProfileRejected(Struct, frozen=True):
 
     faults: Mapping[str, ProfileFault]
     user: User | None
-    """As it is now; None where the session or the account has ended."""
+    """The current user; None if the session or the account has ended."""
 
     @property
     def is_stale(self) -> bool:
@@ -60,7 +60,7 @@ class ProfileRejected(Struct, frozen=True):
 
 
 def profile_of(user: User) -> dict[str, str]:
-    """The fields as they are."""
+    """Return the current fields."""
     claims = user.claims
     return {
         "username": user.username,
@@ -134,7 +134,7 @@ class ProfileChange(Struct, frozen=True):
         }
         for fault in attribute_faults(declared, changes):
             faults[f"{ATTRIBUTE}{fault.field.split('/')[1]}"] = ProfileFault.WRONG
-        # The name that they have was given, or chosen when other rules held: it may stay.
+        # The current username may stay: it was assigned, or chosen under other rules.
         if said["username"] != user.username and "username" not in faults:
             if not is_choosable(said["username"]):
                 faults["username"] = ProfileFault.WRONG
@@ -162,7 +162,7 @@ def _record(user: User, said: Typed) -> UserRecord:
     claims = replace(
         StandardClaims.NOTHING,
         **{name: said[name] for name in TEXTS},
-        # Whoever gives another number has not proved that it is theirs.
+        # A changed number is not verified.
         phone_number_verified=before.phone_number_verified and number == before.phone_number,
         address=address,
     )

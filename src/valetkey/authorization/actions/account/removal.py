@@ -83,7 +83,7 @@ class Removal(Struct, frozen=True):
         end_issued(tx, user.uid, now)
         empty_account(tx, user.uid, now, _BECAUSE)
         tx.events.add(UserRemoved(user.uid), now)
-        # After all else, because letters that wait go with the account: this one is the last.
+        # Last, because queued emails are deleted with the account, and this one must stay.
         self._tell(tx, EmailKind.REMOVED, user, now)
         return True
 

@@ -189,7 +189,7 @@ class SignUp(Struct, frozen=True):
         prepared = prepare(typed.password)
         if prepared is None:
             return SignUpErrors({"password": NewPasswordFault.IMPOSSIBLE})
-        # Hashed whoever it is for: the time it takes must not tell.
+        # Hashed in every case: the time it takes must not tell whether the email is taken.
         salt = self.links.random(_SALT)
         data = await self.passwords.offload.run(
             hash_prepared, prepared, self.passwords.passwords, salt
@@ -217,14 +217,14 @@ class SignUp(Struct, frozen=True):
         place = f"sign_up_from:{key.of('throttle', neighbourhood(address))}"
         box = f"sign_up_again:{key.of('throttle', fold(says['email']))}"
 
-        def work(tx: Transaction) -> ConfirmationSent | SignUpErrors:
+        def send_again(tx: Transaction) -> ConfirmationSent | SignUpErrors:
             for bucket, limit in ((place, FROM_ONE_PLACE), (box, SENT_AGAIN)):
                 if wait := tx.throttles.take(bucket, limit, now):
                     return SignUpErrors({}, wait)
             owner = tx.users.find_by_name(says["email"])
             return self._send(tx, says, link, owner, now)
 
-        return await self.passwords.store.write(work)
+        return await self.passwords.store.write(send_again)
 
     def _settle(
         self, tx: Transaction, wanted: _Wanted, enter: Enter
@@ -274,7 +274,7 @@ class SignUp(Struct, frozen=True):
         now: Instant,
     ) -> ConfirmationSent:
         until = later(now, LIFETIME)
-        # Written for an address that is taken, too, and sent to nobody.
+        # Stored for a taken address, too, but not sent: both cases take the same time.
         self.links.issue(tx, VoucherKind.SIGN_UP, link, says, until)
         if owner is None:
             values = {"link": self.links.address(SIGN_UP_CONFIRM, link)}

@@ -90,8 +90,8 @@ def issue(
     It gives what its maker's role gives, and what the actor may do, and no more. A token made with
     a token expires no later, and ends with it. Raises Refused (forbidden).
     """
-    # Held: parallel requests are counted one after the other, and a role that ends takes every
-    # token with it.
+    # Locked: parallel requests are counted one after the other, and the end of a role ends
+    # every token.
     hold_in_order(tx, actor, wanted.maker)
     maker = tx.users.find_to_change(wanted.maker)
     powers = require(tx, actor, Permission.KEYS)
@@ -146,7 +146,7 @@ def end(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
     Raises Refused (forbidden).
     """
     token = tx.api_tokens.find(id)
-    # Held: a token that is being made with this one is made before, or not at all.
+    # Locked: a token that is created with this one is created before, or not at all.
     if token is not None:
         hold_in_order(tx, actor, token.uid)
     require(tx, actor, Permission.KEYS)

@@ -36,7 +36,7 @@ class FaultKind(StrEnum):
 
 
 class Fault(Struct, frozen=True):
-    """One thing that is not as it was written; `what` is the event's id or the block's number."""
+    """A record that was altered; `what` is the event's id or the block's number."""
 
     kind: FaultKind
     what: str
@@ -57,7 +57,7 @@ class VerificationResult(Struct):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing is wrong."""
+        """Return whether no record was altered."""
         return not self.faults
 
 

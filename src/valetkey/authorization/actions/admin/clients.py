@@ -73,7 +73,7 @@ def client_to_change(tx: Transaction, client_id: str) -> Client:
 
 
 def _find(tx: Transaction, client_id: str, *, to_change: bool) -> Client:
-    # Nobody is called by what no database stores; asking would be a fault of ours.
+    # No client has such an id, and PostgreSQL raises an error for NUL.
     if not client_id.isascii() or not client_id.isprintable():
         raise no_such_client()
     client = (tx.clients.find_to_change if to_change else tx.clients.find)(client_id)

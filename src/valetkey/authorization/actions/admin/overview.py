@@ -57,11 +57,6 @@ def hour_of(at: Instant) -> int:
     return at // _HOUR
 
 
-def start_of_hour(hour: int) -> Instant:
-    """Its first second."""
-    return Instant(hour * _HOUR)
-
-
 def key_of(at: Instant, status: int, seconds: float) -> Key:
     """Under what an answer is counted."""
     outcome = _GOOD
@@ -107,7 +102,7 @@ HOURS = 24
 """Hours that are shown."""
 
 MOST = 100_000
-"""So far things are counted, and no further: a million of them need not be read for a number."""
+"""The largest count that is determined exactly, so that no million rows are read for a number."""
 
 
 class Amount(Struct, frozen=True):

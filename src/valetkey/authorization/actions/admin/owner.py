@@ -1,4 +1,4 @@
-"""The first owner: a link that `valetkey owner` prints, good once and for a quarter of an hour."""
+"""The first owner: the single-use link of `valetkey owner`, valid for fifteen minutes."""
 
 from collections.abc import Callable
 
@@ -89,7 +89,7 @@ def register_bearer(
     password_hash: str,
     now: Instant,
 ) -> User | Faults:
-    """An account for who has the link and none yet; it has no role before `become_owner`.
+    """Create an account for a visitor with the link. It has no role before `become_owner`.
 
     Their address counts as proved: who holds the link runs the server. Raises Refused (conflict)
     if the link is used up.

@@ -106,7 +106,7 @@ class Person(Struct, frozen=True):
 
     def powers(self, tx: Transaction) -> ActorPermissions:
         """Return those of the user's role; none if the account is disabled or signed out."""
-        # Held: what a role allows must not be done when the role is gone.
+        # Locked: the role must not end between this check and the operation.
         tx.users.hold(self.uid)
         user = tx.users.find(self.uid)
         session = tx.sessions.find_by_id(self.session_id)

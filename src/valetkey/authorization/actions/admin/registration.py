@@ -78,7 +78,7 @@ def invite(
     if faults := wanted.faults():
         return faults
     until, maker = later(now, wanted.lifetime), getattr(actor, "uid", None)
-    # Counted while the maker is held: all of them end in one transaction with the role.
+    # Counted with the issuer locked: with a role, all of them end in one transaction.
     if maker is not None and len(tx.invitations.made_by(maker, now)) >= MOST:
         return (MetadataError("note", f"one of at most {MOST} that work: end another first"),)
     made = Invitation(fresh.id, wanted.note, wanted.uses, now, until, maker)

@@ -18,7 +18,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 MOST = 500
-"""People with a role that are listed: who has more has another problem."""
+"""Maximum number of users with a role that are listed."""
 
 
 def leave_an_owner(tx: Transaction, user: User) -> None:
@@ -56,7 +56,7 @@ class Roles(Struct, frozen=True):
     notices: Notices
 
     def holders(self, tx: Transaction) -> Sequence[RoleHolder]:
-        """Everybody with a role, the highest roles first."""
+        """Return the users with a role, the highest roles first."""
         found = [tx.users.find(uid) for uid in tx.people.with_roles(MOST)]
         people = [user for user in found if user is not None and user.role is not None]
         order = list(Role)

@@ -37,7 +37,7 @@ _LATEST = PlaceInTime(Instant(_END), "")
 
 
 class Found(Struct, frozen=True):
-    """Some people, and from where to go on; "" where there are no more."""
+    """A page of users, and the cursor of the next one; "" if this is the last."""
 
     users: Sequence[User]
     more: str
@@ -108,7 +108,7 @@ def uid_of(text: str) -> Uid | None:
 
 
 def is_gone(user: User) -> bool:
-    """Whether of this person nothing is left but the number."""
+    """Return whether the user was deleted: only the uid is left."""
     return not user.email
 
 
@@ -145,7 +145,7 @@ def _search(tx: Transaction, text: str, chosen: Filter, place: Cursor | None, li
 
 
 def _first(user: User, start: str, end: str) -> str:
-    # Who has several words that fit is shown for the first of them, once.
+    # A user who matches by several words is listed once, by the first of them.
     words = search_words(user.username, user.email, user.name)
     return next((word for word in words if start <= word < end), "")
 

@@ -1,4 +1,4 @@
-"""The server in the hands of administrators: its brand, its signing keys, and its email queue."""
+"""Administration of the server: its brand, its signing keys, and its email queue."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -92,7 +92,7 @@ def brand_of(settings: BrandSettings) -> Mapping[BrandField, str]:
 
 
 def brand_now(tx: Transaction, settings: BrandSettings) -> Mapping[BrandField, str]:
-    """The brand as it is."""
+    """Return the current brand."""
     return {**brand_of(settings), **tx.brand.all()}
 
 

@@ -168,7 +168,7 @@ def move_import(
 
 
 class ImportWork(Struct, frozen=True):
-    """What a worker does for an import, a batch in a transaction."""
+    """Run an import in a worker, one transaction for each batch."""
 
     accounts: Accounts
 
@@ -178,7 +178,7 @@ class ImportWork(Struct, frozen=True):
         None if another worker has it, or if it was the last batch.
         """
         is_importing = found.state is ImportState.IMPORTING
-        # Before any other lock: accounts are held first.
+        # Before any other lock: accounts are locked first.
         may = not is_importing or _may(tx, found.uid)
         rows = tx.user_imports.rows(found.id, found.position, BATCH)
         if not tx.user_imports.advance(found, len(rows), later(now, _LEASE)):
@@ -262,7 +262,7 @@ def sweep_imports(tx: Transaction, now: Instant, limit: int) -> int:
 def _may(tx: Transaction, uid: Uid | None) -> bool:
     if uid is None:
         return True
-    # Held: what a role allows must not be done when the role is gone.
+    # Locked: the role must not end between this check and the operation.
     tx.users.hold(uid)
     user = tx.users.find(uid)
     if user is None or user.disabled_at is not None:

@@ -1,4 +1,4 @@
-"""Health: what should be mended about an app before it hurts, found in facts already kept."""
+"""App health: problems to fix before they break the app, found in stored data."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

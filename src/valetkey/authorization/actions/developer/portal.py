@@ -128,8 +128,8 @@ class Portal(Struct, frozen=True):
         client_id: str,
         secret: Secret | None,
     ) -> Client | Faults | RegistrationBarrier:
-        """The new app, owned by this person; or why not, and nothing is written."""
-        # First what makes everybody wait who registers: nobody counts what another is adding.
+        """Register an app owned by this user; or return why not, with nothing written."""
+        # First the lock that serialises registrations: parallel ones would not count each other.
         tx.clients.touch()
         if barrier := self.barrier(tx, user):
             return barrier
@@ -145,7 +145,7 @@ class Portal(Struct, frozen=True):
     def change(
         self, tx: Transaction, client: Client, metadata: ClientMetadata, now: Instant
     ) -> Client | Faults:
-        """The app as it is now, or everything that is wrong with the change."""
+        """Change an app. Return it, or all faults of the change."""
         if faults := self._own_faults(metadata, client):
             return (*faults, *self.faults(metadata))
         return self.registrar.change(tx, client, metadata, now)

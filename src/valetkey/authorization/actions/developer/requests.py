@@ -63,7 +63,7 @@ _UNPROVEN = "client."
 
 
 def plain_reference(text: str) -> str:
-    """A reference as it is stored, however it was typed; "" for what can be none."""
+    """Normalise a typed reference; "" if it is not one."""
     letters = re.sub(r"[\s-]", "", text[:60].upper()).removeprefix("VK")
     letters = letters.translate(str.maketrans("OIL", "011"))
     found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"

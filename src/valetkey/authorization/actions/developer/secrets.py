@@ -36,7 +36,7 @@ class NoNewSecret(StrEnum):
     """Why there is no new secret."""
 
     GONE = "gone"  # no such app, or no member of its team any more
-    OTHERS = "others"  # somebody made or ended one meanwhile
+    OTHERS = "others"  # a secret was issued or revoked meanwhile
     FULL = "full"
     NONE = "none"  # this app has no use for one
 

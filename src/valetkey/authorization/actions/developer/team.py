@@ -77,7 +77,7 @@ class Teams(Struct, frozen=True):
 
         The result does not reveal whether such a user exists.
         """
-        # Held: an account that is disabled, and a membership that ends, end what they issued.
+        # Locked: the end of the account or of the membership ends the invitations, too.
         inviter = tx.users.find_to_change(by.uid)
         team = tx.members.team_to_change(client_id)
         client = tx.clients.find(client_id)
@@ -101,7 +101,7 @@ class Teams(Struct, frozen=True):
             return TeamError.TWICE
         if len(waiting) >= MOST_WAITING or len(team) + len(waiting) >= MOST_MEMBERS:
             return TeamError.FULL
-        # An address that nobody proved may be somebody else's: there the email is the proof.
+        # An unverified address may belong to another user: then the email is the proof.
         bound = user if user is not None and (not is_address or user.email_verified_at) else None
         to = address if is_address else user.email if user is not None else ""
         tx.team_invitations.issue(

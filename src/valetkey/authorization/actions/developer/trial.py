@@ -38,7 +38,7 @@ _SHOWN = 12
 
 
 class TestRun(Struct, frozen=True):
-    """One run: whose, where the answer goes, and what must not be known on the way.
+    """A test run: its app, session and redirect URI, and the secrets of its requests.
 
     `resource` is the API that the token is for, "" for the default API.
     """
@@ -53,7 +53,7 @@ class TestRun(Struct, frozen=True):
     resource: str = ""
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
-        """Its `state`: characters that need no encoding in an address."""
+        """Return its `state`, which needs no encoding in a URL."""
         return sealer.seal(msgspec.msgpack.encode(self), _CONTEXT, random)
 
     @staticmethod
@@ -69,7 +69,7 @@ class TestRun(Struct, frozen=True):
         return trial if trial.expires_at > now else None
 
     def request(self, state: str) -> tuple[tuple[str, str], ...]:
-        """The parameters of its authorization request."""
+        """Return the parameters of its authorization request."""
         return (
             ("response_type", "code"),
             ("client_id", self.client_id),
@@ -83,7 +83,7 @@ class TestRun(Struct, frozen=True):
         )
 
     def exchange(self, code: str) -> tuple[tuple[str, str], ...]:
-        """The parameters of its token request, without what proves the client."""
+        """Return the parameters of its token request, without client authentication."""
         return (
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -106,7 +106,7 @@ def begin(
     now: Instant,
     resource: str = "",
 ) -> TestRun:
-    """A new trial of this client."""
+    """Begin a test run of this client."""
     return TestRun(
         client_id=client.id,
         session_id=session_id,

@@ -15,15 +15,14 @@ from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, minutes
 
 LAG = minutes(2)
-"""So old an event must be to be counted.
+"""The age at which events are counted.
 
-It bears the time at which its request came, and is there when that has committed: whoever counted
-up to now would pass by what commits a moment later. No request takes that long: its deadlines end
-it before.
+An event has the time of its request and becomes visible with its commit: counting up to the present
+would miss those that commit a moment later. Deadlines end every request before this age.
 """
 
 DAYS_KEPT = 400
-"""Days after which a number is forgotten: a year can be compared with the one before."""
+"""Days for which counts are stored, so that a year can be compared with the one before."""
 
 PEOPLE_DAYS = 90
 """Days without activity after which a user's entry is deleted."""

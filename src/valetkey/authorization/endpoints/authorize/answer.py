@@ -160,7 +160,7 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
             lambda: server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
         )
     except Refused as refused:
-        # Nothing was written: the request stays open, and its client is told.
+        # Nothing was written: the request stays open, and the client receives the error.
         if refused.refusal.check not in {"claims.size", "claims.file", "resource.ended"}:
             raise
         return ClientError(pending.asked, refused.refusal)
@@ -283,7 +283,7 @@ def _claim_nonce(
 def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Issued:
     asked, session = yes.asked, yes.signed_in.session
     told = asked.is_openid and OPENID in yes.scope
-    # Who was told before hears of the end of the session in any case, and a code is judged again.
+    # A known participant is notified of sign-out in any case, and a code is checked again.
     known = yes.told and asked.response_type is ResponseType.CODE
     if told and not known and not tx.participants.add(session.id, yes.client.id, now):
         raise Refused(_SIGNED_OUT)
@@ -351,7 +351,7 @@ def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
     api = choose((), issuable(yes.asked.apis, yes.scope, server.apis.default))
     if isinstance(api, Refusal):
-        # Of what the user allowed, nothing is left at any of the APIs.
+        # None of the allowed scopes is left at any of the APIs.
         raise Refused(api)
     scope, policy = at(api, yes.scope), server.policy
     lifetime = min(policy.lifetime_of(client, api), policy.implicit_token_lifetime)

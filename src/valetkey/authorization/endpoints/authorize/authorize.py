@@ -99,7 +99,7 @@ class Authorize(Struct, frozen=True):
         said = self._understood(parameters)
         await self.server.documents.learn(said.get("client_id"), request.address, request.at)
         if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
-            # Here and never again: what lies at an address may be another thing by then.
+            # Resolved once: the object at the URL may differ later.
             client = await find_client(self.server, said.get("client_id"))
             try:
                 resolved = await self.server.requests.resolve(said, client, request.at)
@@ -122,7 +122,7 @@ class Authorize(Struct, frozen=True):
         if not isinstance(pending.step, Respond | Refuse):
             return self._ask(request, pending, pending.step)
         if isinstance(pending.step, Refuse) and not interaction.browser:
-            # Nobody was asked anything: there is nothing to spend and nothing to note.
+            # No page was shown: there is no interaction to redeem and no event to record.
             return self._told(request, pending, pending.step.refusal)
         if pending.asked.response_type is not ResponseType.CODE:
             # Loaded before the transaction: without a key nothing is spent.

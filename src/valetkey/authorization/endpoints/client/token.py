@@ -125,7 +125,7 @@ class TokenEndpoint(Struct, frozen=True):
         self.minter.keys.current(request.at)
 
         def redeem_grant(tx: Transaction) -> Granted | IssuedAssertion | Refusal | None:
-            # The client may have been disabled since authentication: other processes hear of it
+            # The client may have been disabled since authentication: other processes notice
             # later, and judging a password takes a while. What counts is the moment of issuing.
             if not self.door.authentication.is_on(tx, client):
                 return None

@@ -77,7 +77,7 @@ class UsesEndpoint(Struct, frozen=True):
         except Refused as refused:
             return self.refuse(request, refused.refusal)
         now = request.at
-        # What a declared API does not declare would be kept although nobody can be shown it.
+        # Scopes that their API does not declare are dropped: no page could show them.
         watches = [
             api.qualified(name)
             for name in report.watches

@@ -211,7 +211,7 @@ class Groups(Struct, frozen=True):
     def _rename(
         self, tx: Transaction, caller: Caller, found: ScimGroup, wanted: Resource, *, held: bool
     ) -> Group:
-        """Give the group the name of a changed displayName. `held` is whether it was foreseen."""
+        """Give the group the name of a changed displayName. `held` is whether its lock is taken."""
         display = short_text(wanted, "displayName", required=True)
         if display == _shown_name(found):
             return found.group
@@ -298,7 +298,7 @@ class _Members(Struct):
             tx.users.hold_alone(uid)
 
     def write(self, tx: Transaction, caller: Caller, group: Group) -> None:
-        """Add and remove those who are held. Raises Refused."""
+        """Add and remove the locked users. Raises Refused."""
         removes = {uid for uid in self.removes if tx.groups.has(group, uid)}
         adds = {uid for uid in self.adds if not tx.groups.has(group, uid)}
         for uid in sorted(adds | removes):

@@ -28,7 +28,7 @@ async def search(kind: Kind, asked: ScimRequest, wanted: Search) -> Answer:
     """Answer a query. Raises Refused (invalidFilter) where no index finds the candidates."""
     caller, view = asked.caller, asked.view
 
-    def work(tx: Transaction) -> Answer:
+    def find_page(tx: Transaction) -> Answer:
         if wanted.filter is not None:
             found = _filtered(tx, kind, asked, wanted.filter)
             if wanted.descending:
@@ -39,16 +39,16 @@ async def search(kind: Kind, asked: ScimRequest, wanted: Search) -> Answer:
         page = kind.page(tx, caller, view, offset, wanted.count, back=wanted.descending)
         return listed([view.of(each) for each in page], total, wanted.start)
 
-    return await caller.services.store.scan(work)
+    return await caller.services.store.scan(find_page)
 
 
 async def read(kind: Kind, asked: ScimRequest, id: str) -> Answer:
     """Answer with one resource; 304 if the client has it. Raises Refused (404)."""
 
-    def work(tx: Transaction) -> Resource | None:
+    def read_resource(tx: Transaction) -> Resource | None:
         return kind.one(tx, asked.caller, id, asked.view)
 
-    found = await asked.caller.services.store.read(work)
+    found = await asked.caller.services.store.read(read_resource)
     if found is None:
         raise not_found()
     answer = _answer(200, found, asked.view)
@@ -60,21 +60,21 @@ async def read(kind: Kind, asked: ScimRequest, id: str) -> Answer:
 async def create(kind: Kind, asked: ScimRequest) -> Answer:
     """Create a resource. Raises Refused."""
 
-    def work(tx: Transaction) -> Resource:
+    def create_resource(tx: Transaction) -> Resource:
         return _now(tx, kind, asked, kind.create(tx, asked))
 
-    return _answer(201, await _write(asked, work), asked.view)
+    return _answer(201, await _write(asked, create_resource), asked.view)
 
 
 async def change(kind: Kind, asked: ScimRequest, id: str, *, whole: bool) -> Answer:
     """Replace a resource (`whole`), or patch it. Raises Refused."""
     write = kind.replace if whole else kind.patch
 
-    def work(tx: Transaction) -> Resource:
+    def change_resource(tx: Transaction) -> Resource:
         write(tx, asked, id)
         return _now(tx, kind, asked, id)
 
-    return _answer(200, await _write(asked, work), asked.view)
+    return _answer(200, await _write(asked, change_resource), asked.view)
 
 
 async def delete(kind: Kind, asked: ScimRequest, id: str) -> Answer:

@@ -99,18 +99,18 @@ class _Scim(Struct, frozen=True):
     def search(self, plural: str) -> _Work:
         """Answer a query in the address, or in the body of a SearchRequest."""
 
-        async def work(request: Request, caller: Caller) -> Answer:
+        async def search_resources(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
             said = query_of(request) if request.method == "GET" else search_of(request)
             asked = ScimRequest(caller, read_view(said, kind.schema))
             return await resources.search(kind, asked, read_search(said, kind.schema))
 
-        return work
+        return search_resources
 
     def one(self, plural: str, method: str) -> _Work:
         """Create a resource, or answer about the one in the path."""
 
-        async def work(request: Request, caller: Caller) -> Answer:
+        async def perform_request(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
             wanted = preconditions(
                 request.headers.all("if-match"), request.headers.all("if-none-match")
@@ -123,7 +123,7 @@ class _Scim(Struct, frozen=True):
                 asked = replace(asked, body=read_json(request.body))
             return await resources.perform(kind, method, name, asked)
 
-        return work
+        return perform_request
 
     async def bulk(self, request: Request, caller: Caller) -> Answer:
         """Run a bulk request; each of its operations counts for the limit."""
@@ -250,23 +250,23 @@ def _kinds(caller: Caller) -> Mapping[str, Kind]:
 
 
 def _list(make: Callable[[Caller], Mapping[str, Resource]]) -> _Work:
-    async def work(request: Request, caller: Caller) -> Answer:
+    async def list_all(request: Request, caller: Caller) -> Answer:
         if "filter" in query_of(request):
-            # RFC 7644 section 4: nobody shall believe that a filter narrowed this list.
+            # RFC 7644 section 4: refused, so that the list is not taken for a filtered one.
             raise Refused(
                 Refusal(ErrorCode.FORBIDDEN, "this list takes no filter", "scim.filtered")
             )
         found = list(make(caller).values())
         return listed(found, len(found), 1)
 
-    return work
+    return list_all
 
 
 def _one_of(make: Callable[[Caller], Mapping[str, Resource]]) -> _Work:
-    async def work(request: Request, caller: Caller) -> Answer:
+    async def read_one(request: Request, caller: Caller) -> Answer:
         one = make(caller).get(request.arguments["id"])
         if one is None:
             raise not_found()
         return Answer(200, one)
 
-    return work
+    return read_one

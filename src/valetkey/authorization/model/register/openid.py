@@ -130,7 +130,7 @@ class OpenIdRegistration(Struct, frozen=True):
     frontchannel_logout_session_required: Annotated[bool, _flag(_FRONT_CHANNEL)] = False
     """Whether that page needs `iss` and `sid`."""
     backchannel_logout_uri: Annotated[str, _text(_BACK_CHANNEL)] = ""
-    """Its address that is told when a session has ended."""
+    """The URL that is notified when a session has ended."""
     backchannel_logout_session_required: Annotated[bool, _flag(_BACK_CHANNEL)] = False
     """Whether it needs the `sid` for that."""
     client_uri: Annotated[str, _WEBSITE] = ""

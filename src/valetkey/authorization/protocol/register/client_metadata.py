@@ -1,6 +1,6 @@
 """Client metadata: the declaration of every field that is chosen for a client (RFC 7591).
 
-Whatever reads, checks, shows, stores or documents a field derives from here.
+All that reads, checks, shows, stores or documents a field derives from here.
 """
 
 from collections.abc import Collection, Mapping

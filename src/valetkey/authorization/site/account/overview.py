@@ -37,7 +37,7 @@ class OwnApp(Struct, frozen=True):
 
 
 class Recommendation(StrEnum):
-    """The one thing that would improve the account most."""
+    """The change that would improve the security of the account most."""
 
     NOTHING = ""
     EMAIL = "email"  # verify the address

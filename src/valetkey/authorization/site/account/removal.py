@@ -63,7 +63,7 @@ class Data(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """The page."""
         session = request.session
-        # A user who has only just signed in was not asked to confirm on the way here.
+        # A user who signed in a moment ago was not asked to authenticate again.
         proved = session.proved_at > session.created_at and not await confirmation_needed(
             self.browsers, request
         )

@@ -72,7 +72,7 @@ class Ends(Struct, frozen=True):
     #: Members of a group, and apps that require it.
     members: int | None = None
     closed_apps: int | None = None
-    #: Apps that nobody else owns.
+    #: Apps without another owner.
     orphans: int = 0
 
 

@@ -168,7 +168,7 @@ class Events(Struct, frozen=True):
         return Show(page)
 
     async def export(self, request: AdminRequest) -> Outcome:
-        """The copy, as it is read."""
+        """Stream the copy as it is read."""
         form = request.form
         actor, query, kind = request.actor, _query(form), form.get("format") or ""
         if kind not in FORMATS:
@@ -222,7 +222,7 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
 
 
 def _uids(tx: Transaction, text: str) -> set[int]:
-    """Everybody who can be meant, deleted people by their uid too: they have events still."""
+    """Return the users who match, deleted ones by uid, too: their events remain."""
     meant: set[int] = {user.uid for user in resolve_users(tx, text)}
     number = _UID.fullmatch(text)
     if number and int(number[1]) <= LARGEST_UID and tx.users.find(Uid(int(number[1]))):

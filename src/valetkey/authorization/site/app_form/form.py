@@ -71,7 +71,7 @@ class TextInput(Struct, frozen=True):
 
 
 class AppForm(Struct, frozen=True):
-    """The form of an app as it is shown: the app and what goes with it.
+    """The form of an app as it is shown.
 
     `faults` has a whole sentence for each field that has one.
     """
@@ -232,7 +232,7 @@ class AppForms(Struct, frozen=True):
         """The scopes that are ticked, and those that have no box."""
         hidden = tuple(name for name in before.scopes if name not in self.scopes)
         ticked = tuple(n.removeprefix("scope:") for n in form.names if n.startswith("scope:"))
-        # In the order in which they are declared, whatever the browser made of it.
+        # In the order of their declaration, not in that of the request.
         known = tuple(name for name in self.scopes if name in ticked)
         odd = tuple(name for name in ticked if name not in self.scopes)
         return (*known, *odd, *hidden)

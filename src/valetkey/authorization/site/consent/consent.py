@@ -108,7 +108,7 @@ class ScopeLine(Struct, frozen=True):
 
 
 class ClaimLine(Struct, frozen=True):
-    """One thing that the app wants to know by itself; the sentence is as that of a scope."""
+    """A single claim that the app requests, in a sentence like that of a scope."""
 
     claim: str
     sentence: str

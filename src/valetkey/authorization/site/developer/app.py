@@ -64,7 +64,7 @@ class AppRequest(SignedInRequest, frozen=True, kw_only=True):
 
     @property
     def client(self) -> Client:
-        """The app as it is registered."""
+        """The registered app."""
         return self.app.client
 
     @property

@@ -52,7 +52,7 @@ class Invitation(Struct, frozen=True):
         return (Page(path, signed_in, self.show, act, title=title, hides_query=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The question."""
+        """Show the invitation with its form."""
         link = read_query(request.request.hidden_query).get("link") or ""
         invitation_id, user, now = _named(request), request.user, request.now
 

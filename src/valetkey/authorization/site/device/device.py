@@ -141,7 +141,7 @@ class DevicePages(Struct, frozen=True):
         )
 
     def routes(self, refuse: Refuse) -> tuple[Route, ...]:
-        """The QR code of `verification_uri_complete`, for devices that cannot draw one."""
+        """The QR code of `verification_uri_complete`, for devices that cannot render one."""
         return (Route(f"{ONE}/qr.svg", {"GET": self.picture}, refuse),)
 
     async def enter(self, request: SignedInRequest) -> Outcome:

@@ -183,7 +183,7 @@ class ErrorExplanationPage(Struct, frozen=True):
     template: ClassVar[str] = "errors/explanation.html"
 
     code: ErrorCode
-    #: The HTTP status that goes with it where the answer is not a redirect.
+    #: The HTTP status of the response, unless that is a redirect.
     status: int
     text: ErrorText
     #: The reference of one refusal, "" for none.
@@ -199,7 +199,7 @@ class ErrorIndexPage(Struct, frozen=True):
 
 
 def explanation_of(code: str, reference: str = "") -> ErrorExplanationPage | None:
-    """The page for a code as it is spelled in an address; None for one that is not ours."""
+    """Return the page of an error code in a URL; None for an unknown one."""
     try:
         known = ErrorCode(code)
     except ValueError:

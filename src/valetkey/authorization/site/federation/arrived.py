@@ -36,7 +36,7 @@ from valetkey.web.exchange import Interrupt, see_other
 
 
 class UnlinkedIdentityPage(Struct, frozen=True):
-    """Offer what is possible: an account of their own, or the one that they have.
+    """Offer a new account, or to link an existing one.
 
     Posts `csrf`, `username` and `name`.
     """
@@ -49,7 +49,7 @@ class UnlinkedIdentityPage(Struct, frozen=True):
     #: Where the form goes; empty where no account can be made.
     action: str
     csrf: str
-    #: Where who has an account signs in to it.
+    #: Where the owner of an account signs in.
     sign_in: str
     username: str = ""
     name: str = ""

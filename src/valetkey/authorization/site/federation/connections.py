@@ -46,7 +46,7 @@ class Connection(Struct, frozen=True):
     shown: str
     since: When
     last_used: When | None
-    #: Whether another way in would stay.
+    #: Whether another way to sign in remains.
     can_end: bool
 
 
@@ -60,7 +60,7 @@ class ConnectionsPage(Struct, frozen=True):
     connections: tuple[Connection, ...]
     #: Providers that can be connected.
     providers: tuple[ProviderButton, ...]
-    #: Who has arrived from there just now, and whose name they have over there.
+    #: The provider the user just came from, and the user's name there.
     arrived_from: str = ""
     arrived_as: str = ""
     #: The name of what was just connected, or ended, or belongs to another user.

@@ -147,6 +147,6 @@ class Federation(Struct, frozen=True):
 
 
 def with_place(path: str, sealed: str, to: str) -> str:
-    """The page at `path`, keeping where the person was going: to an app, or to a page of ours."""
+    """Return the page at `path`, with the target after it: an app, or a page of this server."""
     said = {"interaction": sealed} if sealed else {"to": to} if to else {}
     return f"{path}?{urlencode(said)}" if said else path

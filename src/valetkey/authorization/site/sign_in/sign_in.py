@@ -83,7 +83,7 @@ _TOO_MANY = 429
 
 Buttons = Callable[[str, str, str, str], tuple[ProviderButton, ...]]
 """Links to other servers, for a browser, what its page is about, and where it was going: a sealed
-request, or a page of ours."""
+request, or a page of this server."""
 
 
 def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[ProviderButton, ...]:

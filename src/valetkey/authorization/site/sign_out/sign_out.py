@@ -114,11 +114,11 @@ class SignOutTarget(Struct, frozen=True):
 
 
 NOWHERE = SignOutTarget()
-"""Somebody came by themselves and stays."""
+"""The user opened the page directly and stayed signed in."""
 
 
 class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
-    """A request to sign out: the session in this browser, if there is one, and the way out."""
+    """A request to sign out: the session in this browser, if any, and where to go afterwards."""
 
     session: Session | None
     way: SignOutTarget
@@ -126,7 +126,7 @@ class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 class LeavePages(Struct, frozen=True):
-    """Ask whether to sign out, and do it: for users who come by themselves or from an app."""
+    """Ask for confirmation, and sign out; opened directly or by an app."""
 
     cookies: Cookies
     sign_out: SignOut

@@ -76,7 +76,7 @@ class SignUpPage(Struct, frozen=True):
     username: str = ""
     email: str = ""
     name: str = ""
-    #: Whoever was invited has one address only: the one that the invitation went to.
+    #: The email of an invited user, which cannot be changed here.
     invited: bool = False
     #: By field: "empty", "wrong" or "taken"; for `new` what is wrong with a password.
     faults: Mapping[str, str] | None = None

@@ -130,7 +130,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         try:
             target = target_of(read_input(WebhookWanted, area.words, request.form))
 
-            def work(tx: Transaction) -> tuple[str, str]:
+            def create_webhook(tx: Transaction) -> tuple[str, str]:
                 tx.webhooks.hold_all()
                 area.judge(tx, request, True)
                 made = self.actions.create(tx, target, chance, now, area.client_id(request))
@@ -138,7 +138,9 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                     raise InvalidInput(made)
                 return made.webhook.id, made.secret
 
-            webhook_id, secret = await self.store.write(work, done_by=area.done_by(request))
+            webhook_id, secret = await self.store.write(
+                create_webhook, done_by=area.done_by(request)
+            )
         except InvalidInput as invalid:
             return self._form(request, None, values, invalid.faults)
         return self._secret(request, webhook_id, masked(target.url), secret, rotated=False)
@@ -197,7 +199,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         try:
             target = target_of(read_input(WebhookWanted, area.words, form))
 
-            def work(tx: Transaction) -> bool:
+            def change_webhook(tx: Transaction) -> bool:
                 tx.webhooks.hold_all()
                 area.judge(tx, request, True)
                 current = area.found(tx, request)
@@ -208,7 +210,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                     raise InvalidInput(changed)
                 return True
 
-            changed = await self.store.write(work, done_by=area.done_by(request))
+            changed = await self.store.write(change_webhook, done_by=area.done_by(request))
         except InvalidInput as invalid:
             return self._form(request, webhook, values, invalid.faults)
         if not changed:
@@ -228,14 +230,14 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         if BUTTONS[slug].irreversible and is_unconfirmed(request.form):
             return self._ask(request, await self._find(request), event_id, MISMATCH)
 
-        def work(tx: Transaction) -> tuple[Webhook, str]:
+        def perform(tx: Transaction) -> tuple[Webhook, str]:
             tx.webhooks.hold_all()
             area.judge(tx, request, True)
             webhook = area.found(tx, request)
             return webhook, self._perform(tx, webhook, slug, event_id, chance, now)
 
         try:
-            webhook, secret = await self.store.write(work, done_by=area.done_by(request))
+            webhook, secret = await self.store.write(perform, done_by=area.done_by(request))
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.CONFLICT:
                 raise

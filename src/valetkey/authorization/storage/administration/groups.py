@@ -38,7 +38,7 @@ class Groups(Struct, frozen=True):
     def find_to_change(self, name: str) -> Group | None:
         """Return the group, locked against other changes until the transaction ends."""
         held = self.db.run("UPDATE user_groups SET name = name WHERE name = :name", name=name)
-        # Of a name that passed to another group meanwhile, nothing is locked.
+        # A name that another group has taken meanwhile is not locked.
         return self.find(name) if held else None
 
     def hold(self, group: Group) -> bool:

@@ -226,7 +226,7 @@ class Webhooks(Struct, frozen=True):
     ) -> Sequence[WebhookMessage]:
         """Lease at most `limit` due messages exclusively: of each subject only the first.
 
-        The next one of a subject waits until the one before is finished, whoever has it. Passes
+        Messages of a subject are claimed in order, one at a time across workers. Passes
         over those that wait for one not due: a limit on them would hide a postponed first one.
         """
         return WEBHOOK_MESSAGES.all(

@@ -88,7 +88,7 @@ class Consents(Struct, frozen=True):
 
     def end_outdated(self, uid: Uid, limit: int) -> Sequence[str]:
         """Delete at most `limit` consents of an earlier generation; return their clients."""
-        # The generation is compared again in the row itself: the user may just have consented anew.
+        # The generation is compared again in the row: the user may just have consented again.
         rows = self.db.rows(
             "DELETE FROM consents WHERE uid = :uid"
             " AND generation < (SELECT consent_generation FROM users WHERE uid = :uid)"

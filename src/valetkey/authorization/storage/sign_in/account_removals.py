@@ -105,7 +105,7 @@ class AccountRemovals(Struct, frozen=True):
     def delete_rows(self, uid: Uid, now: Instant, limit: int) -> int:
         """Delete at most `limit` rows of the user in each table; return the largest count.
 
-        Sessions are deleted when the apps that were told of them have been told of their end.
+        Sessions are deleted after their apps were notified of their end.
         """
         each = (
             (

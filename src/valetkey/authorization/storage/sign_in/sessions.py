@@ -182,7 +182,7 @@ class Participants(Struct, frozen=True):
     db: Connection
 
     def add(self, session_id: str, client_id: str, now: Instant) -> bool:
-        """Record that the client is told of the session, once. False if the session has ended.
+        """Record the client as a participant of the session, once. False if the session has ended.
 
         The client may be told in this transaction: a transaction that ends the session meanwhile
         waits for it, and then finds the client here.

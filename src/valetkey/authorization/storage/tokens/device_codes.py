@@ -1,4 +1,4 @@
-"""Store of device codes: who may decide, poll and redeem them, and who comes too late."""
+"""Store of device codes: each is decided once, polled and redeemed once before it expires."""
 
 import msgspec
 from msgspec import Struct

@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument("--client-id", default="printer")
     parser.add_argument("--port", default=8402, type=int)
     chosen = parser.parse_args()
-    secret = os.environ.get("CLIENT_SECRET")  # noqa: TID251 - an app of somebody else
+    secret = os.environ.get("CLIENT_SECRET")  # noqa: TID251 - a third-party app
     if not secret:
         parser.error("put the client's secret into the environment, as CLIENT_SECRET")
     address = ("127.0.0.1", chosen.port)

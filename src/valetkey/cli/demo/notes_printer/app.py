@@ -4,7 +4,7 @@ Standard library only; run it against any server (examples/notes_printer says ho
 authorization code with PKCE (RFC 6749 section 4.1, RFC 7636) and keeps the tokens on its server.
 """
 
-# ruff: noqa: TID251 - somebody else's program: it has its own dice and its own environment
+# ruff: noqa: TID251 - a third-party program, with its own randomness and environment
 
 import base64
 import hashlib

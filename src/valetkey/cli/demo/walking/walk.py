@@ -31,7 +31,7 @@ CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
     grants.with_an_account,
     grants.example_app,
 )
-"""In the order in which they are told; later ones use what earlier ones got."""
+"""In this order, because later ones use the results of earlier ones."""
 
 
 def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:

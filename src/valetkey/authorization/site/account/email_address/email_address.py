@@ -51,7 +51,7 @@ class EmailPage(Struct, frozen=True):
     csrf: str
     address_now: str
     verified: bool
-    #: Whether letters can be sent at all.
+    #: Whether email can be sent.
     sends_mail: bool
     typed: str = ""
     #: "wrong", "same" or "held"; "" for nothing.
@@ -78,7 +78,7 @@ class EmailLinkPage(Struct, frozen=True):
 
 
 class EmailDonePage(Struct, frozen=True):
-    """The address is theirs."""
+    """The message that the address is verified."""
 
     template: ClassVar[str] = "account/email_address/done.html"
 
@@ -182,7 +182,7 @@ class EmailLink(Struct, frozen=True):
             reset = await self.change.undo(link, now)
             if reset is None:
                 return self._dead()
-            # Whoever has the link in the email may have this one as well.
+            # The link in the email allows this, too.
             return SeeOther(f"{RESET}?link={reset.reveal()}", self.cookies.end())
         verifies = self.kind is VoucherKind.EMAIL_VERIFY
         does = self.change.verify if verifies else self.change.confirm

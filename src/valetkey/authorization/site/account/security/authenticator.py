@@ -119,7 +119,7 @@ class RecoveryCodes(Struct, frozen=True):
 
         def issue(tx: Transaction) -> tuple[str, ...]:
             user = require_still_signed_in(tx, self.browsers, request)
-            # Held: a second factor that is removed meanwhile takes its codes along.
+            # Locked: the parallel removal of the second factor removes its codes, too.
             tx.users.find_to_change(user.uid)
             if not tx.users.has_second_factor(user.uid):
                 return ()
@@ -192,14 +192,14 @@ class AuthenticatorApp(Struct, frozen=True):
     notices: Notices
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The set-up, and the question before it is removed."""
+        """The set-up, and the confirmation before it is removed."""
         return (
             Page(NEW, confirmed, self.show, Act(self.add, opaque=("code", "setup"))),
             Page(REMOVE, confirmed, self.ask_to_remove, Act(self.remove)),
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """A new secret; nothing is stored before a code of it comes back."""
+        """Show a new secret, which is stored once a code of it is submitted."""
         uid = request.user.uid
         present = await self.store.read(lambda tx: tx.credentials.authenticator_of(uid))
         if present is not None:
@@ -219,7 +219,7 @@ class AuthenticatorApp(Struct, frozen=True):
         sealed = request.form.get("setup") or ""
         setup = open_ticket(sealed, _Setup, _PURPOSE, self.browsers.keyring.sealer, _SETUP, now)
         if setup is None or setup.uid != user.uid or setup.session != request.session.id:
-            # Expired, or shown to somebody else: start again.
+            # Expired, or of another user: start again.
             return SeeOther(NEW)
         step = typed_codes.step_of(setup.key, request.form.get("code") or "", now)
         if step is None:
@@ -248,7 +248,7 @@ class AuthenticatorApp(Struct, frozen=True):
         return SeeOther(f"{SECURITY}?done=authenticator-added", cookies)
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
-        """The question."""
+        """Show the confirmation before it is removed."""
         uid = request.user.uid
 
         def is_last(tx: Transaction) -> bool | None:

@@ -165,7 +165,7 @@ class Confirm(Struct, frozen=True):
         return (Page(CONFIRM, signed_in, self.show, Act(self.prove, opaque=_OPAQUE)),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The question."""
+        """Show the form that asks for the password or another proof."""
         return await self._form(request)
 
     async def prove(self, request: SignedInRequest) -> Outcome:

@@ -67,7 +67,7 @@ class NewPasskeyPage(Struct, frozen=True):
 class PasskeyPage(Struct, frozen=True):
     """The context of passkey.html.
 
-    Its form posts `csrf` and `name`; `remove` is the address of the question before its removal.
+    Its form posts `csrf` and `name`; `remove` is the address of the confirmation.
     """
 
     template: ClassVar[str] = "account/security/passkey.html"
@@ -92,7 +92,7 @@ class Passkeys(Struct, frozen=True):
     notices: Notices
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """A new passkey, one passkey, and the question before it is removed."""
+        """Add, rename and remove passkeys."""
         return (
             Page(NEW, confirmed, self.show_new, Act(self.add, opaque=_OPAQUE)),
             Page(PASSKEY, confirmed, self.show, Act(self.rename, opaque=_OPAQUE)),
@@ -170,7 +170,7 @@ class Passkeys(Struct, frozen=True):
         return SeeOther(f"{SECURITY}?done=passkey-renamed")
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
-        """The question."""
+        """Show the confirmation before a passkey is removed."""
         passkey, user = await self._find(request), request.user
 
         def look(tx: Transaction) -> tuple[bool, bool]:

@@ -79,7 +79,7 @@ class Password(Struct, frozen=True):
     change: PasswordChange
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The form, and the question before it is removed."""
+        """The form, and the confirmation before the password is removed."""
         return (
             # The form asks for the current password: only a second factor adds to that.
             Page(PASSWORD, confirmed_if_guarded, self.show, Act(self.save, opaque=_FIELDS)),
@@ -106,7 +106,7 @@ class Password(Struct, frozen=True):
         return SeeOther(f"{PASSWORD}?changed=1", cookies)
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
-        """The question."""
+        """Show the confirmation before the password is removed."""
         uid = request.user.uid
         kinds = await self.store.read(lambda tx: tx.credentials.kinds_of(uid))
         if FactorKind.PASSWORD not in kinds:

@@ -43,7 +43,7 @@ from valetkey.web.form import Form
 
 
 class ListRow(Struct, frozen=True):
-    """One thing: its name, the page that changes it ("" for none), a cell per column, its acts.
+    """One row: a name, the page to edit it ("" for none), a cell per column, and its buttons.
 
     `ways` are title and address of what can be done with it.
     """

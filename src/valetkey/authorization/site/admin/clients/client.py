@@ -1,4 +1,4 @@
-"""/admin/clients/{client_id}: one app, the questions before what is done with it, and the doing."""
+"""/admin/clients/{client_id}: one app, and the operations on it."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -190,7 +190,7 @@ def _address(request: AdminRequest) -> str:
 
 
 def _named(request: AdminRequest) -> str:
-    # Ids are made of what an address shows as it is; operators may choose others.
+    # Generated ids need no encoding in a URL; ids chosen by operators may.
     name = unquote_to_bytes(request.arguments["client_id"]).decode("latin-1")
     if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
         raise no_such_client()

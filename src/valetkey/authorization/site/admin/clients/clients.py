@@ -79,7 +79,7 @@ class ClientsPage(Struct, frozen=True):
     new_url: str = ""
     narrowed: bool = False
     deleted: bool = False
-    #: Where the list goes on, and where it begins; "" where it does not.
+    #: The next and the first page of the list; "" for none.
     more: str = ""
     first: str = ""
 

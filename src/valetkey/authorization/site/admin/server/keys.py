@@ -39,7 +39,7 @@ class KeyLine(Struct, frozen=True):
     signs_from: When
     signs_until: When | None
     published_until: When | None
-    #: The question before it is withdrawn; "" where whoever looks may not ask it.
+    #: The confirmation before it is withdrawn; "" where the role may not.
     withdraw_url: str
 
 
@@ -65,7 +65,7 @@ class KeysPage(Struct, frozen=True):
 
 
 class KeyAskPage(Struct, frozen=True):
-    """The question before keys are rotated, or one is withdrawn (`kid`)."""
+    """The confirmation before keys are rotated, or one is withdrawn (`kid`)."""
 
     template: ClassVar[str] = "admin/server/key_ask.html"
 
@@ -115,13 +115,13 @@ class SigningKeys(Struct, frozen=True):
         return Show(page)
 
     async def ask_rotate(self, request: AdminRequest) -> Outcome:
-        """The question before they are rotated."""
+        """Show the confirmation before a rotation."""
         names = tuple(each.value for each in self.services.keys.algorithms)
         page = KeyAskPage(ROTATE, KEYS, request.csrf, algorithms=names)
         return Show(page)
 
     async def rotate(self, request: AdminRequest) -> Outcome:
-        """Rotate them."""
+        """Rotate the keys of one algorithm or all, at once or as scheduled."""
         form = request.form
         named = form.get("algorithm") or ""
         known = {each.value: each for each in self.services.keys.algorithms}
@@ -135,7 +135,7 @@ class SigningKeys(Struct, frozen=True):
         return SeeOther(f"{KEYS}?done=rotated")
 
     async def ask_withdraw(self, request: AdminRequest) -> Outcome:
-        """The question before one is withdrawn."""
+        """Show the confirmation before a key is withdrawn."""
         return await self._question(request)
 
     async def _question(self, request: AdminRequest, fault: str = "") -> Outcome:
@@ -150,7 +150,7 @@ class SigningKeys(Struct, frozen=True):
         return Show(page, 400 if fault else 200)
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
-        """Withdraw it. Who presses twice sees what the first press did."""
+        """Withdraw a key. A repeated submit shows the result of the first one."""
         if is_unconfirmed(request.form):
             return await self._question(request, MISMATCH)
         call = call_of(self.services, WITHDRAW_KEY, request.actor, request.now, request.arguments)

@@ -38,7 +38,7 @@ class InvitationLine(Struct, frozen=True):
     uses_left: int
     since: When
     until: str
-    #: Where it is withdrawn; "" where whoever looks may not.
+    #: Where it is withdrawn; "" where the role may not.
     withdraw_url: str
 
 
@@ -130,7 +130,7 @@ class Registration(Struct, frozen=True):
         return Show(page)
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
-        """Take one back. Who presses twice sees what the first press did."""
+        """Revoke a token. A repeated submit shows the result of the first one."""
         actor, named = request.actor, request.arguments["invitation_id"]
         if named.isascii() and named.isprintable():
             await self.services.store.write(

@@ -123,7 +123,7 @@ class SettingsPages(Struct, frozen=True):
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The form with the brand as it is."""
+        """Show the form with the current brand."""
         base = brand_of(self.settings.brand)
         own = await self.store.read(lambda tx: tx.brand.all())
         page = _form(request.csrf, {**dict.fromkeys(base, ""), **own})
@@ -230,7 +230,7 @@ class _Said(msgspec.Struct):
 
 
 class Mail(Struct, frozen=True):
-    """The post."""
+    """The email queue, and a form for a test email."""
 
     store: Store
     outbox: MailOutbox

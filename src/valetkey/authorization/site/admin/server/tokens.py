@@ -103,7 +103,7 @@ class TokenMadePage(Struct, frozen=True):
 
 
 class EndTokenPage(Struct, frozen=True):
-    """The question before one ends."""
+    """The confirmation before a token is revoked."""
 
     template: ClassVar[str] = "admin/server/end_token.html"
 
@@ -197,7 +197,7 @@ class ApiTokens(Struct, frozen=True):
         return Show(page)
 
     async def ask_end(self, request: AdminRequest) -> Outcome:
-        """The question before one ends."""
+        """Show the confirmation before a token is revoked."""
         return await self._question(request)
 
     async def _question(self, request: AdminRequest, fault: str = "") -> Outcome:
@@ -217,7 +217,7 @@ class ApiTokens(Struct, frozen=True):
         return Show(page, _BAD_REQUEST if fault else 200)
 
     async def end(self, request: AdminRequest) -> Outcome:
-        """End it. Who presses twice sees what the first press did."""
+        """Revoke a token. A repeated submit shows the result of the first one."""
         if is_unconfirmed(request.form):
             return await self._question(request, MISMATCH)
         actor, token_id = request.actor, _named(request)

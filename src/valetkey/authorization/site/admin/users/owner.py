@@ -1,4 +1,4 @@
-"""/admin/owner: who comes with the link of `valetkey owner` becomes an owner."""
+"""/admin/owner: the link of `valetkey owner` makes its user an owner."""
 
 from typing import ClassVar
 
@@ -144,7 +144,7 @@ class OwnerLinks(Struct, frozen=True):
         return await self._page(request)
 
     async def make(self, request: OwnerRequest) -> Outcome:
-        """Make an account for who has none, and sign them in."""
+        """Create an account for a visitor without one, and sign in."""
         link, form = request.link, request.form
         if link is None:
             return await self._over()
@@ -273,7 +273,7 @@ class OwnerLinks(Struct, frozen=True):
         return self._set(f"{self._name}=; Max-Age=0")
 
     def _set(self, text: str) -> tuple[str, str]:
-        # Lax, not Strict: people follow the link from a terminal or a letter.
+        # Lax, not Strict: users follow the link from a terminal or an email.
         secure = "; Secure" if self.browsers.cookies.secure else ""
         return "set-cookie", f"{text}; Path=/; HttpOnly; SameSite=Lax{secure}"
 

@@ -1,4 +1,4 @@
-"""/admin/roles: who has which role, and giving one."""
+"""/admin/roles: list the roles of users, and assign one."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -35,9 +35,9 @@ class HolderLine(Struct, frozen=True):
     person: PersonLine
     #: More than a password signs them in.
     protected: bool
-    #: Where it is changed; "" where whoever looks may not.
+    #: Where it is changed; "" where the viewer's role may not.
     change_url: str
-    #: Whoever looks.
+    #: The viewer.
     me: bool = False
 
 
@@ -49,11 +49,11 @@ class RolesPage(Struct, frozen=True):
     action: str
     csrf: str
     holders: tuple[HolderLine, ...]
-    #: Whether whoever looks may give roles.
+    #: Whether the viewer may give roles.
     gives: bool
     #: The roles there are, by value and name.
     roles: tuple[tuple[str, str], ...]
-    #: What was typed, and that there is nobody of that name.
+    #: The name that was typed, and whether no user has it.
     person: str = ""
     chosen: str = ""
     unknown: bool = False
@@ -102,7 +102,7 @@ class RoleHolders(Struct, frozen=True):
         meant = await self.store.read(find_users)
         if len(meant) != 1:
             return await self._page(request, name, role, meant)
-        # Nothing is given yet: the next page shows whom the role is for, and asks.
+        # No role is assigned yet: the next page shows the user, and asks for confirmation.
         return SeeOther(f"{user_address(meant[0].uid)}/role?role={role}")
 
     async def _page(

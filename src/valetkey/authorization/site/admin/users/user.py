@@ -80,7 +80,7 @@ class UserAppLine(Struct, frozen=True):
     name: str
     since: When
     last_used: When | None
-    #: The question before its access ends; "" where the viewer may not end it.
+    #: The confirmation before its access is revoked; "" where the role may not.
     end_url: str
 
 
@@ -107,7 +107,7 @@ class UserPage(Struct, frozen=True):
     events: tuple[EventLine, ...]
     #: What the viewer may do.
     ways: tuple[Offer, ...]
-    #: Label and value of each declared attribute that they have.
+    #: Label and value of each declared attribute of the user.
     attributes: tuple[tuple[str, str], ...] = ()
     #: The groups of which they are a direct member.
     groups: tuple[Link, ...] = ()

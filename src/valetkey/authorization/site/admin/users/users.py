@@ -51,10 +51,10 @@ class UsersPage(Struct, frozen=True):
     text: str
     chosen: str
     listed: tuple[PersonLine, ...]
-    #: Where the list goes on, and where it begins; "" where it does not.
+    #: The next and the first page of the list; "" for none.
     more: str = ""
     first: str = ""
-    #: Somebody was just deleted.
+    #: A user was just deleted.
     deleted: bool = False
     #: "" where the role may not.
     import_url: str = ""
@@ -88,7 +88,7 @@ class Users(Struct, frozen=True):
         found, deleted = await self.store.scan(
             lambda tx: (
                 find_people(tx, actor, text, chosen, after, SHOWN),
-                # True, whatever the address says.
+                # Checked: the address alone proves nothing.
                 gone is not None and tx.people.did(actor.done_by, "user.removed", gone, since),
             )
         )

@@ -87,7 +87,7 @@ class Health(Struct, frozen=True):
             HealthPage(
                 request.head,
                 tuple(_line(each, now) for each in found),
-                # Only a known fix whose finding is gone was applied.
+                # Only a known fix whose finding has disappeared was applied.
                 fixed=fixed if fixed in {*Fix} - {each.fix for each in found} else "",
             )
         )

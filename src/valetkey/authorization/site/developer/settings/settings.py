@@ -133,7 +133,7 @@ class Settings(Struct, frozen=True):
         return AppForms(self.portal, self.scopes)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The form with the app as it is."""
+        """Show the form with the current settings of the app."""
         client = request.client
         saved = client.changed_at > request.now - _RECENT and "saved" in request.query
         form = self.forms.shown(metadata_of(client), kind_of(client), before=client)

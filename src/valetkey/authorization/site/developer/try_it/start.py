@@ -174,12 +174,12 @@ def parameters_in(landed: str) -> dict[str, str]:
 
 
 def masked(name: str, value: str) -> str:
-    """The value as it is shown: shortened where the parameter is a secret."""
+    """Return the value to show: shortened where the parameter is a secret."""
     return shortened(value) if name in _SECRET else value
 
 
 def shown_token(name: str, value: object, audience: str) -> Token:
-    """A token as it is shown: its beginning and its claims, and of an access token its API."""
+    """Return a token to show: its beginning and claims, and the API of an access token."""
     text = str(value)
     claims = claims_in(text) if name != "refresh_token" else ""
     return Token(name, shortened(text), claims, audience if name == "access_token" else "")

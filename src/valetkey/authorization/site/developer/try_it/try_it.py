@@ -299,7 +299,7 @@ class TryIt(Struct, frozen=True):
         return tuple(name for name in client.scope - CLIENT_SCOPE if name in self.scopes)
 
     def _open(self, state: str, request: AppRequest) -> TestRun:
-        """The trial that this session began for this app. Refused (not found) for any other."""
+        """Return the test run of this session and app. Refused (not found) for any other."""
         trial = TestRun.open(state, self.keyring.sealer, request.now)
         if (
             trial is None
@@ -385,7 +385,7 @@ class TryIt(Struct, frozen=True):
 
 
 async def _app_of_answer(visit: Visit) -> AppRequest:
-    """Require that the user is in the team of the app whose trial the state names."""
+    """Require that the user is in the team of the app whose test run the state names."""
     request = await signed_in(visit)
     state = read_query(visit.request.query, opaque=_ANSWERS).get("state") or ""
     trial = TestRun.open(state, visit.browsers.keyring.sealer, visit.request.at)
