@@ -17,7 +17,6 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.secret import from_base64url
 
 CALLERS = 32
-FEW_CALLERS = 4
 WITHOUT_ID_TOKEN = "notes:read"
 JWT = "client credentials, JWT"
 REFERENCE = "client credentials, by reference"
@@ -287,8 +286,6 @@ async def plan(peer: Peer, only: Sequence[str] = WORKLOADS) -> Mapping[str, Sequ
     if peer.api is not None:
         planned[RESOURCE] = many(lambda _: resource_call(peer, token))
         planned |= {name: many(make) for name, make in (await _pages(peer)).items()}
-        # Its lists are read as reports: 32 of them may wait, the next is answered 503.
-        planned[FULL_ACCOUNT] = planned[FULL_ACCOUNT][:FEW_CALLERS]
     return planned
 
 

@@ -278,7 +278,7 @@ _METHOD = """\
   These visits last three times as long: answers about tokens are cached for 5 s, in which other
   servers are visited, so a short visit would measure little but filling the cache.
 - The account page is that of a user with three connected apps and three sessions. Another row has
-  the page of the user of all flows, each of which is a grant, for four callers.
+  the page of the user of all flows, each of which is a grant.
 - Keycloak gets 100 CPU-seconds to warm up its compiler. It runs in production mode with its own
   defaults, signs with ES256 and rotates refresh tokens. It has no tokens by reference, so it
   introspects JWTs.

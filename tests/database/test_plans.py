@@ -20,9 +20,18 @@ from valetkey.database.statement import parameters
 _SCHEMA = "valetkey.authorization.storage.schema"
 
 # These stay small: keys by the quarter of a year, what an operator handed out or named by hand, and
-# the imports of a week.
+# the imports of a week; and the constant row of a SELECT without FROM.
 _SMALL = frozenset(
-    {"brand", "webhooks", "signing_keys", "invitations", "revision", "migrations", "user_imports"}
+    {
+        "CONSTANT",
+        "brand",
+        "webhooks",
+        "signing_keys",
+        "invitations",
+        "revision",
+        "migrations",
+        "user_imports",
+    }
 )
 
 # All rows are wanted, or one names what no index can: an operator waits for it, no request of apps.
@@ -37,7 +46,7 @@ _WHOLE = (
 _OFFLINE = "restoration.py"
 
 # What a bounded question found, being counted or ordered.
-_FOUND = frozenset({"counted", "due"})
+_FOUND = frozenset({"counted", "due", "found"})
 
 _Plan = Mapping[str, object]
 
@@ -75,9 +84,14 @@ async def _walks(engine: Engine, statement: Statement) -> list[str]:
     def explain(db: Connection) -> list[str]:
         return [row[3] for row in db.rows(f"EXPLAIN QUERY PLAN {sql}", **values)]
 
+    steps = await engine.write(explain)
+    for step in list(steps):
+        # A part that is read row by row may be called like the table it reads by an index.
+        if step.startswith("CO-ROUTINE ") and (read := f"SCAN {step[11:]}") in steps:
+            steps.remove(read)
     return [
         f"{statement.place}: {step}"
-        for step in await engine.write(explain)
+        for step in steps
         if (walk := re.match(r"SCAN (\w+)( USING)?", step))
         and walk[1] not in _SMALL
         and not ((walk[2] or walk[1] in _FOUND) and _ends_early(sql))

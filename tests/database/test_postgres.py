@@ -154,12 +154,12 @@ def test_reports_leave_a_connection_for_the_others(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url, size=2)
         gate = threading.Event()
-        reports = [asyncio.create_task(_scan(engine, gate)) for _ in range(40)]
+        reports = [asyncio.create_task(_scan(engine, gate)) for _ in range(136)]
         await asyncio.sleep(0)  # each is queued by its first step
         assert await asyncio.wait_for(_write(engine, _insert(1)), CEILING) == 1
         gate.set()
         answers = await asyncio.gather(*reports, return_exceptions=True)
-        # 32 may wait, and one may have been begun before the others were asked for.
+        # 128 may wait, and one may have been begun before the others were asked for.
         assert sum(isinstance(answer, Overloaded) for answer in answers) in {7, 8}
         await engine.close()
 

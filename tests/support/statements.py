@@ -14,7 +14,7 @@ from valetkey.database.record import Record
 
 ROOT = Path(__file__).parents[2] / "src" / "valetkey"
 _VERBS = frozenset({"rows", "row", "once", "run", "send", "assume", "claim", "ahead"})
-_VERBS_OF_RECORDS = frozenset({"find", "all", "run", "send", "claim"})
+_VERBS_OF_RECORDS = frozenset({"find", "all", "ahead", "run", "send", "claim"})
 # The layers that hand on statements or make their own tables, and keep none of the program's.
 _NOT_SEARCHED = frozenset({"database", "testing"})
 _SHARED_STORES = frozenset({"decisions.py", "standbys.py"})

@@ -14,7 +14,7 @@ from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.kernel import metrics
 
 _LONGEST_QUEUE = 2_000
-_MOST_SCANS = 32
+_MOST_SCANS = 128
 _LARGEST_GROUP = 32
 _GROUPED = (Kind.LOOK, Kind.READ, Kind.WRITE)
 # Seconds during which transactions wait for the group that is under way, to form the next one. A
@@ -76,7 +76,7 @@ class Pool:
             metrics.QUEUE.ask(self._waiting[kind].__len__, f"database_{kind.name.lower()}")
 
     async def run(self, kind: Kind, work: Work) -> Any:
-        """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 32 reports."""
+        """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 128 reports."""
         asked = QueuedWork(work)
         with self._turn:
             if self._closed:

@@ -91,6 +91,11 @@ class Record(Generic[T]):
         rows = db.rows(self._statements.get(sql) or self.statement(sql), **params)
         return [self.of(row) for row in rows]
 
+    def ahead(self, db: Connection, sql: str, /, **params: object) -> Callable[[], list[T]]:
+        """Send a query as `Connection.ahead` does; the function returned gives the objects."""
+        rows = db.ahead(self._statements.get(sql) or self.statement(sql), **params)
+        return lambda: [self.of(row) for row in rows()]
+
     def run(self, db: Connection, sql: str, stored: T, /, **params: object) -> int:
         """Store an object, with further parameters; return how many rows were changed."""
         return db.run(

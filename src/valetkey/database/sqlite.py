@@ -38,7 +38,8 @@ from valetkey.kernel.refusal import Mistake
 _READ_PATIENCE = 0.05
 _COPY_PATIENCE = 5.0
 _SCANNERS = 2
-_MOST_SCANS = 32
+# Of half a second each, the last of these waits as long as half of the time limit for reports.
+_MOST_SCANS = 128
 _TIMEOUTS = Timeouts()
 
 

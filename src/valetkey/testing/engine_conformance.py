@@ -361,10 +361,10 @@ class EngineConformance(EngineLookConformance):
             gate = threading.Event()
 
             async def accepted() -> int:
-                """Return how many of a hundred jobs are accepted; then abandon all."""
+                """Return how many of four hundred jobs are accepted; then abandon all."""
                 tasks = [
                     asyncio.create_task(scan(engine, lambda db: (gate.wait(), db.row("SELECT 1"))))
-                    for _ in range(100)
+                    for _ in range(400)
                 ]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 waiting = [task for task in tasks if not task.done()]

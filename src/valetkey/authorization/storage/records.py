@@ -22,6 +22,8 @@ from valetkey.kernel.secret import ordered_id
 
 _SIGN_INS = (SessionStarted, SessionRenewed, IdentityConfirmed)
 
+_ALL = 1 << 53
+
 
 class NoActor(ValueError):
     """An event without an actor: a programming error."""
@@ -128,16 +130,25 @@ class Events(Struct, frozen=True):
         return found[::-1]
 
     def of_person(
-        self, uid: int, before: Instant, before_id: str, limit: int, kind: str | None = None
+        self,
+        uid: int,
+        before: Instant,
+        before_id: str,
+        limit: int,
+        kind: str | None = None,
+        *,
+        among: int = _ALL,
     ) -> Sequence[EventRecord]:
         """Return at most `limit` events shown to the user, newest first, before a position.
 
-        Of one `kind` or, without it, of all.
+        Of one `kind` or, without it, of all. Reads at most `among` events.
         """
         return EVENTS.all(
             self.db,
-            "SELECT * FROM events WHERE uid = :uid AND (at < :before OR (at = :before"
-            " AND id < :before_id)) AND ((:kind IN ('', 'sign_in')"
+            "SELECT * FROM (SELECT id, at, name, client_id, uid, grant_id, data, done_by"
+            " FROM events WHERE uid = :uid AND (at < :before OR (at = :before"
+            " AND id < :before_id)) ORDER BY at DESC, id DESC LIMIT :among) AS events"
+            " WHERE ((:kind IN ('', 'sign_in')"
             " AND name IN ('session.started', 'session.renewed', 'session.ended',"
             " 'sign_in.failed', 'second_factor.failed', 'recovery_code.used', 'device.remembered',"
             " 'device.forgotten', 'device.stolen')) OR (:kind IN ('', 'security')"
@@ -161,6 +172,7 @@ class Events(Struct, frozen=True):
             before=before,
             before_id=before_id,
             kind=kind or "",
+            among=among,
             limit=limit,
         )
 

@@ -1,6 +1,6 @@
 """Store of users, the names they sign in with, and their passwords."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -9,6 +9,14 @@ from valetkey.authorization.storage.administration.people import People
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
+
+
+class AccountSummary(Struct, frozen=True):
+    """How a user signs in: live sessions, when the password was set, and a second factor."""
+
+    sessions: int
+    password_set_at: Instant | None
+    second_factor: bool
 
 
 class Users(Struct, frozen=True):
@@ -217,6 +225,35 @@ class Users(Struct, frozen=True):
             new=new,
         )
         return renewed == 1
+
+    def summary(
+        self, uid: Uid, here: str, seen_after: Instant, now: Instant, limit: int
+    ) -> Callable[[], AccountSummary]:
+        """Read a summary of the account, sent at once as by `Connection.ahead`.
+
+        Counts at most `limit` live sessions: those used after `seen_after`, and the one `here`.
+        """
+        rows = self.db.ahead(
+            "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE sessions.uid = :uid"
+            " AND ended_at IS NULL AND expires_at > :now"
+            " AND (last_seen_at > :seen_after OR id = :here) AND generation ="
+            " (SELECT session_generation FROM users WHERE users.uid = :uid)"
+            " LIMIT :limit) AS counted),"
+            " (SELECT created_at FROM credentials WHERE uid = :uid AND kind = 'password'),"
+            " (SELECT COUNT(*) FROM (SELECT 1 FROM credentials WHERE uid = :uid"
+            " AND kind IN ('passkey', 'totp') LIMIT 1) AS counted)",
+            uid=uid,
+            here=here,
+            seen_after=seen_after,
+            now=now,
+            limit=limit,
+        )
+
+        def read() -> AccountSummary:
+            sessions, since, factors = rows()[0]
+            return AccountSummary(sessions, None if since is None else Instant(since), factors > 0)
+
+        return read
 
     def has_second_factor(self, uid: Uid) -> bool:
         """Return whether the user needs more than a password to sign in."""

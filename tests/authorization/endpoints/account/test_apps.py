@@ -1,5 +1,6 @@
 """Connected apps: everything of one app is one entry, and ends with one press."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def test_an_app_says_who_it_is_what_it_may_do_and_since_when(
             assert knows(page, words), words
         assert "notes:read" not in page.body
         assert "Pocket Printer" not in page.body
+
+    run(tmp_path, story, database_url)
+
+
+def test_64_account_pages_at_once_are_all_answered(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await grant_of(it, "web1", Scope.of("notes:read"))
+        browser = await signed_in(it)
+        # The overview is read by look-ups, the list of apps as a report: only few of those run.
+        for path, words in (("/", "1 connected app"), ("/account/apps", "Notes Printer")):
+            pages = await asyncio.gather(*(browser.get(path) for _ in range(64)))
+            assert {(page.status, knows(page, words)) for page in pages} == {(200, True)}
 
     run(tmp_path, story, database_url)
 

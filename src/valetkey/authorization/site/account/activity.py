@@ -32,6 +32,8 @@ from valetkey.kernel.words import translatable
 SHOWN = 30
 """Events on a page."""
 
+# Events of which the latest are chosen: most are of apps that renew tokens, which are not listed.
+_RECENT = 1_000
 # Later than all events, and an integer that both databases store.
 _END = Instant(1 << 53)
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{1,60})", re.ASCII)
@@ -220,8 +222,9 @@ class ActivityEntry(Struct, frozen=True):
 
 
 def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list[ActivityLine]:
-    """The latest events, newest first."""
-    return [each.line(now) for each in read_activity(tx, uid, _END, "", limit)]
+    """The latest listed events among the last `_RECENT`, newest first, without browsers."""
+    events = tx.events.of_person(uid, _END, "", limit, among=_RECENT)
+    return [each.line(now) for each in _entries(tx, events, {})]
 
 
 def read_activity(
@@ -229,21 +232,28 @@ def read_activity(
 ) -> Sequence[ActivityEntry]:
     """At most `limit` listed events before that position, newest first."""
     events = tx.events.of_person(uid, at, place, limit, kind)
-    said = {each.id: msgspec.json.decode(each.data, type=_Said) for each in events}
-    clients = {each: tx.clients.find(each) for each in {e.client_id for e in events} if each}
+    ids = {_said(each).session_id for each in events} - {""}
+    return _entries(tx, events, {each: tx.sessions.find_by_id(each) for each in ids})
+
+
+def _entries(
+    tx: Transaction, events: Sequence[EventRecord], sessions: Mapping[str, Session | None]
+) -> Sequence[ActivityEntry]:
     # The name of a deleted client is not known any more.
-    names = {each: (client and client.name) or each for each, client in clients.items()}
-    ids = {each.session_id for each in said.values()} - {""}
-    sessions = {each: tx.sessions.find_by_id(each) for each in ids}
+    names = {each: tx.clients.name_of(each) for each in {e.client_id for e in events} if each}
     return [
         ActivityEntry(
             event,
-            said[event.id],
-            names.get(event.client_id or "", ""),
-            sessions.get(said[event.id].session_id),
+            said := _said(event),
+            names.get(event.client_id or "") or event.client_id or "",
+            sessions.get(said.session_id),
         )
         for event in events
     ]
+
+
+def _said(event: EventRecord) -> _Said:
+    return msgspec.json.decode(event.data, type=_Said)
 
 
 def _kind(text: str | None) -> Kind | None:

@@ -7,22 +7,24 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.connected_apps import connected_apps
+from valetkey.authorization.actions.account.connected_apps import MOST_APPS
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import SignedInPerson, When
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
 from valetkey.authorization.site.page import Outcome, Show
 from valetkey.authorization.site.presentation import shown_person
+from valetkey.authorization.storage.register.connected import ConnectedName
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import SessionSettings
-from valetkey.kernel.moment import Instant, later
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import origin
 
 _MOST = 50
 """Apps listed as links: a user with more has bookmarks."""
+
+_MOST_SESSIONS = 1_000
 
 _RECENT = 4
 
@@ -53,9 +55,9 @@ class OverviewPage(Struct, frozen=True):
     sign_out_action: str
     csrf: str
     person: SignedInPerson
-    #: Connected apps.
+    #: Connected apps, counted up to a thousand.
     connected: int
-    #: Live sessions, this one included.
+    #: Live sessions, this one included, counted up to a thousand.
     sessions: int
     #: When the password was set; None where there is none.
     password_since: When | None
@@ -76,31 +78,29 @@ class Overview(Struct, frozen=True):
 
     async def show(self, signed_in: SignedIn, csrf: str, now: Instant) -> Outcome:
         """The page for a signed-in user; `csrf` is for the button that signs out."""
-        return Show(await self.store.scan(lambda tx: self._read(tx, signed_in, csrf, now)))
+        # Each statement reads little however much the user has, so this is no report.
+        return Show(await self.store.read(lambda tx: self._read(tx, signed_in, csrf, now)))
 
     def _read(self, tx: Transaction, signed_in: SignedIn, csrf: str, now: Instant) -> OverviewPage:
         user, here = signed_in.user, signed_in.session
-        idle = self.sessions.idle
-        live = [
-            each
-            for each in tx.sessions.live_of(user.uid, now)
-            if each.id == here.id or later(each.last_seen_at, idle) > now
-        ]
-        connected = connected_apps(tx, user.uid, now)
-        since = tx.users.password_set_at(user.uid)
-        second_factor = tx.users.has_second_factor(user.uid)
+        seen_after = Instant(now - self.sessions.idle)
+        read_summary = tx.users.summary(user.uid, here.id, seen_after, now, _MOST_SESSIONS)
+        read_apps = tx.connected.names_of_user(user.uid, now, MOST_APPS)
+        lines = latest_activity(tx, user.uid, _RECENT, now)
+        summary, apps = read_summary(), read_apps()
+        since = summary.password_set_at
         return OverviewPage(
             sign_out_action=SIGN_OUT,
             csrf=csrf,
             person=shown_person(signed_in),
-            connected=len(connected),
-            sessions=len(live),
+            connected=len(apps),
+            sessions=summary.sessions,
             password_since=None if since is None else When(since, now),
-            second_factor=second_factor,
+            second_factor=summary.second_factor,
             email_verified=user.email_verified_at is not None,
-            next_step=_next(user, second_factor=second_factor or since is None),
-            apps=_to_open([app.client for app in connected]),
-            lines=tuple(latest_activity(tx, user.uid, _RECENT, now)),
+            next_step=_next(user, second_factor=summary.second_factor or since is None),
+            apps=_to_open(apps),
+            lines=tuple(lines),
         )
 
 
@@ -110,8 +110,8 @@ def _next(user: User, *, second_factor: bool) -> Recommendation:
     return Recommendation.NOTHING if second_factor else Recommendation.SECOND_FACTOR
 
 
-def _to_open(clients: Sequence[Client]) -> tuple[OwnApp, ...]:
-    return tuple(
+def _to_open(clients: Sequence[ConnectedName]) -> tuple[OwnApp, ...]:
+    apps = [
         OwnApp(
             client.name or client.id,
             origin(client.openid.initiate_login_uri).partition("://")[2],
@@ -119,4 +119,5 @@ def _to_open(clients: Sequence[Client]) -> tuple[OwnApp, ...]:
         )
         for client in clients
         if client.disabled_at is None and client.openid.initiate_login_uri
-    )[:_MOST]
+    ]
+    return tuple(sorted(apps, key=lambda app: (app.name.casefold(), app.url))[:_MOST])

@@ -41,6 +41,11 @@ class Clients(Struct, frozen=True):
         client = _CLIENTS.find(self.db, "SELECT * FROM clients WHERE id = :id", id=client_id)
         return None if client is None else replace(client, secrets=self._secrets(client_id))
 
+    def name_of(self, client_id: str) -> str:
+        """Return the client's name; "" if it has none or is gone."""
+        row = self.db.row("SELECT name FROM clients WHERE id = :id", id=client_id)
+        return "" if row is None else str(row[0])
+
     def is_on(self, client: Client) -> bool:
         """Return whether the client is enabled and was never disabled since it was read."""
         found = self.db.row(

@@ -1,14 +1,16 @@
 """A user's connected apps, aggregated by the database, however many grants there are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Consent, Grant
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.grants import GRANTS
 from valetkey.authorization.storage.register.consents import CONSENTS
 from valetkey.database.engine import Connection
+from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
@@ -18,6 +20,15 @@ class Access(Struct, frozen=True):
     since: Instant
     last_used_at: Instant
     outlasts: bool
+
+
+class ConnectedName(Struct, frozen=True):
+    """What a list of links to connected apps needs of a client."""
+
+    id: str
+    name: str
+    openid: OpenIdRegistration
+    disabled_at: Instant | None
 
 
 class Connected(Struct, frozen=True):
@@ -40,6 +51,33 @@ class Connected(Struct, frozen=True):
             client_id: Access(Instant(since), Instant(used), unbound > 0)
             for client_id, since, used, unbound in rows
         }
+
+    def names_of_user(
+        self, uid: Uid, now: Instant, limit: int
+    ) -> Callable[[], Sequence[ConnectedName]]:
+        """Read at most `limit` clients with a live grant or a consent of the user.
+
+        Goes from client to client by an index, not through the grants. Sent at once as by
+        `Connection.ahead`.
+        """
+        # CROSS JOIN: SQLite might go through all clients otherwise.
+        return CONNECTED_NAMES.ahead(
+            self.db,
+            "SELECT * FROM (WITH RECURSIVE found (id) AS (SELECT MIN(client_id) FROM grants"
+            " WHERE uid = :uid AND revoked_at IS NULL"
+            " UNION ALL SELECT (SELECT MIN(client_id) FROM grants WHERE uid = :uid"
+            " AND revoked_at IS NULL AND client_id > found.id) FROM found"
+            " WHERE found.id IS NOT NULL)"
+            " SELECT id FROM found WHERE EXISTS (SELECT 1 FROM live_grants"
+            " WHERE live_grants.uid = :uid AND live_grants.client_id = found.id"
+            " AND live_grants.ends_at > :now)"
+            " UNION SELECT client_id FROM consents WHERE uid = :uid AND generation ="
+            " (SELECT consent_generation FROM users WHERE uid = :uid)) AS found"
+            " CROSS JOIN clients WHERE clients.id = found.id ORDER BY found.id LIMIT :limit",
+            uid=uid,
+            now=now,
+            limit=limit,
+        )
 
     def of_app(self, uid: Uid, client_id: str, now: Instant) -> Access | None:
         """Return the access of one client; None if it has none."""
@@ -105,6 +143,9 @@ class Connected(Struct, frozen=True):
             now=now,
         )
         return 0 if row is None else int(row[0])
+
+
+CONNECTED_NAMES = Record(ConnectedName, "clients")
 
 
 class Connections(Struct, frozen=True):
