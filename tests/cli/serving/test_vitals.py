@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import pytest
 
@@ -54,6 +55,13 @@ def test_clock_step_and_few_descriptors_are_logged(told: io.StringIO) -> None:
 
 def test_open_descriptors_are_counted() -> None:
     assert 0 < open_descriptors() < 10_000
+    few, (usual, most) = 3, getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (few, most))
+    try:
+        # Without one to count them with.
+        assert open_descriptors() == few
+    finally:
+        setrlimit(RLIMIT_NOFILE, (usual, most))
 
 
 def test_certificate_is_measured_and_its_end_is_logged(

@@ -99,7 +99,7 @@ def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) ->
                 continue
             except OSError as failure:
                 # Out of descriptors, for example: retrying at once would only use up CPU time.
-                log.error("metrics.failed", failure)
+                log.throttled("error", "metrics.failed", failure.strerror or type(failure).__name__)
                 time.sleep(_LOOK_EVERY)
                 continue
             work = threading.Thread(target=_answer, args=(caller, answer, free), daemon=True)
@@ -107,8 +107,7 @@ def _serve(listening: socket.socket, answer: Callable[[socket.socket], None]) ->
             try:
                 work.start()
             except RuntimeError as failure:
-                # Out of threads.
-                log.error("metrics.failed", failure)
+                log.throttled("error", "metrics.failed", f"no thread: {failure}")
                 free.release()
                 caller.close()
 

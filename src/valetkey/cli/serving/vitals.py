@@ -1,6 +1,7 @@
 """Watch a worker's process: its event loop, clock, file descriptors and certificate."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,5 +92,6 @@ def open_descriptors() -> int:
     """Return how many file descriptors this process has open; 0 where that is not known."""
     try:
         return sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1
-    except OSError:
-        return 0
+    except OSError as failure:
+        # Counting takes one, too.
+        return getrlimit(RLIMIT_NOFILE)[0] if failure.errno == errno.EMFILE else 0
