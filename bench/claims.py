@@ -11,13 +11,14 @@ import asyncio
 import os
 import statistics
 import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import uvloop
 
 from bench.load import measure
 from bench.peers.own_peer import valetkey
+from bench.peers.peer import Peer
 from bench.peers.work import FLOW, INTROSPECTION, JWT, REFERENCE, REFRESH, plan
 from bench.servers import REGISTER
 
@@ -68,6 +69,13 @@ in = ["id_token", "userinfo", "access_token"]
 _SCOPE = "openid groups calendar:read"
 
 
+def declared(directory: Path, *, on_postgresql: bool) -> AbstractContextManager[Peer]:
+    """Start a server whose tokens are for a declared API and hold groups, roles and claims."""
+    return valetkey(
+        directory, on_postgresql=on_postgresql, register=_register(), resource=_API, scope=_SCOPE
+    )
+
+
 def _register() -> str:
     """Return the bench's register with the declarations, and clients that use them."""
     changed = REGISTER
@@ -96,15 +104,7 @@ def main() -> None:
 
         peers = [
             stack.enter_context(valetkey(folder(), on_postgresql=chosen.postgresql)),
-            stack.enter_context(
-                valetkey(
-                    folder(),
-                    on_postgresql=chosen.postgresql,
-                    register=_register(),
-                    resource=_API,
-                    scope=_SCOPE,
-                )
-            ),
+            stack.enter_context(declared(folder(), on_postgresql=chosen.postgresql)),
         ]
         plans = [runner.run(plan(peer)) for peer in peers]
         print(f"{'microseconds of CPU per operation':36}{'without':>10}{'with':>10}{'ratio':>8}")

@@ -5,7 +5,8 @@ the median of the ratios to the first, visit by visit: on a machine that others 
 steadier than any of the figures.
 
 With `--metrics` there is one tree: first without a line that counts, then as it is, with its
-metrics scraped every five seconds.
+metrics scraped every five seconds. With `--claims` the last tree issues tokens for a declared API,
+with groups, a role and three claims, as in `bench.claims`.
 """
 
 import argparse
@@ -16,12 +17,14 @@ import statistics
 import tempfile
 import threading
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.request import urlopen
 
 import uvloop
 
+from bench.claims import declared
 from bench.load import measure
 from bench.peers.own_peer import valetkey
 from bench.peers.peer import Peer
@@ -40,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--metrics", action="store_true", help="what counting and scraping cost")
+    parser.add_argument("--claims", action="store_true", help="a second API and its claims")
     chosen = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with ExitStack() as stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -49,7 +53,11 @@ def main() -> None:
             trees += chosen.trees[:1]
         peers = [
             _started(
-                tree, stack, on_postgresql=chosen.postgresql, scraped=bool(chosen.metrics and turn)
+                tree,
+                stack,
+                declared if chosen.claims and turn == len(trees) - 1 else valetkey,
+                on_postgresql=chosen.postgresql,
+                scraped=bool(chosen.metrics and turn),
             )
             for turn, tree in enumerate(trees)
         ]
@@ -74,7 +82,15 @@ def main() -> None:
             print(line, flush=True)
 
 
-def _started(tree: Path, stack: ExitStack, on_postgresql: bool, *, scraped: bool) -> Peer:
+class _Start(Protocol):
+    def __call__(
+        self, directory: Path, /, *, on_postgresql: bool
+    ) -> AbstractContextManager[Peer]: ...
+
+
+def _started(
+    tree: Path, stack: ExitStack, start: _Start, *, on_postgresql: bool, scraped: bool
+) -> Peer:
     """A server that imports Valetkey from this tree."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     listen = f"127.0.0.1:{free_port()}" if scraped else ""
@@ -82,7 +98,7 @@ def _started(tree: Path, stack: ExitStack, on_postgresql: bool, *, scraped: bool
     if scraped:
         more["VALETKEY__METRICS__LISTEN"] = listen
     with _environment(more):
-        peer = stack.enter_context(valetkey(folder, on_postgresql=on_postgresql))
+        peer = stack.enter_context(start(folder, on_postgresql=on_postgresql))
     if scraped:
         stack.enter_context(_scraping(f"http://{listen}/metrics"))
     return peer

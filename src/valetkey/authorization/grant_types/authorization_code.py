@@ -1,7 +1,5 @@
 """The authorization code, exchanged once (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
 
-from collections.abc import Callable
-
 from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
@@ -24,7 +22,6 @@ from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, covers, still
-from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -62,9 +59,6 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _spent(tx, voucher, request.now)
     scope = still(code.granted, request.client)
     api = target_among(tx, request, code.apis, scope)
-    memberships = None
-    if isinstance(api, Api) and request.claims.may_need_memberships(tx, request.client, api):
-        memberships = tx.api_roles.memberships(code.uid, api.id)
     presence = tx.presences.find_by_id(code.session_id, request.client.id)
     # A session that was deleted has ended; a disabled account is reported first.
     user = tx.users.find(code.uid) if presence is None else presence.user
@@ -73,7 +67,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         refusal = problem or (api if isinstance(api, Refusal) else _unknown("without user"))
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
         return refusal
-    granted = begin_grant(tx, request, voucher.grant_id, code, user, api, memberships)
+    granted = begin_grant(tx, request, voucher.grant_id, code, user, api)
     said = (granted.token_id, str(granted.scope), granted.api.identifier)
     event = CodeRedeemed(user.uid, voucher.client_id, voucher.grant_id, *said)
     tx.events.add(event, request.now)
@@ -87,12 +81,8 @@ def begin_grant(
     code: CodePayload,
     user: User,
     api: Api,
-    memberships: Callable[[], Memberships] | None = None,
 ) -> Granted:
-    """Create the grant of what the user allowed, with its first tokens, which are for `api`.
-
-    `memberships` are the user's, if they were read ahead.
-    """
+    """Create the grant of what the user allowed, with its first tokens, which are for `api`."""
     granted_scope = still(code.granted, request.client)
     apis = request.apis.granted(tx, code.apis, request.client)
     grant = begin(
@@ -137,7 +127,6 @@ def begin_grant(
             ends_at=grant.expires_at,
             refresh_token=first_refresh_token(request, grant),
             identity=identity,
-            memberships=memberships,
         ),
         request.fingerprints,
     )

@@ -1,6 +1,6 @@
 """Refresh tokens: new access tokens without the user (RFC 6749 section 6, RFC 9700 4.14)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -31,7 +31,6 @@ from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import at, still
-from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.grants import GrantWithState, Rotation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -57,10 +56,7 @@ class _Wanted(Struct, frozen=True):
 
 
 class _Presented(Struct, frozen=True):
-    """A presented refresh token: its text, its stored form, the grant it names and its APIs.
-
-    `memberships` are those of the grant's user, if tokens of the client may hold them.
-    """
+    """A presented refresh token: its text, its stored form, the grant it names and its APIs."""
 
     text: str
     fingerprint: Fingerprint
@@ -68,7 +64,6 @@ class _Presented(Struct, frozen=True):
     user: User
     apis: Sequence[ApiGeneration]
     is_current: bool
-    memberships: Callable[[], Memberships] | None
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -112,9 +107,6 @@ def _find(
     tx: Transaction, request: TokenRequest, text: str, secret: str, grant_id: str
 ) -> _Presented | None:
     """Return the client's grant that the token is or was of; None if it never was one."""
-    memberships = None
-    if request.claims.may_need_memberships(tx, request.client):
-        memberships = tx.api_roles.memberships_of_grant(grant_id)
     looked_at = tx.grants.find_with_user(grant_id)
     if looked_at is None:
         return None
@@ -129,7 +121,7 @@ def _find(
         _was_previous(found, fingerprint) or was_issued_here(request.fingerprints, secret, grant_id)
     ):
         return None
-    return _Presented(text, fingerprint, found, user, apis, is_current, memberships)
+    return _Presented(text, fingerprint, found, user, apis, is_current)
 
 
 def _use(
@@ -251,7 +243,6 @@ def _grant_again(
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
             identity=_identity(request, presented, wanted),
-            memberships=presented.memberships,
         ),
         request.fingerprints,
     )

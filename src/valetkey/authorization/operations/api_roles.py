@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.apis import (
     assign,
     assign_group,
@@ -32,7 +32,7 @@ from valetkey.authorization.operations.operation import (
     limit_of,
     on_user,
     reads,
-    writes,
+    unchecked_write,
 )
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.transaction import Transaction
@@ -79,6 +79,8 @@ def _user_role(change: Callable[[Transaction, User, Api, str, Instant], bool]) -
 
 def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool]) -> Run:
     def run(tx: Transaction, call: Call) -> bool:
+        tx.clients.touch()
+        require(tx, call.actor, call.operation.permission)
         group = tx.groups.find_to_change(call.named("group"))
         if group is None:
             raise Refused(
@@ -86,7 +88,7 @@ def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool])
             )
         return change(tx, group, _api(tx, call), call.named("role"), call.now)
 
-    return writes(run)
+    return unchecked_write(run)
 
 
 def _api(tx: Transaction, call: Call) -> Api:

@@ -2,11 +2,14 @@
 
 `Engine.changed` tells every process of each change of table `revision` within a second.
 
-`revision` is increased by every change of clients, keys and brand. It is also the first lock of a
-transaction (docs/decisions/0015): the register, then users by uid, then rows. A transaction that
-issues something shares `Lock.REGISTER` with `revision`.
+`revision` is increased by every change of clients, keys, brand and groups. It is also the first
+lock of a transaction (docs/decisions/0015): the register, then users by uid, then rows. A
+transaction that issues something shares `Lock.REGISTER` with `revision`.
 """
 
+from collections.abc import Callable
+
+from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection, Lock
 
 _NUMBER = "SELECT number FROM revision WHERE name = 'directory'"
@@ -31,6 +34,16 @@ def touch(db: Connection) -> None:
     # Shared: a transaction that holds all waits here, and then finds the row unlocked.
     db.share(Lock.REGISTER)
     db.send("UPDATE revision SET number = number + 1 WHERE name = 'directory'")
+
+
+def change_memberships(db: Connection, uid: Uid, random: Callable[[int], bytes]) -> None:
+    """Make every process read the groups and roles of one user again.
+
+    The user is held alone. What changes a group calls `touch` instead.
+    """
+    # Not one more: what was read in a transaction that is undone would be taken for the next.
+    number = int.from_bytes(random(8)) >> 1
+    db.send("UPDATE users SET membership_number = :number WHERE uid = :uid", uid=uid, number=number)
 
 
 def token_state(db: Connection) -> int:

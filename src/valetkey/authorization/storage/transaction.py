@@ -156,12 +156,12 @@ class Transaction(Struct, frozen=True):
     @property
     def groups(self) -> Groups:
         """Groups of users."""
-        return Groups(self.db)
+        return Groups(self.db, self.random)
 
     @property
     def api_roles(self) -> ApiRoles:
         """Roles of users and groups at APIs."""
-        return ApiRoles(self.db)
+        return ApiRoles(self.db, self.random)
 
     @property
     def scim_credentials(self) -> ScimCredentials:

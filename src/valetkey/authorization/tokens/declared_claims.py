@@ -1,16 +1,16 @@
 """The claims of tokens beyond the user's record: groups, roles at APIs, and declared claims.
 
-Evaluated in the transaction that issues the token. Nothing is read unless a claim needs it, and
-then groups and roles by one statement.
+Evaluated in the transaction that issues the token. Nothing is read unless a claim needs it; groups
+and roles are read by one statement, and kept until they change.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import (
     LARGEST_CLAIMS,
@@ -20,7 +20,6 @@ from valetkey.authorization.model.register.claim import (
     Place,
     Source,
 )
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import GROUPS, ROLES
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.administration.api_roles import Memberships
@@ -35,6 +34,9 @@ from valetkey.kernel.scope import Scope
 T = TypeVar("T")
 
 _OF_MEMBERSHIPS = (Source.GROUPS, Source.ROLES)
+_NO_MEMBERSHIPS = Memberships((), ())
+_MOST_KEPT = 10_000
+_Kept = dict[tuple[Uid, int, str], Memberships]
 
 
 class TokenClaims:
@@ -48,7 +50,7 @@ class TokenClaims:
         self.default = default
         self.file = file
         self._store = store
-        self._known = _Known(-1, (), has_roles=False)
+        self._known = _Known(-1, -1, ())
 
     def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
@@ -57,25 +59,9 @@ class TokenClaims:
     async def as_of(self, revision: int) -> Sequence[DeclaredClaim]:
         """Return the declared claims as of the revision that the clients' directory compared."""
         known = self._known
-        if known.number < 0 or known.number != revision:
+        if (known.number, known.failures) != (revision, self._store.engine.failures()):
             return await self._store.read(self.declared)
         return known.claims
-
-    def may_need_memberships(self, tx: Transaction, client: Client, api: Api | None = None) -> bool:
-        """Return whether tokens of this client may hold groups or roles of the user.
-
-        For reading these ahead. `api` is that of the access token, if it is known.
-        """
-        known = self._at(tx)
-        return (
-            self.file is not None
-            or GROUPS in client.scope
-            or (known.has_roles if api is None else bool(api.roles))
-            or any(
-                each.kind in _OF_MEMBERSHIPS and (not each.clients or client.id in each.clients)
-                for each in known.claims
-            )
-        )
 
     def of_tokens(
         self,
@@ -85,15 +71,13 @@ class TokenClaims:
         scope: Scope,
         user: User | None,
         identity: Identity | None,
-        memberships: Callable[[], Memberships] | None = None,
     ) -> tuple[Claims, Identity | None]:
         """Return the claims of an access token, and the identity of its ID token with its claims.
 
-        Groups and roles are read once for both, unless they were read ahead as `memberships`.
         `user` is None for a client's own token. Raises Refused if the claims of either are larger
         than 8 KiB.
         """
-        values = _Values(tx, user, api, memberships)
+        values = _Values(tx, user, api, self._at)
         if identity is not None:
             identity = self._identity(tx, identity, values)
         return self._access_token(tx, client_id, scope, values), identity
@@ -102,22 +86,24 @@ class TokenClaims:
         self, tx: Transaction, client_id: str, api: Api, scope: Scope, user: User | None
     ) -> Claims:
         """Return the claims of an access token alone, as `of_tokens` does."""
-        return self._access_token(tx, client_id, scope, _Values(tx, user, api))
+        return self._access_token(tx, client_id, scope, _Values(tx, user, api, self._at))
 
     def of_identity(self, tx: Transaction, identity: Identity, api: Api | None = None) -> Identity:
         """Return the identity with the claims of its ID token that are not in the user's record.
 
         `api` is that of the access token issued with it, the default one without one.
         """
-        return self._identity(tx, identity, _Values(tx, identity.user, api or self.default))
+        values = _Values(tx, identity.user, api or self.default, self._at)
+        return self._identity(tx, identity, values)
 
     def _at(self, tx: Transaction) -> "_Known":
         known = self._known
+        # What was read in a transaction that was then lost is forgotten.
+        failures = self._store.engine.failures()
         # Mostly without waiting: a round trip only after something changed.
-        if known.number < 0 or not is_revision(tx.db, known.number):
-            known = self._known = _Known(
-                revision(tx.db), tuple(tx.declarations.claims()), has_roles=tx.apis.have_roles()
-            )
+        if failures != known.failures or not is_revision(tx.db, known.number):
+            claims = tuple(tx.declarations.claims())
+            known = self._known = _Known(revision(tx.db), failures, claims)
         return known
 
     def _access_token(
@@ -153,7 +139,8 @@ class TokenClaims:
         """
         known = self.declared(tx) if declared is None else declared
         chosen = _chosen(known, Place.USERINFO, client_id, self.default, scope)
-        return self._found(_Values(tx, user, self.default), chosen, names, client_id, scope)
+        values = _Values(tx, user, self.default, self._at)
+        return self._found(values, chosen, names, client_id, scope)
 
     def are_stored_with_user(
         self, declared: Sequence[DeclaredClaim], client_id: str, scope: Scope
@@ -202,32 +189,52 @@ class TokenClaims:
 
 
 class _Known(Struct, frozen=True):
-    """What was declared at one revision; `has_roles` is whether any API declares roles."""
+    """What was declared at one revision, and memberships that were read at it.
+
+    Memberships by user, `User.membership_number` and API. A transaction that read them before a
+    change keeps them in the `_Known` of before. `failures` are those of the engine before it began.
+    """
 
     number: int
+    failures: int
     claims: Sequence[DeclaredClaim]
-    has_roles: bool
+    memberships: _Kept = field(default_factory=_Kept)
+
+    def memberships_of(self, tx: Transaction, user: User, api: Api) -> Memberships:
+        """Return the user's memberships; read if they changed since they were read here."""
+        key = (user.uid, user.membership_number, api.id)
+        found = self.memberships.get(key)
+        if found is None:
+            found = tx.api_roles.memberships(user.uid, api.id)
+            if len(self.memberships) >= _MOST_KEPT:
+                self.memberships.clear()
+            self.memberships[key] = found
+        return found
 
 
 class _Values:
-    """The values of claims for one user at one API; what is stored is read once."""
+    """The values of claims for one user at one API."""
 
     def __init__(
         self,
         tx: Transaction,
         user: User | None,
         api: Api,
-        ahead: Callable[[], Memberships] | None = None,
+        known_at: Callable[[Transaction], _Known],
     ) -> None:
         self._tx = tx
+        self._known_at = known_at
+        self._values: dict[str, object] = {}
         self.user = user
         self.api = api
-        self._ahead = ahead
-        self._memberships: Memberships | None = None
 
     def of(self, chosen: Sequence[DeclaredClaim]) -> dict[str, object]:
         """Return the values by name; a claim without a value is absent."""
-        found = ((each.name, self._value(each)) for each in chosen)
+        # Access token and ID token mostly have the same claims.
+        for each in chosen:
+            if each.name not in self._values:
+                self._values[each.name] = self._value(each)
+        found = ((each.name, self._values[each.name]) for each in chosen)
         return {name: value for name, value in found if value is not None}
 
     def shown(self) -> dict[str, object] | None:
@@ -246,17 +253,11 @@ class _Values:
         }
 
     def groups(self, prefix: str) -> list[str]:
-        return [name for name in self._read().groups if name.startswith(prefix)]
+        return [name for name in self._at(self.api).groups if name.startswith(prefix)]
 
     def roles(self, api: Api) -> list[str]:
         """Return the user's roles at the API, of those that it declares."""
-        if api.id == self.api.id:
-            known = self._read()
-        elif self.user is None:
-            return []
-        else:
-            known = self._tx.api_roles.memberships(self.user.uid, api.id)()
-        return [role for role in known.roles.get(api.id, ()) if role in api.roles]
+        return [role for role in self._at(api).roles if role in api.roles]
 
     def _value(self, claim: DeclaredClaim) -> object:
         kind, argument = claim.kind, claim.argument
@@ -277,14 +278,10 @@ class _Values:
                 verified = self.user.email_verified_at is not None
                 return self.user.email.rpartition("@")[2].lower() if verified else None
 
-    def _read(self) -> Memberships:
-        if self._memberships is None:
-            if self.user is None:
-                self._memberships = Memberships((), {})
-            else:
-                read = self._ahead or self._tx.api_roles.memberships(self.user.uid, self.api.id)
-                self._memberships = read()
-        return self._memberships
+    def _at(self, api: Api) -> Memberships:
+        if self.user is None:
+            return _NO_MEMBERSHIPS
+        return self._known_at(self._tx).memberships_of(self._tx, self.user, api)
 
 
 def applies(

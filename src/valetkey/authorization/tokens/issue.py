@@ -14,7 +14,6 @@ from valetkey.authorization.model.register.client import (
     Client,
     GrantTypeName,
 )
-from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims, encoded
@@ -111,8 +110,7 @@ def is_by_reference(client: Client, api: Api) -> bool:
 class Issuing(Struct, frozen=True):
     """One access token to issue. It expires no later than `ends_at`, the end of its grant.
 
-    `identity` is that of the ID token issued with it, still without declared claims. `memberships`
-    are the user's, if they were read ahead.
+    `identity` is that of the ID token issued with it, still without declared claims.
     """
 
     client: Client
@@ -128,7 +126,6 @@ class Issuing(Struct, frozen=True):
     ends_at: Instant | None = None
     refresh_token: Secret | None = None
     identity: Identity | None = None
-    memberships: Callable[[], Memberships] | None = None
     actors: tuple[str, ...] = ()
     issued_token_type: str = ""
 
@@ -145,7 +142,6 @@ def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> 
         asked.scope,
         asked.user,
         asked.identity,
-        asked.memberships,
     )
     expires_at = Instant(asked.now + asked.lifetime)
     if asked.ends_at is not None:

@@ -150,6 +150,52 @@ def test_roles_reach_tokens_of_their_api_from_users_and_groups(
     run(tmp_path, story, database_url)
 
 
+def test_next_token_shows_each_change_of_groups_and_roles(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        api_id = await _api(owner)
+        role = f"/apis/{api_id}/roles"
+        await _declare(owner, "teams", "groups", "access_token")
+        await it.client("app", scopes=SCOPES, access_token_format="jwt")
+        for name in ("staff", "crew"):
+            await owner.call("POST", "/groups", {"name": name})
+        await owner.call("POST", "/groups", {"name": "night", "parent": "staff"})
+        refresh_token = (await _at_api(it, "app")).text("refresh_token")
+
+        async def change(method: str, path: str, body: dict[str, object] | None = None) -> None:
+            headers = {}
+            if method == "PATCH":
+                headers["if-match"] = (await owner.call("GET", path)).headers["etag"]
+            answer = await owner.call(method, path, body, headers=headers)
+            assert answer.status == 200, answer.body
+
+        steps: list[tuple[str, str, dict[str, object] | None, str, str]] = [
+            ("PUT", f"/groups/night/members/{ADA}", None, "night staff", ""),
+            ("PUT", f"{role}/boss/groups/staff", None, "night staff", "boss"),
+            ("PUT", f"{role}/editor/users/{ADA}", None, "night staff", "boss editor"),
+            ("PATCH", "/groups/staff", {"name": "team"}, "night team", "boss editor"),
+            ("PATCH", "/groups/night", {"parent": "crew"}, "crew night", "editor"),
+            ("PATCH", "/groups/night", {"parent": "team"}, "night team", "boss editor"),
+            ("DELETE", f"{role}/boss/groups/team", None, "night team", "editor"),
+            ("PUT", f"{role}/boss/groups/night", None, "night team", "boss editor"),
+            ("DELETE", f"{role}/editor/users/{ADA}", None, "night team", "boss"),
+            ("PUT", f"/groups/crew/members/{ADA}", None, "crew night team", "boss"),
+            ("DELETE", f"/groups/crew/members/{ADA}", None, "night team", "boss"),
+            ("PUT", f"/users/{ADA}/groups", {"groups": "crew team"}, "crew team", ""),
+            ("DELETE", "/groups/crew", None, "team", ""),
+        ]
+        for method, path, body, teams, roles in steps:
+            await change(method, path, body)
+            tokens = await it.refresh("app", refresh_token, resource=API)
+            refresh_token = tokens.text("refresh_token")
+            said = _said(tokens.text("access_token"))
+            assert (said["teams"], said["roles"]) == (teams.split(), roles.split()), path
+
+    run(tmp_path, story, database_url)
+
+
 def test_claims_of_a_client_itself_are_constants_only(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)

@@ -177,6 +177,7 @@ class Groups(Struct, frozen=True):
 
     def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Delete the group, as the console does. Raises Refused: conflict if it has groups."""
+        tx.clients.touch()
         caller, group = asked.caller, self._held(tx, asked, id, _Members()).group
         call = call_of(caller.services, DELETE_GROUP, caller.actor, caller.now)
         delete_group(tx, replace(call, arguments={"group": group.name}))

@@ -42,6 +42,9 @@ class Attribute(Struct, frozen=True):
         return msgspec.json.decode(text, type=Attribute)
 
 
+_VALUES = msgspec.json.Decoder(dict[str, object])
+
+
 class UserAttributes(Struct, frozen=True):
     """The values of a user's attributes by name, also of those that are no longer declared."""
 
@@ -58,7 +61,7 @@ class UserAttributes(Struct, frozen=True):
         """Decode what `encode` returned."""
         if text == "{}":
             return UserAttributes.NOTHING
-        return UserAttributes(msgspec.json.decode(text, type=dict[str, object]))
+        return UserAttributes(_VALUES.decode(text))
 
 
 UserAttributes.NOTHING = UserAttributes(MappingProxyType({}))
@@ -146,6 +149,8 @@ class User(Struct, frozen=True):
     """Whether the user has an app or may register one: read with the account, stored elsewhere."""
     generation: int = 0
     """What was issued in an earlier generation has ended."""
+    membership_number: int = 0
+    """Random; replaced by every change of the user's own groups and roles."""
     attributes: UserAttributes = UserAttributes.NOTHING
     disabled_by: str = ""
     """The SCIM credential whose directory disabled the account; "" for an administrator."""

@@ -167,6 +167,8 @@ CHANGE_GROUP = Operation(
 
 def delete_group(tx: Transaction, call: Call) -> bool:
     """Delete a group without groups in it. Refused: not found; conflict if it contains groups."""
+    tx.clients.touch()
+    require(tx, call.actor, call.operation.permission)
     group = named_group(tx, call.named("group"), to_change=True)
     return groups.delete(tx, group, call.now)
 
@@ -177,7 +179,7 @@ DELETE_GROUP = Operation(
     ONE,
     Permission.PEOPLE,
     "Delete a group; its members lose it at once",
-    writes(delete_group),
+    unchecked_write(delete_group),
     description="A group that contains groups is refused: 409.",
     gives=Done,
     refuses=(409,),

@@ -1,23 +1,24 @@
 """Roles at APIs, of users and of groups. Those no longer declared stay stored."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.register.applied import Applied, AppliedKind, role_part
-from valetkey.database.engine import Connection, Row
+from valetkey.authorization.storage.revision import change_memberships, touch
+from valetkey.database.engine import Connection
 
 
 class Memberships(Struct, frozen=True):
-    """The names of a user's groups, with those that contain them, and roles by id of their API.
+    """The names of a user's groups, with those that contain them, and roles at one API.
 
     Both sorted; not only roles that the API still declares.
     """
 
     groups: Sequence[str]
-    roles: Mapping[str, Sequence[str]]
+    roles: Sequence[str]
 
 
 class AssignedRole(Struct, frozen=True, order=True):
@@ -41,44 +42,29 @@ class ApiRoles(Struct, frozen=True):
     """One row for each role of a user or of a group."""
 
     db: Connection
+    random: Callable[[int], bytes]
 
-    def memberships(self, uid: Uid, api_id: str) -> Callable[[], Memberships]:
-        """Read the user's groups, and the roles at the API that they or their groups have.
+    def memberships(self, uid: Uid, api_id: str) -> Memberships:
+        """Return the user's groups, and the roles at the API that they or their groups have.
 
-        Sent at once as by `Connection.ahead`, because tokens wait for it.
+        The result can be kept while `User.membership_number` and `revision` are the same.
         """
-        return _memberships(
-            self.db.ahead(
-                "SELECT g.name, coalesce(p.name, ''), r.api_id, r.role FROM group_members m"
-                " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
-                " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
-                " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id)"
-                " AND r.api_id = :api_id"
-                " WHERE m.uid = :uid UNION ALL SELECT '', '', api_id, role FROM user_roles"
-                " WHERE uid = :uid AND api_id = :api_id",
-                uid=uid,
-                api_id=api_id,
-            )
-        )
-
-    def memberships_of_grant(self, grant_id: str) -> Callable[[], Memberships]:
-        """Read the same of the grant's user, with the roles at every API of the grant."""
-        return _memberships(
-            self.db.ahead(
-                "SELECT g.name, coalesce(p.name, ''), r.api_id, r.role FROM grants"
-                " JOIN group_members m ON m.uid = grants.uid"
-                " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
-                " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
-                " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id)"
-                " AND r.api_id IN (SELECT api_id FROM grant_apis WHERE grant_id = :grant_id)"
-                " WHERE grants.id = :grant_id"
-                " UNION ALL SELECT '', '', r.api_id, r.role FROM grants"
-                " JOIN grant_apis a ON a.grant_id = grants.id"
-                " JOIN user_roles r ON r.uid = grants.uid AND r.api_id = a.api_id"
-                " WHERE grants.id = :grant_id",
-                grant_id=grant_id,
-            )
-        )
+        groups: set[str] = set()
+        roles: set[str] = set()
+        for group, parent, role in self.db.rows(
+            "SELECT g.name, coalesce(p.name, ''), r.role FROM group_members m"
+            " JOIN user_groups g ON g.id = m.group_id AND g.deleted_at IS NULL"
+            " LEFT JOIN user_groups p ON p.id = g.parent_id AND g.parent_id <> ''"
+            " LEFT JOIN group_roles r ON r.group_id IN (g.id, g.parent_id)"
+            " AND r.api_id = :api_id"
+            " WHERE m.uid = :uid UNION ALL SELECT '', '', role FROM user_roles"
+            " WHERE uid = :uid AND api_id = :api_id",
+            uid=uid,
+            api_id=api_id,
+        ):
+            groups |= {group, parent}
+            roles.add(role)
+        return Memberships(sorted(groups - {""}), sorted(roles - {None}))
 
     def of_user(self, uid: Uid, limit: int) -> Sequence[AssignedRole]:
         """Return at most `limit` roles that the user or the user's groups have, by API."""
@@ -129,6 +115,8 @@ class ApiRoles(Struct, frozen=True):
             api_id=api_id,
             role=role,
         )
+        if added:
+            change_memberships(self.db, uid, self.random)
         return added == 1
 
     def withdraw(self, uid: Uid, api_id: str, role: str) -> bool:
@@ -141,10 +129,11 @@ class ApiRoles(Struct, frozen=True):
         )
         if removed:
             Applied(self.db).forget(AppliedKind.ROLE, api_id, role_part(role, uid))
+            change_memberships(self.db, uid, self.random)
         return removed == 1
 
     def assign_group(self, group: Group, api_id: str, role: str) -> bool:
-        """Give the members of the group the role. False if they have it."""
+        """Give the members of the group the role, after `Clients.touch`. False if they have it."""
         added = self.db.run(
             "INSERT INTO group_roles (group_id, api_id, role) VALUES (:id, :api_id, :role)"
             " ON CONFLICT (group_id, api_id, role) DO NOTHING",
@@ -152,10 +141,12 @@ class ApiRoles(Struct, frozen=True):
             api_id=api_id,
             role=role,
         )
+        if added:
+            touch(self.db)
         return added == 1
 
     def withdraw_group(self, group: Group, api_id: str, role: str) -> bool:
-        """Take the role from the members of the group. False if the group does not have it."""
+        """Take the role from the group's members, after `Clients.touch`. False if it has none."""
         removed = self.db.run(
             "DELETE FROM group_roles WHERE group_id = :id AND api_id = :api_id AND role = :role",
             id=group.id,
@@ -164,6 +155,7 @@ class ApiRoles(Struct, frozen=True):
         )
         if removed:
             Applied(self.db).forget(AppliedKind.ROLE, api_id, role_part(role, group.id))
+            touch(self.db)
         return removed == 1
 
     def users(self, api_id: str, role: str, after: int, limit: int) -> Sequence[tuple[int, str]]:
@@ -190,18 +182,3 @@ class ApiRoles(Struct, frozen=True):
             limit=limit,
         )
         return [str(row[0]) for row in rows]
-
-
-def _memberships(rows: Callable[[], Sequence[Row]]) -> Callable[[], Memberships]:
-    def read() -> Memberships:
-        groups: set[str] = set()
-        roles: dict[str, set[str]] = {}
-        for group, parent, api_id, role in rows():
-            groups |= {group, parent}
-            if role is not None:
-                roles.setdefault(api_id, set()).add(role)
-        return Memberships(
-            sorted(groups - {""}), {api_id: sorted(each) for api_id, each in roles.items()}
-        )
-
-    return read

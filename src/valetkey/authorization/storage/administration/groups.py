@@ -1,12 +1,13 @@
 """Groups of users, nested one level deep."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.register.applied import Applied, AppliedKind, member_part
+from valetkey.authorization.storage.revision import change_memberships, touch
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
@@ -18,6 +19,7 @@ class Groups(Struct, frozen=True):
     """Groups and their members. Lists are bounded; a user's own groups are at most 400 names."""
 
     db: Connection
+    random: Callable[[int], bytes]
 
     def find(self, name: str) -> Group | None:
         """Return the group of this name."""
@@ -76,7 +78,7 @@ class Groups(Struct, frozen=True):
         return created == 1
 
     def rename(self, group: Group, name: str) -> bool:
-        """Rename a group that is locked. False if the name is taken."""
+        """Rename a group that is locked, after `Clients.hold_all`. False if the name is taken."""
         # An insertion waits for others of this name and does not fail: it reserves the name.
         reserved = self.db.run(
             "INSERT INTO user_groups (id, name, description, parent_id, created_at)"
@@ -88,10 +90,15 @@ class Groups(Struct, frozen=True):
             return False
         self.db.send("DELETE FROM user_groups WHERE id = :id", id=f"new name of {group.id}")
         self.db.send("UPDATE user_groups SET name = :name WHERE id = :id", id=group.id, name=name)
+        touch(self.db)
         return True
 
     def move(self, group: Group, parent_id: str) -> None:
-        """Put a group that is locked into another one, or into none for ""."""
+        """Put a group that is locked into another one, or into none for "".
+
+        After `Clients.hold_all`.
+        """
+        touch(self.db)
         self.db.send(
             "UPDATE user_groups SET parent_id = :parent_id WHERE id = :id",
             id=group.id,
@@ -126,7 +133,7 @@ class Groups(Struct, frozen=True):
         return row is not None
 
     def delete(self, group: Group, now: Instant) -> bool:
-        """Delete a group; its members are swept later. False if it is gone."""
+        """Delete a group, after `Clients.touch`; members are swept later. False if it is gone."""
         # With a space in it: a name that no group can have or take.
         deleted = self.db.run(
             "UPDATE user_groups SET name = :mark, parent_id = '', deleted_at = :now"
@@ -136,6 +143,7 @@ class Groups(Struct, frozen=True):
             now=now,
         )
         if deleted:
+            touch(self.db)
             self.db.run("DELETE FROM scim_groups WHERE group_id = :id", id=group.id)
         return deleted == 1
 
@@ -180,6 +188,8 @@ class Groups(Struct, frozen=True):
             id=group.id,
             now=now,
         )
+        if added:
+            change_memberships(self.db, uid, self.random)
         return added == 1
 
     def remove(self, group: Group, uid: Uid) -> bool:
@@ -189,6 +199,7 @@ class Groups(Struct, frozen=True):
         )
         if removed:
             Applied(self.db).forget(AppliedKind.MEMBER, group.id, member_part(uid))
+            change_memberships(self.db, uid, self.random)
         return removed == 1
 
     def direct(self, uid: Uid) -> Sequence[Group]:

@@ -116,10 +116,6 @@ class Apis(Struct, frozen=True):
         )
         return [self._api(each) for each in found]
 
-    def have_roles(self) -> bool:
-        """Return whether any of them declares roles."""
-        return self.db.row("SELECT 1 FROM apis WHERE roles <> '' LIMIT 1") is not None
-
     def identifiers(self, limit: int) -> Sequence[str]:
         """Return the identifiers of at most `limit` enabled APIs."""
         rows = self.db.rows(
