@@ -1,4 +1,4 @@
-"""Debian's systemd finds the unit right, and sandboxed."""
+"""Debian's systemd finds the units right, and the service sandboxed."""
 
 import re
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.nginx import DEPLOY
+from tests.documents.pages import pages, text
 
 _PROGRAM = "/opt/valetkey/bin/valetkey"
 _MOST_EXPOSED = 2.0
@@ -23,22 +24,47 @@ def systemd_analyze() -> str:
     return found
 
 
-def _unit(folder: Path) -> Path:
+def _unit(folder: Path, more: str = "") -> Path:
     text = (DEPLOY / "systemd/valetkey.service").read_text()
     assert _PROGRAM in text
+    text = text.replace(_PROGRAM, str(Path(sys.executable).with_name("valetkey")))
     file = folder / "valetkey.service"
-    file.write_text(text.replace(_PROGRAM, str(Path(sys.executable).with_name("valetkey"))))
+    file.write_text(text.replace("[Service]\n", f"[Service]\n{more}"))
     return file
 
 
-def test_the_unit_has_nothing_that_systemd_does_not_know(
+def test_the_units_have_nothing_that_systemd_does_not_know(
     systemd_analyze: str, tmp_path: Path
 ) -> None:
-    command = [systemd_analyze, "verify", str(_unit(tmp_path))]
+    told = [text(page) for page in pages()]
+    # What a sentence tells to set in the unit.
+    more = re.findall(r"`([A-Z][A-Za-z]+=[^`…]+)` in the systemd unit", "\n".join(told))
+    assert more
+    socket = Path(shutil.copy(DEPLOY / "systemd/valetkey.socket", tmp_path))
+    service = _unit(tmp_path, "".join(f"{line}\n" for line in more))
+    command = [systemd_analyze, "verify", str(service), str(socket)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert "valetkey.service" not in said
+    assert "valetkey." not in said
+
+
+def test_commands_for_systemd_name_units_and_verbs_that_there_are() -> None:
+    """They are not run: that takes a running systemd."""
+    known = subprocess.run(["systemctl", "--help"], capture_output=True, text=True, check=True)
+    verbs = set(re.findall(r"^  ([a-z-]+) ", known.stdout, re.MULTILINE))
+    options = set(re.findall(r"--[a-z-]+", known.stdout))
+    units = {file.name for file in (DEPLOY / "systemd").iterdir()}
+    commands = [
+        found.split()
+        for page in pages()
+        for found in re.findall(r"systemctl ((?:--?|\b)[a-z][^`|;\n]*)", text(page))
+    ]
+    assert len(commands) > 3
+    for command in commands:
+        verb, *rest = (word for word in command if word not in options)
+        assert verb in verbs, command
+        assert {name if "." in name else f"{name}.service" for name in rest} <= units, command
 
 
 def test_the_service_is_kept_in_a_small_box(systemd_analyze: str, tmp_path: Path) -> None:
