@@ -16,7 +16,7 @@ Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
 Email = Annotated[str, msgspec.Meta(pattern=r"^[!-?A-~]+@[!-?A-~]+$", max_length=200)]
 _Uid = Annotated[
-    int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random without it.")
+    int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random by default.")
 ]
 
 
@@ -69,7 +69,10 @@ class UserWanted(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A new account. Through the API it has no password: the user sets one by email."""
 
     username: Username
-    email: Annotated[Email, msgspec.Meta(description="Signs in as well as the username does.")]
+    email: Annotated[
+        Email,
+        msgspec.Meta(description="The user can sign in with it as well as with the username."),
+    ]
     name: Annotated[Name, msgspec.Meta(description="The full name.")] = ""
     email_verified: EmailVerified | UnsetType = UNSET
     uid: _Uid | UnsetType = UNSET

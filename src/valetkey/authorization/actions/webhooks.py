@@ -178,7 +178,7 @@ def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
 
 
 def enable_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
-    """Enable a webhook; what waits for it is sent. False if it was enabled."""
+    """Enable a webhook; waiting messages are sent. False if it was enabled."""
     enabled = tx.webhooks.enable(webhook.id, _most_waiting(webhook.client_id))
     if enabled:
         tx.events.add(WebhookEnabled(webhook.id, webhook.client_id), now)

@@ -39,7 +39,7 @@ _ClientIds = Annotated[
     list[Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,100}$")]],
     msgspec.Meta(
         max_length=1_000,
-        extra_json_schema={"description": "Who may ask for it: client ids, or `any`."},
+        extra_json_schema={"description": "Apps that may request it: client ids, or `any`."},
     ),
 ]
 

@@ -55,7 +55,7 @@ _OPTIONS = (
         "scopes",
         help="JSON: each scope with its description on the consent page, such as: see your files.",
     ),
-    Option("machine_scopes", help="A scope that clients have of their own."),
+    Option("machine_scopes", help="A scope that clients can request for themselves."),
     Option("roles", help="A role that users and groups can have at the API."),
 )
 _AFTER = Parameter(
@@ -240,8 +240,8 @@ DELETE_API = Operation(
             "delete",
             translatable("Delete API"),
             translatable(
-                "Tokens for this API stop working within seconds, and its secrets end. Apps keep "
-                "their access to other APIs. This cannot be undone."
+                "Tokens for this API stop working within seconds, and its secrets are revoked. "
+                "Apps keep their access to other APIs. This cannot be undone."
             ),
             translatable("The API is deleted."),
             for_api=lambda _: True,
@@ -257,7 +257,7 @@ ISSUE_API_SECRET = Operation(
     "POST",
     f"{ONE}/secrets",
     Permission.CLIENTS,
-    "Issue a secret of the API for introspection and revocations, shown this once",
+    "Issue a secret of the API for introspection and revocations, shown once",
     _on_api(issue_api_secret),
     takes=SecretWanted,
     gives=NewSecret,
@@ -270,13 +270,13 @@ ISSUE_API_SECRET = Operation(
             "secret",
             translatable("Issue a secret"),
             translatable(
-                "The API introspects tokens with this secret. It is shown once. Existing secrets "
-                "work until they end."
+                "The API introspects tokens with this secret. It is shown once. Existing "
+                "secrets work until they expire."
             ),
             translatable("A secret is issued."),
             for_api=lambda _: True,
             fields=(
-                Field("others_live", translatable("The existing secrets end"), SECRET_LIFETIMES),
+                Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
             ),
         ),
     ),
@@ -294,12 +294,12 @@ END_API_SECRET = Operation(
     buttons=(
         Button(
             "end-secret",
-            translatable("End secret"),
+            translatable("Revoke secret"),
             translatable(
                 "An API that still uses this secret can no longer introspect tokens or read "
                 "revocations."
             ),
-            translatable("The secret has ended."),
+            translatable("The secret is revoked."),
             danger=True,
             carries=("secret", "secret_id"),
         ),
@@ -350,7 +350,7 @@ APIS = (
         "POST",
         f"{ONE}/enable",
         Permission.CLIENTS,
-        "Enable an API; what ended stays ended",
+        "Enable an API; revoked tokens stay revoked",
         _on_api(enable_api),
         gives=Done,
         event=ApiEnabled,

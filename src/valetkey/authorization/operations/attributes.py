@@ -39,7 +39,7 @@ from valetkey.kernel.words import translatable
 _ONE = "/attributes/{attribute}"
 _OF_USER = "/users/{uid}/attributes"
 _Label = Annotated[
-    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=80, description="What pages call it.")
+    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=80, description="Its name on pages.")
 ]
 _Schema = Annotated[
     dict[str, Anything],

@@ -135,11 +135,11 @@ SECRET = Operation(
         Button(
             "secret",
             translatable("Issue a new secret"),
-            translatable("The secret is shown once. Existing secrets work until they end."),
+            translatable("The secret is shown once. Existing secrets work until they expire."),
             translatable("A new secret is issued."),
             for_client=lambda it: it.has_secret,
             fields=(
-                Field("others_live", translatable("The existing secrets end"), SECRET_LIFETIMES),
+                Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
             ),
         ),
     ),
@@ -151,7 +151,7 @@ END_SECRET = Operation(
     "DELETE",
     f"{ONE}/secrets/{{secret_id}}",
     Permission.CLIENTS,
-    "End one secret of a client now",
+    "Revoke one secret of a client now",
     on_client(end_secret),
     status=204,
     event=ClientSecretEnded,
@@ -159,12 +159,12 @@ END_SECRET = Operation(
     buttons=(
         Button(
             "end-secret",
-            translatable("End secret"),
+            translatable("Revoke secret"),
             translatable(
                 "Programs that still use this secret get no more tokens. If it is the only one, "
                 "the app stops working until it has a new one."
             ),
-            translatable("The secret has ended."),
+            translatable("The secret is revoked."),
             danger=True,
             carries=("secret", "secret_id"),
         ),

@@ -202,7 +202,7 @@ ENABLE = Operation(
     "POST",
     f"{ONE}/enable",
     Permission.CLIENTS,
-    "Enable a client; what ended stays ended",
+    "Enable a client; revoked tokens and grants stay revoked",
     on_client(enable_client),
     gives=Done,
     event=ClientEnabled,

@@ -49,7 +49,7 @@ _YES_NO = {"type": "boolean"}
 _FILTERS = (
     Parameter(
         "q",
-        "A part of the name, or how the client_id begins.",
+        "Part of the name, or the beginning of the client_id.",
         {"type": "string", "minLength": 1, "maxLength": 80},
     ),
     Parameter("type", "Only these.", {"type": "string", "enum": [e.value for e in ClientType]}),
@@ -175,7 +175,7 @@ REGISTER = Operation(
     "POST",
     "/clients",
     Permission.CLIENTS,
-    "Register a client; its secret is shown this once",
+    "Register a client; its secret is shown once",
     _register,
     takes=ClientWanted,
     gives=ClientMade,
@@ -190,7 +190,7 @@ CHANGE = Operation(
     Permission.CLIENTS,
     "Change what a client registered",
     _change,
-    description="A secret that it needs from now on is made and shown this once.",
+    description="If it now needs a secret, one is generated and shown once.",
     takes=ClientChange,
     gives=ClientMade,
     guarded=True,

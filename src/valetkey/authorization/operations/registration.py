@@ -104,7 +104,7 @@ REGISTRATION = (
         "POST",
         "/invitations",
         Permission.CLIENTS,
-        "Issue a registration token, shown this once",
+        "Issue a registration token, shown once",
         unchecked_write(invite),
         takes=InvitationWanted,
         gives=InvitationMade,

@@ -159,7 +159,7 @@ CREATE_SCIM_CREDENTIAL = Operation(
     "POST",
     _ALL,
     Permission.KEYS,
-    "Create a credential for provisioning by SCIM; its token is shown this once",
+    "Create a credential for provisioning by SCIM; its token is shown once",
     unchecked_write(create_scim_credential),
     description="It can change users without a role, and groups. Needs `people` too.",
     takes=ScimCredentialWanted,
@@ -200,7 +200,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
             fields=(
                 Field(
                     "previous_lives",
-                    translatable("The current token ends"),
+                    translatable("The current token expires"),
                     # A token that never ends would not be rotated.
                     SECRET_LIFETIMES[:3],
                 ),
@@ -222,7 +222,7 @@ END_SCIM_CREDENTIAL = Operation(
     "DELETE",
     _ONE,
     Permission.KEYS,
-    "End a SCIM credential: its tokens stop working at once",
+    "Revoke a SCIM credential: its tokens stop working at once",
     unchecked_write(end_scim_credential),
     description="Its users and groups are kept. Needs `people` too.",
     status=204,

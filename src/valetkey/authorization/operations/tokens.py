@@ -66,13 +66,13 @@ class UserTokenWanted(TokenWanted, frozen=True, kw_only=True, forbid_unknown_fie
     uid: Annotated[
         int,
         msgspec.Meta(
-            ge=1, le=LARGEST_UID, description="The user in whose name it works; needs a role."
+            ge=1, le=LARGEST_UID, description="The user on whose behalf it acts; needs a role."
         ),
     ]
 
 
 class NewToken(msgspec.Struct, frozen=True):
-    """A new token, shown this once."""
+    """A new token, shown once."""
 
     token: str
     record: TokenShown
@@ -162,7 +162,7 @@ MAKE_USER_TOKEN = Operation(
     "POST",
     "/tokens",
     Permission.KEYS,
-    "Make a token in the name of a user",
+    "Create a token on behalf of a user",
     unchecked_write(make_user_token),
     takes=UserTokenWanted,
     gives=NewToken,
@@ -171,7 +171,9 @@ MAKE_USER_TOKEN = Operation(
             "admin-token create",
             example='--for ada --name "Nightly report" --permission read',
             options=(
-                Option("uid", "--for", "The user in whose name it works; needs a role.", user=True),
+                Option(
+                    "uid", "--for", "The user on whose behalf it acts; needs a role.", user=True
+                ),
                 Option("lifetime", "--days", "For how many days.", unit=86_400, default=90),
             ),
             done="{token}",
@@ -222,7 +224,7 @@ TOKENS = (
         "POST",
         "/tokens",
         Permission.KEYS,
-        "Another token, shown this once",
+        "Create a token; it is shown once",
         unchecked_write(make_token),
         description="It allows no more than the token that asks, and ends no later.",
         takes=TokenWanted,

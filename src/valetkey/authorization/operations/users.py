@@ -50,7 +50,7 @@ _LIMIT, _AFTER = PAGING
 _QUERY = (
     Parameter(
         "q",
-        "The beginning of a name, a user name or an e-mail address; or a uid.",
+        "The beginning of a name, a username or an email address; or a uid.",
         {"type": "string", "minLength": 1, "maxLength": 200},
     ),
     Parameter("show", "Only these.", {"type": "string", "enum": [e.value for e in Filter]}),
@@ -242,7 +242,7 @@ ENABLE_USER = Operation(
     "POST",
     f"{_ONE}/enable",
     Permission.PEOPLE,
-    "Enable an account; what ended stays ended",
+    "Enable an account; ended sessions and grants stay ended",
     on_user(enable_user),
     gives=Done,
     event=UserEnabled,

@@ -16,8 +16,15 @@ from valetkey.cli.register.store import Opened, with_store
 @click.command()
 @click.option("--user", required=True, help="uid:NUMBER, name:USERNAME, email:ADDRESS, or one.")
 @click.option("--client", required=True, metavar="CLIENT_ID", help="The id of the app.")
-@click.option("--api", default="", metavar="IDENTIFIER", help="The server's own without it.")
-@click.option("--scope", default="", help="Separated by spaces; all that the app may have without.")
+@click.option(
+    "--api",
+    default="",
+    metavar="IDENTIFIER",
+    help="The identifier of an API; the server's own by default.",
+)
+@click.option(
+    "--scope", default="", help="Separated by spaces; by default, all that the app may have."
+)
 @options.config_file
 @options.as_json
 def preview(

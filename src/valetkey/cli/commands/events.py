@@ -37,7 +37,7 @@ _AT_ONCE = 10_000
     "--limit",
     type=click.IntRange(1, _AT_ONCE),
     default=_USUAL,
-    help=f"At most so many events; {_USUAL} by default.",
+    help=f"Maximum number of events; {_USUAL} by default.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, for spreadsheets.")
 @options.config_file

@@ -85,7 +85,9 @@ def list_(config: Path | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("kind", type=click.Choice(["signing", "sealing", "credential"]), default="signing")
-@click.option("--now", "at_once", is_flag=True, help="A signing key leaked: do not wait.")
+@click.option(
+    "--now", "at_once", is_flag=True, help="Rotate at once, because a signing key leaked."
+)
 @click.option(
     "--algorithm",
     type=click.Choice([each.value for each in Algorithm]),

@@ -220,7 +220,7 @@ _MOST_BYTES = 4_096
     "--password-stdin", "from_stdin", is_flag=True, help="Read the password from standard input."
 )
 @click.option(
-    "--generate-password", "generate", is_flag=True, help="Make a password and print it once."
+    "--generate-password", "generate", is_flag=True, help="Generate a password and print it once."
 )
 def _asks(**_: object) -> None: ...
 

@@ -175,7 +175,7 @@ def test_a_hint_with_another_signature_leads_nowhere(tmp_path: Path) -> None:
                 it, await signed_in(it), id_token_hint=bad, post_logout_redirect_uri=BACK
             )
             assert not answer.location
-            assert says(answer, "You are signed out nevertheless.")
+            assert says(answer, "You have been signed out.")
 
     run(tmp_path, story)
 

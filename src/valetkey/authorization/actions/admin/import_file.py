@@ -50,7 +50,7 @@ _SENTENCES = tuple(
         (r"Expected `int`, got .*", "must be a whole number"),
         (r"Expected `bool`, got .*", "must be true or false"),
         (r"Expected `object`, got .*", "must be an object"),
-        (r"must match .*@.*", "must be an e-mail address"),
+        (r"must match .*@.*", "must be an email address"),
         (r"must match .*", "must not have control characters"),
     )
 )

@@ -20,7 +20,7 @@ REASONS = (
     translatable("must be at least %(least)s"),
     translatable("must be at most %(most)s"),
     translatable("must be 1 to %(most)s characters without spaces and @"),
-    translatable("must be an e-mail address"),
+    translatable("must be an email address"),
     translatable("must be at most %(most)s printable characters"),
     translatable("must be at most %(most)s printable characters, without space at the ends"),
     translatable("must be lines of printable characters, %(most)s together"),
@@ -53,7 +53,7 @@ REASONS = (
 
 FAULTS = (
     translatable("choose a file"),
-    translatable("too many imports are not finished: decide about one of them first"),
+    translatable("too many imports are unfinished: import or discard one of them first"),
     translatable("the file is not UTF-8: save it as CSV UTF-8"),
     translatable("the file has no users"),
     translatable("the file has more than %(most)s users: split it"),

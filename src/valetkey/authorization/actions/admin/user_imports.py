@@ -106,7 +106,9 @@ class ImportUpload(Struct, frozen=True):
             due_at=now,
         )
         if not await self._write(actor, lambda tx: _begin(tx, actor, wanted)):
-            raise ImportLimit("too many imports are not finished: decide about one of them first")
+            raise ImportLimit(
+                "too many imports are unfinished: import or discard one of them first"
+            )
         try:
             while chunk:
                 await self._write(actor, _adding(actor, import_id, chunk))

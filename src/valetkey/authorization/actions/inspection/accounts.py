@@ -62,7 +62,7 @@ IMPLICIT = Condition(
         "The app %(client)s may use the implicit grant: access tokens are in the address of a "
         "page, where history and scripts can read them."
     ),
-    translatable("Where the app can use an authorization code with PKCE:"),
+    translatable("If the app can use the authorization code grant with PKCE instead:"),
     "valetkey client allow-implicit %(client)s --off",
     page=_CLIENTS,
     console="/admin/clients",
@@ -75,7 +75,7 @@ PASSWORD = Condition(
         "The app %(client)s may use the password grant: users type their password into the app, "
         "without consent and without a second factor."
     ),
-    translatable("Unless it is your own app and cannot do otherwise:"),
+    translatable("Unless this is your own app and has no alternative:"),
     "valetkey client allow-password %(client)s --off",
     page=_CLIENTS,
     console="/admin/clients",

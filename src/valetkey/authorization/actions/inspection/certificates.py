@@ -27,7 +27,9 @@ CERTIFICATE = Condition(
     Level.WARNING,
     "%(server)s certificate",
     translatable("The certificate for %(server)s expires on %(day)s."),
-    translatable("Renew it, at the proxy if that has it: servers notice new files by themselves."),
+    translatable(
+        "Renew it, at the proxy if that terminates TLS. Servers load new files automatically."
+    ),
     page=_PAGE,
 )
 CERTIFICATE_NOW = CERTIFICATE.as_bad("certificate_now")

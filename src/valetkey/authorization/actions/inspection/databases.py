@@ -29,21 +29,21 @@ _LAG = 30  # seconds
 _BEHIND = 64 << 20  # bytes of the write-ahead log
 _RESTORE = "how-to/operate/back-up-and-restore"
 _FAILOVER = "how-to/operate/fail-over"
-_ONE_TIME = translatable("Let all machines follow one time server.")
+_ONE_TIME = translatable("Synchronize the clocks of all machines with one time server.")
 
 UNNOTED = Condition(
     "database_unnoted",
     Level.WARNING,
     "%(server)s database",
-    translatable("The server cannot note in %(file)s which state of its database it saw last."),
-    translatable("Let the user that runs the server write that folder."),
+    translatable("The server cannot write %(file)s, which records the last state of its database."),
+    translatable("Allow the user that runs the server to write to that folder."),
     page=_RESTORE,
 )
 NOTE_UNREAD = Condition(
     "database_note_unread",
     Level.ERROR,
     "%(server)s database",
-    translatable("%(file)s does not say which state of its database the server saw last."),
+    translatable("%(file)s has no valid record of the last state of the database."),
     translatable("Stop the servers, then run:"),
     "valetkey database restore",
     page=_RESTORE,
@@ -52,7 +52,7 @@ REPLACED = Condition(
     "database_replaced",
     Level.ERROR,
     "%(server)s database",
-    translatable("This is another database than the one that the server knows by %(file)s."),
+    translatable("This is not the database that is recorded in %(file)s."),
     translatable("Correct the setting database. After a restore, stop the servers and run:"),
     "valetkey database restore",
     page=_RESTORE,
@@ -95,7 +95,7 @@ STANDBYS_HIDDEN = Condition(
     Level.WARNING,
     "%(server)s database's standbys",
     translatable("The state of the standbys is hidden from the database role."),
-    translatable("Let the role see it:"),
+    translatable("Grant the role access to it:"),
     "GRANT pg_monitor TO the role",
     page=_FAILOVER,
 )
@@ -115,8 +115,8 @@ STANDBY_BEHIND = Condition(
         "The standby %(standby)s is %(seconds)s s and %(size)s MiB behind (%(state)s, %(role)s)."
     ),
     translatable(
-        "Look at its log, disk and network. What it lacks is lost by a failover, unless it is "
-        "synchronous."
+        "Check its log, disk and network. Unless it is synchronous, a failover loses "
+        "the commits that it has not received."
     ),
     page=_FAILOVER,
 )

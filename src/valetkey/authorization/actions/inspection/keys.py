@@ -28,7 +28,7 @@ KEYRING = Condition(
     Level.ERROR,
     "keyring",
     translatable("The keyring opens %(opened)s of %(count)s signing keys."),
-    translatable("Put back the keyring that belongs to this database:"),
+    translatable("Restore the keyring that belongs to this database:"),
     "valetkey key restore FILE",
     page=_PAGE,
 )

@@ -31,7 +31,7 @@ DISK = Condition(
     Level.WARNING,
     "%(server)s disk",
     translatable("%(free)s of %(total)s are free at %(folder)s."),
-    translatable("Free some, or enlarge the disk: when it is full, sign-ins get 503."),
+    translatable("Free disk space or enlarge the disk: when it is full, sign-ins fail with 503."),
     page="how-to/operate/alerts/database-failing",
 )
 DISK_FULL = DISK.as_bad("disk_full")

@@ -37,7 +37,7 @@ MAIL_UNREACHABLE = Condition(
     Level.ERROR,
     "mail",
     translatable("The mail server %(server)s cannot be used: %(reason)s."),
-    translatable("Look at mail.host, mail.port, mail.tls, mail.user and the password."),
+    translatable("Check mail.host, mail.port, mail.tls, mail.user and the password."),
     page=_PAGE,
     console=_CONSOLE,
 )

@@ -102,7 +102,7 @@ SEND_RESET = Operation(
     "POST",
     f"{_ONE}/send-reset",
     Permission.RESET,
-    "Email a user a link to set another password",
+    "Email a user a link to set a new password",
     on_user(send_reset),
     description="Only to a verified address of an enabled account.",
     gives=Done,

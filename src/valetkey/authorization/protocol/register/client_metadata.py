@@ -178,7 +178,7 @@ class ClientMetadata(Struct, frozen=True):
     access_token_lifetime: Annotated[Lifetime | None, _staff(Kind.LIFETIME, longest=days(1))] = None
     """Lifetime of its access tokens; `tokens.access_token_lifetime` without it."""
     authentication_method: Annotated[str, _METHOD] = ""
-    """How it authenticates; what fits its type and keys without it."""
+    """How it authenticates; by default, this follows from its type and keys."""
     key_set: Annotated[str, FieldRule(Kind.KEY_SET, RFC_7591, PROTOCOL, member="jwks")] = ""
     """Its public keys, as a JWK set."""
     requires_pkce: Annotated[bool, _PKCE] = False

@@ -40,19 +40,19 @@ BUTTONS: Mapping[str, Button] = {
     ),
     "enable": Button(
         translatable("Enable webhook"),
-        translatable("Messages that wait and are younger than three days are sent."),
+        translatable("Waiting messages younger than three days are sent."),
         translatable("The webhook is enabled."),
     ),
     "disable": Button(
         translatable("Disable webhook"),
-        translatable("Events that happen meanwhile are not sent, also not later."),
+        translatable("Events in the meantime are not sent, not even later."),
         translatable("The webhook is disabled."),
         danger=True,
     ),
     "delete": Button(
         translatable("Delete webhook"),
         translatable(
-            "Messages that wait are not sent. The delivery log is deleted. This cannot be undone."
+            "Waiting messages are not sent. The delivery log is deleted. This cannot be undone."
         ),
         "",
         danger=True,
@@ -60,7 +60,7 @@ BUTTONS: Mapping[str, Button] = {
     ),
     "replay": Button(
         translatable("Send again"),
-        translatable("It is sent with the same webhook-id, after the messages that wait."),
+        translatable("It is sent with the same webhook-id, after the waiting messages."),
         translatable("The event is queued."),
     ),
 }

@@ -57,7 +57,7 @@ def test_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
     reading = Reading(render(page, brand=Brand()))
     text = reading.the("main").text
     assert reading.the("h1").text == "You are signed out"
-    assert "You are signed out nevertheless." in text
+    assert "You have been signed out." in text
     assert "VK-7F3K-9QXM-2RTD" in text
     assert not list(reading.all("iframe"))
 

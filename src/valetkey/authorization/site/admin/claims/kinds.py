@@ -94,7 +94,7 @@ _CLAIM_WORDS: Words = {
     "in": (translatable("Include in"), ""),
     "scope": (
         translatable("Scope"),
-        translatable("Only tokens with this scope hold it. Empty: every token."),
+        translatable("Only tokens with this scope have it. Leave empty for every token."),
     ),
     "clients": (
         translatable("Apps"),
