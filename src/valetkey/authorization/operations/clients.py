@@ -163,7 +163,7 @@ def _made(client: Client, secret: Secret | None, call: Call) -> Result:
 def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -> Faults:
     for number, name in enumerate(metadata.grant_types):
         if name in LEGACY and name not in had:
-            detail = f"{name} is switched on by itself, once it is registered"
+            detail = f"{name} is enabled separately, after registration"
             if isinstance(call.actor, CommandLine):
                 detail += f"; see: valetkey client allow-{name} --help"
             return (MetadataError(f"grant_types/{number}", detail),)
