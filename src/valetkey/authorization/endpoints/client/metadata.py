@@ -11,6 +11,7 @@ from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.answer_cache import SharedRefresh
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Pairs, Request, Response
 
@@ -73,11 +74,17 @@ class MetadataEndpoint:
         )
 
 
+class _RenderedKeys(Struct):
+    keys: KeySet | None = None
+    body: bytes = b""
+
+
 @dataclass(frozen=True, slots=True)
 class KeysEndpoint:
-    """The public keys: next, current and retiring."""
+    """The public keys: next, current and retiring. Rendered again only after they changed."""
 
     keys: SigningKeyRing
+    rendered: _RenderedKeys = field(default_factory=_RenderedKeys)
     together: SharedRefresh = field(default_factory=SharedRefresh, repr=False, compare=False)
 
     async def __call__(self, request: Request) -> Response:
@@ -87,4 +94,7 @@ class KeysEndpoint:
             await self.together.run(lambda: self.keys.refresh(request.at, surely=True))
         else:
             await self.keys.refresh(request.at, surely=True)
-        return Response(200, self.keys.published(request.at).document(), _KEYS_HEADERS)
+        keys, rendered = self.keys.published(request.at), self.rendered
+        if keys is not rendered.keys:
+            rendered.keys, rendered.body = keys, keys.document()
+        return Response(200, rendered.body, _KEYS_HEADERS)
