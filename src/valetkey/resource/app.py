@@ -36,7 +36,7 @@ from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Home, ResourceObject
 from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.lists import bring_up_to_date
-from valetkey.resource.storage.upkeep import UNAVAILABLE, Maintenance, tolerate_outage
+from valetkey.resource.storage.maintenance import UNAVAILABLE, Maintenance, tolerate_outage
 from valetkey.resource.storage.values import KEY_SET, PAGE_KEY, StoredValues
 from valetkey.sdk import (
     Credential,
@@ -127,7 +127,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
             kind, records, protection, problems, pages, base, uses, samples, allowances
         )
 
-    upkeep = Maintenance(engine, runtime, decisions, settings.log.keep_events)
+    maintenance = Maintenance(engine, runtime, decisions, settings.log.keep_events)
     watch = Watch(
         engine,
         last_seen_path(settings, settings.resource),
@@ -141,7 +141,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
         await protection.close()
         await fetch.close()
         with contextlib.suppress(*UNAVAILABLE):
-            await upkeep.write_decisions()
+            await maintenance.write_decisions()
         await engine.close()
 
     routes = [route for kind in objects for route in operations(kind).routes()]
@@ -169,7 +169,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
         background=(
             partial(protection.follow, runtime.now),
             partial(uses.run, runtime.now),
-            upkeep.run,
+            maintenance.run,
             watch.run,
         ),
         on_close=close,

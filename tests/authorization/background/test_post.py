@@ -15,7 +15,7 @@ from tests.support.harness import ADA, NOON, Clock
 from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
-from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
+from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
 from valetkey.authorization.email.delivery import BATCH, PAUSES, MailDelivery
 from valetkey.authorization.email.outbox import ASKED_LIMIT
 from valetkey.authorization.email.smtp import MailServer, NotDelivered

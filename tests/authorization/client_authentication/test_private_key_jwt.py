@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.asgi import Answer
 from tests.support.harness import Harness, run
-from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
+from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.harness import Harness, run
 from valetkey.authorization.actions.claims import declare_claim
-from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.postgres_channel import Channel
 from valetkey.kernel.moment import Instant
@@ -20,7 +20,7 @@ _TURNS = 12
 
 
 def _declare(tx: Transaction, now: Instant) -> None:
-    everywhere = tuple(Place)
+    everywhere = tuple(ClaimLocation)
     for name, source in (("tenant", "constant:eu"), ("domain", "email_domain")):
         assert declare_claim(tx, DeclaredClaim(name, source, everywhere), "", now) is True
     teams = DeclaredClaim("teams", "groups", everywhere, clients=frozenset({"teams"}))

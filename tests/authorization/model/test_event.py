@@ -57,7 +57,7 @@ from valetkey.authorization.model.event.event import (
     by_cli,
 )
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Delivery, Session
@@ -258,7 +258,7 @@ async def _groups(it: Harness, told: set[str]) -> None:
     await webhooks(it, told)
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
-    claim = DeclaredClaim("tenant", "constant:eu", (Place.ID_TOKEN,))
+    claim = DeclaredClaim("tenant", "constant:eu", (ClaimLocation.ID_TOKEN,))
     await it.write(lambda tx: declare_claim(tx, claim, "", it.clock.now))
     await it.write(lambda tx: remove_claim(tx, "tenant", it.clock.now))
 

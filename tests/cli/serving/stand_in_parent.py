@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from subprocess import Popen
 
-from valetkey.cli.serving.places import Server, collect_orphans
+from valetkey.cli.serving.slots import Server, collect_orphans
 from valetkey.cli.serving.supervise import Supervisor
 
 CHILD = Path(__file__).with_name("stand_in_child.py")

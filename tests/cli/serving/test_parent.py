@@ -21,7 +21,7 @@ def test_parent_loads_only_its_own_modules() -> None:
         "valetkey.cli",
         "valetkey.cli.serving",
         "valetkey.cli.serving.parent",
-        "valetkey.cli.serving.places",
+        "valetkey.cli.serving.slots",
         "valetkey.cli.serving.supervise",
         "valetkey.config",
         "valetkey.config.environment",

@@ -16,7 +16,7 @@ from valetkey.resource.storage.events import (
     ObjectChanged,
     ObjectCreated,
 )
-from valetkey.resource.storage.upkeep import Maintenance
+from valetkey.resource.storage.maintenance import Maintenance
 
 _SCHEMA = "valetkey.resource.storage.schema"
 
@@ -79,12 +79,12 @@ def test_events_end_when_the_operator_says(engine: Engine) -> None:
         await engine.write(_write)
         clock = [Instant(1_001 + days(10))]
         runtime = Runtime(now=lambda: clock[0], random=SYSTEM.random)
-        upkeep = Maintenance(engine, runtime, DecisionQueue(SYSTEM.random), days(10))
-        await upkeep.sweep()
+        maintenance = Maintenance(engine, runtime, DecisionQueue(SYSTEM.random), days(10))
+        await maintenance.sweep()
         left = await engine.read(lambda db: Events(db).page(FIRST, 100))
         assert {event.at for event in left} == {1_001, 1_002}
         clock[0] = Instant(clock[0] + 2)
-        await upkeep.sweep()
+        await maintenance.sweep()
         assert await engine.read(lambda db: Events(db).page(FIRST, 100)) == []
 
     asyncio.run(story())

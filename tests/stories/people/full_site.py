@@ -18,7 +18,7 @@ from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
-from valetkey.authorization.background.upkeep import sweep_all
+from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User
 from valetkey.authorization.model.account.user_import import (
@@ -30,7 +30,7 @@ from valetkey.authorization.model.account.user_import import (
 )
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     GrantTypeName,
@@ -181,7 +181,7 @@ async def _people_and_apps(it: Harness) -> None:
         tx.declarations.put_attribute(
             Attribute("department", "Department", {"type": "string"}), now
         )
-        claim = DeclaredClaim("department", "attribute:department", (Place.ID_TOKEN,))
+        claim = DeclaredClaim("department", "attribute:department", (ClaimLocation.ID_TOKEN,))
         tx.declarations.put_claim(claim, now)
         directory, key = ScimCredential("sc_okta", "Okta", now), it.foundation.services.fingerprints
         assert not scim.issue(tx, key, directory, Secret("token of Okta"))

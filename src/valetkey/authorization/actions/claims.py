@@ -7,8 +7,8 @@ from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemove
 from valetkey.authorization.model.register.claim import (
     CLAIM_NAME,
     MOST_CLAIMS,
+    ClaimLocation,
     DeclaredClaim,
-    Place,
     Source,
 )
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
@@ -65,7 +65,7 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
         yield MetadataError("name", f"another: {claim.name} has a meaning of its own")
     elif claim.name in {GROUPS, ROLES} and kind != claim.name:
         yield MetadataError("from", f"{claim.name}, because that is what this claim means")
-    elif claim.name == ROLES and argument and Place.ACCESS_TOKEN in claim.places:
+    elif claim.name == ROLES and argument and ClaimLocation.ACCESS_TOKEN in claim.places:
         # An API would take roles at another one for its own.
         yield MetadataError("from", "roles, because an access token has the roles at its own API")
     has_argument = {
@@ -76,7 +76,7 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
     if kind not in set(Source) or not has_argument.get(Source(kind), True):
         yield MetadataError("from", _SOURCES)
     if not claim.places:
-        yield MetadataError("in", f"one or more of {', '.join(Place)}")
+        yield MetadataError("in", f"one or more of {', '.join(ClaimLocation)}")
     if claim.scope and _SCOPE.fullmatch(claim.scope) is None:
         yield MetadataError("scope", "the name of one scope")
     for name, listed in (("clients", claim.clients), ("apis", claim.apis)):

@@ -40,7 +40,7 @@ from valetkey.authorization.background.audit import AuditChain
 from valetkey.authorization.background.endings import EndingsFile
 from valetkey.authorization.background.gauges import AnswerClock, DatabaseGauges
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
-from valetkey.authorization.background.upkeep import Maintenance
+from valetkey.authorization.background.maintenance import Maintenance
 from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
@@ -90,7 +90,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     door = make_door(foundation, directory, documents, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
-    upkeep = Maintenance(
+    maintenance = Maintenance(
         store.acting(SYSTEM),
         decisions,
         foundation.keys,
@@ -116,8 +116,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     async def close() -> None:
         await logout_delivery.close()
         with contextlib.suppress(*_UNAVAILABLE):
-            await upkeep.flush()
-            await upkeep.flush_samples()
+            await maintenance.flush()
+            await maintenance.flush_samples()
             await uses.flush(store)
             await answer_clock.flush(store)
         offload.close()
@@ -182,11 +182,11 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
                 store, foundation.keep_events, checkpoint_key(keyring.fingerprint_key), runtime
             ).run,
             *make_audit_exports(foundation),
-            upkeep.write_decisions,
+            maintenance.write_decisions,
             partial(uses.keep, store),
-            upkeep.count_usage,
-            upkeep.sweep,
-            upkeep.keep_keys,
+            maintenance.count_usage,
+            maintenance.sweep,
+            maintenance.keep_keys,
             partial(server.brands.keep, store),
             logout_delivery.deliver,
             webhooks.keep_wanted,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.overview import key_of
-from valetkey.authorization.background.upkeep import written_or
+from valetkey.authorization.background.maintenance import written_or
 from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.administration.answer_times import Key
 from valetkey.authorization.storage.transaction import Store, Transaction

@@ -10,7 +10,7 @@ from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
@@ -62,7 +62,7 @@ class ClaimShown(msgspec.Struct, frozen=True, rename={"source": "from", "places"
 
     name: str
     source: str
-    places: list[Place]
+    places: list[ClaimLocation]
     scope: str
     clients: list[str]
     apis: list[str]
@@ -85,7 +85,7 @@ class ClaimWanted(
 
     source: _Source
     places: Annotated[
-        list[Place], msgspec.Meta(min_length=1, max_length=3, description="Where it is.")
+        list[ClaimLocation], msgspec.Meta(min_length=1, max_length=3, description="Where it is.")
     ]
     scope: Annotated[
         str,
@@ -117,7 +117,7 @@ def declare(tx: Transaction, call: Call) -> bool | Faults:
     claim = DeclaredClaim(
         call.named("claim"),
         wanted.source,
-        tuple(place for place in Place if place in wanted.places),
+        tuple(place for place in ClaimLocation if place in wanted.places),
         wanted.scope,
         frozenset(wanted.clients),
         frozenset(wanted.apis),

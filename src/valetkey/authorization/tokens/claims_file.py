@@ -61,7 +61,7 @@ class _Client(Struct):
     client_id: str
 
 
-class _Asked(Struct):
+class _Input(Struct):
     user: _User | None
     client: _Client
 
@@ -146,7 +146,7 @@ class ClaimsFile:
             if self._has_failed and _version(self.file) != self._version:
                 await self._end()
                 self._paused.clear()
-            whose = msgspec.json.decode(asked, type=_Asked).whose
+            whose = msgspec.json.decode(asked, type=_Input).whose
             if self._process is None:
                 await self._start()
             self._refuse_paused(whose)

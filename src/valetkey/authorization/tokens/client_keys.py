@@ -52,7 +52,7 @@ class _Kept(Struct, frozen=True):
         return later(self.read_at, LIFE) <= now
 
 
-_Place = tuple[str, str]
+_KeySource = tuple[str, str]
 
 
 class ClientKeys:
@@ -62,9 +62,9 @@ class ClientKeys:
         """Start with an empty cache; fetch through `door`."""
         self._door = door
         # Keyed by client as well, so that other clients cannot use up this client's refetches.
-        self._kept: OrderedDict[_Place, _Kept] = OrderedDict()
-        self._troubles: OrderedDict[_Place, str] = OrderedDict()
-        self._early: dict[_Place, asyncio.Task[_Kept | None]] = {}
+        self._kept: OrderedDict[_KeySource, _Kept] = OrderedDict()
+        self._troubles: OrderedDict[_KeySource, str] = OrderedDict()
+        self._early: dict[_KeySource, asyncio.Task[_Kept | None]] = {}
 
     async def signing(self, client: Client, now: Instant, *, kid: str | None = None) -> KeySet:
         """Return the keys the client signs with; `kid` is the one named by the signature.
@@ -73,23 +73,23 @@ class ClientKeys:
         `kid` causes an immediate refetch, at most once in 30 seconds. Empty if the client has no
         keys or they cannot be fetched.
         """
-        place = _place(client)
-        if place is None:
+        source = _source_of(client)
+        if source is None:
             return client.key_set
-        kept = await self._current(place, now)
+        kept = await self._current(source, now)
         if kept is not None and kid is not None and kept.signing.find(kid) is None:
-            kept = await self._look_again(place, kept, now)
+            kept = await self._look_again(source, kept, now)
         return KeySet() if kept is None else kept.signing
 
     async def signing_again(self, client: Client, now: Instant) -> KeySet:
         """Return the signing keys after an unverifiable signature, refetched if allowed."""
-        place = _place(client)
-        if place is None:
+        source = _source_of(client)
+        if source is None:
             return client.key_set
-        kept = self._kept.get(place)
+        kept = self._kept.get(source)
         if kept is None:
             return await self.signing(client, now)
-        kept = await self._look_again(place, kept, now)
+        kept = await self._look_again(source, kept, now)
         return kept.signing
 
     async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
@@ -97,81 +97,81 @@ class ClientKeys:
 
         Empty if the client has none or they cannot be fetched.
         """
-        place = _place(client)
-        if place is not None:
-            kept = await self._current(place, now)
+        source = _source_of(client)
+        if source is not None:
+            kept = await self._current(source, now)
             return EncryptionKeys() if kept is None else kept.encryption
         document = client.openid.encryption_keys
         return EncryptionKeys.parse(document.encode()) if document else EncryptionKeys()
 
     def trouble(self, client: Client) -> str:
         """Return the rule that the last fetch of its `jwks_uri` failed; "" if it succeeded."""
-        place = _place(client)
-        return "" if place is None else self._troubles.get(place, "")
+        source = _source_of(client)
+        return "" if source is None else self._troubles.get(source, "")
 
-    async def _current(self, place: _Place, now: Instant) -> _Kept | None:
-        kept = self._kept.get(place)
+    async def _current(self, source: _KeySource, now: Instant) -> _Kept | None:
+        kept = self._kept.get(source)
         if kept is None:
-            return await self._read(place, now)
-        self._kept.move_to_end(place)
+            return await self._read(source, now)
+        self._kept.move_to_end(source)
         if not kept.may_look(now):
             return kept
         if kept.is_due(now):
-            return await self._read(place, now)
-        if kept.is_due(later(now, _EARLY)) and place not in self._early:
-            task = asyncio.create_task(self._read(place, now))
-            self._early[place] = task
-            task.add_done_callback(lambda _: self._early.pop(place))
+            return await self._read(source, now)
+        if kept.is_due(later(now, _EARLY)) and source not in self._early:
+            task = asyncio.create_task(self._read(source, now))
+            self._early[source] = task
+            task.add_done_callback(lambda _: self._early.pop(source))
         return kept
 
-    async def _look_again(self, place: _Place, kept: _Kept, now: Instant) -> _Kept:
+    async def _look_again(self, source: _KeySource, kept: _Kept, now: Instant) -> _Kept:
         if not kept.may_look(now):
             return kept
-        found = await self._read(place, now) or kept
+        found = await self._read(source, now) or kept
         if found.document == kept.document:
             found = replace(found, futile_at=now)
-            self._keep(place, found)
+            self._keep(source, found)
         return found
 
-    async def _read(self, place: _Place, now: Instant) -> _Kept | None:
+    async def _read(self, source: _KeySource, now: Instant) -> _Kept | None:
         """Fetch the key set; fall back to the previous one while the server is unreachable."""
         try:
-            fetched = await self._door.get(place[1], accept=_TYPES)
+            fetched = await self._door.get(source[1], accept=_TYPES)
             # A key of an unknown type may be meant for others.
             signing = KeySet.parse(fetched.body, ignore_unknown=True)
             encryption = EncryptionKeys.parse(fetched.body)
         except (Unfetchable, Refused) as error:
-            self._note(place, error)
-            before = self._kept.get(place)
+            self._note(source, error)
+            before = self._kept.get(source)
             if before is not None and later(before.read_at, _AWAY) > now:
                 kept = replace(before, futile_at=now)
             elif isinstance(error, Unfetchable):
                 # The outbound client itself caches failures for a moment.
-                self._kept.pop(place, None)
+                self._kept.pop(source, None)
                 return None
             else:
                 kept = _Kept(b"", KeySet(), EncryptionKeys(), now, futile_at=now)
         else:
             # Replaced, never merged: a key that is gone was withdrawn.
             kept = _Kept(fetched.body, signing, encryption, now)
-            self._troubles.pop(place, None)
-        self._keep(place, kept)
+            self._troubles.pop(source, None)
+        self._keep(source, kept)
         return kept
 
-    def _note(self, place: _Place, error: Unfetchable | Refused) -> None:
+    def _note(self, source: _KeySource, error: Unfetchable | Refused) -> None:
         check = error.check if isinstance(error, Unfetchable) else error.refusal.check
-        self._troubles[place] = check
+        self._troubles[source] = check
         if len(self._troubles) > _MOST:
             self._troubles.popitem(last=False)
 
-    def _keep(self, place: _Place, kept: _Kept) -> None:
-        self._kept[place] = kept
-        self._kept.move_to_end(place)
+    def _keep(self, source: _KeySource, kept: _Kept) -> None:
+        self._kept[source] = kept
+        self._kept.move_to_end(source)
         while len(self._kept) > _MOST:
             self._kept.popitem(last=False)
 
 
-def _place(client: Client) -> _Place | None:
+def _source_of(client: Client) -> _KeySource | None:
     uri = client.openid.jwks_uri
     return (client.id, uri) if uri else None
 
@@ -187,13 +187,13 @@ class SharedSecrets(Struct, frozen=True):
         Empty if it has none, or if the keyring is another one.
         """
         opened = (
-            self.sealer.open(secret.sealed, place(secret.id))
+            self.sealer.open(secret.sealed, source(secret.id))
             for secret in client.secrets
             if secret.sealed and secret.is_live(now)
         )
         return tuple(Secret(plain.decode()) for plain in opened if plain is not None)
 
 
-def place(secret_id: str) -> str:
+def source(secret_id: str) -> str:
     """Return the binding of a sealed secret to its row: it cannot be decrypted in another."""
     return f"client_secrets.sealed:{secret_id}"

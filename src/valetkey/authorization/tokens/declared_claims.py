@@ -15,9 +15,9 @@ from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import (
     LARGEST_CLAIMS,
     NO_CLAIMS,
+    ClaimLocation,
     Claims,
     DeclaredClaim,
-    Place,
     Source,
 )
 from valetkey.authorization.protocol.claims import GROUPS, ROLES
@@ -110,7 +110,7 @@ class TokenClaims:
         self, tx: Transaction, client_id: str, scope: Scope, values: "_Values"
     ) -> Claims:
         api = values.api
-        chosen = _chosen(self.declared(tx), Place.ACCESS_TOKEN, client_id, api, scope)
+        chosen = _chosen(self.declared(tx), ClaimLocation.ACCESS_TOKEN, client_id, api, scope)
         has_roles = bool(api.roles) and values.user is not None
         if not chosen and not has_roles and self.file is None:
             return NO_CLAIMS
@@ -120,7 +120,7 @@ class TokenClaims:
 
     def _identity(self, tx: Transaction, identity: Identity, values: "_Values") -> Identity:
         client_id, scope = identity.client.id, identity.scope
-        chosen = _chosen(self.declared(tx), Place.ID_TOKEN, client_id, values.api, scope)
+        chosen = _chosen(self.declared(tx), ClaimLocation.ID_TOKEN, client_id, values.api, scope)
         found = self._found(values, chosen, identity.claim_names, client_id, scope)
         return replace(identity, stored=found) if found else identity
 
@@ -138,7 +138,7 @@ class TokenClaims:
         `declared` are the declared claims, if the caller has just read them.
         """
         known = self.declared(tx) if declared is None else declared
-        chosen = _chosen(known, Place.USERINFO, client_id, self.default, scope)
+        chosen = _chosen(known, ClaimLocation.USERINFO, client_id, self.default, scope)
         values = _Values(tx, user, self.default, self._at)
         return self._found(values, chosen, names, client_id, scope)
 
@@ -148,7 +148,7 @@ class TokenClaims:
         """Return whether userinfo's claims for this scope need no statement but the user's."""
         if self.file is not None or GROUPS in scope:
             return False
-        chosen = _chosen(declared, Place.USERINFO, client_id, self.default, scope)
+        chosen = _chosen(declared, ClaimLocation.USERINFO, client_id, self.default, scope)
         return all(each.kind not in _OF_MEMBERSHIPS for each in chosen)
 
     def _found(
@@ -285,7 +285,7 @@ class _Values:
 
 
 def applies(
-    claim: DeclaredClaim, place: Place, client_id: str, api: Api, scope: Collection[str]
+    claim: DeclaredClaim, place: ClaimLocation, client_id: str, api: Api, scope: Collection[str]
 ) -> bool:
     """Return whether a token of this place has the claim, if it has a value."""
     return (
@@ -316,7 +316,7 @@ def bounded(claims: Claims) -> Claims:
 
 def _chosen(
     declared: Sequence[DeclaredClaim],
-    place: Place,
+    place: ClaimLocation,
     client_id: str,
     api: Api,
     scope: Collection[str],

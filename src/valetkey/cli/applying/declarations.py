@@ -6,7 +6,7 @@ from typing import cast
 from valetkey.authorization.actions.attributes import declare_attribute
 from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.account.user import Attribute
-from valetkey.authorization.model.register.claim import DeclaredClaim, Place
+from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -37,13 +37,13 @@ def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now
     """Declare or change a claim. Raises Unfit if the rules do not allow it."""
     given = wanted.given
     places = cast("Sequence[str]", given.get("in", ()))
-    if wrong := [each for each in places if each not in set(Place)]:
-        fault = MetadataError("in", f"{', '.join(Place)}; not {wrong[0][:40]}")
+    if wrong := [each for each in places if each not in set(ClaimLocation)]:
+        fault = MetadataError("in", f"{', '.join(ClaimLocation)}; not {wrong[0][:40]}")
         raise unfit(wanted, [fault])
     claim = DeclaredClaim(
         wanted.text("name"),
         wanted.text("from"),
-        tuple(place for place in Place if place in places),
+        tuple(place for place in ClaimLocation if place in places),
         wanted.text("scope"),
         frozenset(cast("Sequence[str]", given.get("clients", ()))),
         frozenset(cast("Sequence[str]", given.get("apis", ()))),

@@ -12,9 +12,9 @@ import click
 
 from valetkey.cli import options
 from valetkey.cli.serving import plan
-from valetkey.cli.serving.places import has_terminal
 from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
 from valetkey.cli.serving.recheck import fixed, wrong_objects
+from valetkey.cli.serving.slots import has_terminal
 from valetkey.config.agreement import missing_files, servers
 from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment

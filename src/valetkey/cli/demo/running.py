@@ -22,7 +22,7 @@ from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.site import PRINTER, DemoSite, known_secrets, prepare_demo
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.places import Server, collect_orphans
+from valetkey.cli.serving.slots import Server, collect_orphans
 from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import Mistake

@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-from valetkey.cli.serving.places import Server
+from valetkey.cli.serving.slots import Server
 from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
 

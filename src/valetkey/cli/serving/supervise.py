@@ -19,7 +19,7 @@ from selectors import EVENT_READ, DefaultSelector
 from subprocess import Popen
 from time import monotonic
 
-from valetkey.cli.serving.places import Place, Server, Worker, has_terminal, received
+from valetkey.cli.serving.slots import Server, Worker, WorkerSlot, has_terminal, received
 
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
@@ -68,9 +68,9 @@ class Supervisor:
         # On one core, starting two servers together takes as long as one after the other, and the
         # first one is ready in half the time.
         self._in_turn = _cores() == 1
-        self._places = [Place(s, n) for s in servers for n in range(s.workers)]
+        self._places = [WorkerSlot(s, n) for s in servers for n in range(s.workers)]
         self._were_ready: set[tuple[Server, int]] = set()
-        self._to_replace: list[Place] = []
+        self._to_replace: list[WorkerSlot] = []
         self._checking: Popen[bytes] | None = None
         self._reload_asked = False
         self._announced = False
@@ -132,7 +132,7 @@ class Supervisor:
         self._start_what_is_due()
         self._tell_whose_turn_it_is()
         for key, _ in self._selector.select(self._patience()):
-            if isinstance(key.data, Place):
+            if isinstance(key.data, WorkerSlot):
                 self._listen(key.data)
             elif not isinstance(key.data, Server):
                 received(self._woken)
@@ -160,7 +160,7 @@ class Supervisor:
             self._take_back(server)
             server.close()
 
-    def _end(self, place: Place, number: int) -> None:
+    def _end(self, place: WorkerSlot, number: int) -> None:
         place.leaving = True
         place.kill_at = monotonic() + self._grace
         if place.worker is not None:
@@ -169,11 +169,11 @@ class Supervisor:
             # It is being forked, and ends when it finds its channel closed.
             self._hang_up(place)
 
-    def _send(self, place: Place, number: int) -> None:
+    def _send(self, place: WorkerSlot, number: int) -> None:
         if place.worker is not None:
             place.worker.send(number)
 
-    def _running(self) -> Iterator[Place]:
+    def _running(self) -> Iterator[WorkerSlot]:
         return (place for place in self._places if place.ordered)
 
     def _patience(self) -> float | None:
@@ -192,13 +192,13 @@ class Supervisor:
             if self._may_start(place) and place.due <= monotonic():
                 self._start(place)
 
-    def _may_start(self, place: Place) -> bool:
+    def _may_start(self, place: WorkerSlot) -> bool:
         if place.ordered or place.leaving or self._stopping:
             return False
         before = self._servers[: self._servers.index(place.server)] if self._in_turn else ()
         return all((s, n) in self._were_ready for s in before for n in range(s.workers))
 
-    def _start(self, place: Place) -> None:
+    def _start(self, place: WorkerSlot) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
@@ -207,7 +207,7 @@ class Supervisor:
         place.channel = ours
         self._selector.register(ours, EVENT_READ, place)
 
-    def _listen(self, place: Place) -> bool:
+    def _listen(self, place: WorkerSlot) -> bool:
         """Handle the worker's messages; return whether more may come."""
         if place.channel is None:
             return False
@@ -228,13 +228,13 @@ class Supervisor:
                 self._arrived(place)
         return True
 
-    def _hang_up(self, place: Place) -> None:
+    def _hang_up(self, place: WorkerSlot) -> None:
         if place.channel is not None:
             self._selector.unregister(place.channel)
             place.channel.close()
             place.channel = None
 
-    def _arrived(self, place: Place) -> None:
+    def _arrived(self, place: WorkerSlot) -> None:
         place.ready_at = monotonic()
         self._were_ready.add((place.server, place.number))
         if (old := place.replaces) is not None:
@@ -259,7 +259,7 @@ class Supervisor:
                 except OSError:
                     continue  # The worker has ended, which is noticed separately.
 
-    def _is_turn_of(self, place: Place) -> bool:
+    def _is_turn_of(self, place: WorkerSlot) -> bool:
         # Preparing the authorization server creates the resource server's credential.
         for earlier in self._servers:
             if earlier is place.server:
@@ -268,7 +268,7 @@ class Supervisor:
                 return False
         return False
 
-    def _look_after(self, place: Place) -> None:
+    def _look_after(self, place: WorkerSlot) -> None:
         """Notice a worker that has ended, and decide what follows."""
         if not place.ordered:
             return
@@ -287,7 +287,9 @@ class Supervisor:
         place.forget()
         self._ended(place, code, was_ready_at, born=born)
 
-    def _ended(self, place: Place, code: int, was_ready_at: float | None, *, born: bool) -> None:
+    def _ended(
+        self, place: WorkerSlot, code: int, was_ready_at: float | None, *, born: bool
+    ) -> None:
         if place.replaces is not None:
             self._to_replace.clear()
             self._places.remove(place)
@@ -308,7 +310,7 @@ class Supervisor:
             self._plan_restart(place, code, was_ready_at, _LONGEST_DELAY if born else _FORK_AGAIN)
 
     def _plan_restart(
-        self, place: Place, code: int, was_ready_at: float | None, longest: float
+        self, place: WorkerSlot, code: int, was_ready_at: float | None, longest: float
     ) -> None:
         """Restart the worker at once, or with a growing delay if it fails repeatedly."""
         now = monotonic()
@@ -345,7 +347,7 @@ class Supervisor:
             old = next((place for place in self._to_replace if place.ready_at is not None), None)
             if old is not None:
                 self._to_replace.remove(old)
-                self._places.append(Place(old.server, old.number, old))
+                self._places.append(WorkerSlot(old.server, old.number, old))
                 self._wake()
 
     def _has_worker(self, server: Server) -> bool:

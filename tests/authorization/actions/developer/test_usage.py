@@ -27,7 +27,7 @@ from valetkey.authorization.actions.developer.usage import (
     sweep_people,
     usage_of,
 )
-from valetkey.authorization.background.upkeep import Maintenance
+from valetkey.authorization.background.maintenance import Maintenance
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
@@ -249,17 +249,17 @@ def test_refusals_are_counted_with_their_records_and_once(
 ) -> None:
     async def story(it: Harness) -> None:
         queue = DecisionQueue(SYSTEM.random)
-        upkeep = Maintenance(
+        maintenance = Maintenance(
             it.store, queue, it.authorize.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
         )
         queue.put(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
         queue.put(NO, endpoint="/oauth/token", at=NOON)
         same = list(queue.waiting)
-        await upkeep.flush()
+        await maintenance.flush()
         # The database had written them, and could not say so any more.
         queue.give_back(same)
         queue.put(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
-        await upkeep.flush()
+        await maintenance.flush()
         assert (await counted(it, "web1")).errors == {"invalid_grant": 2}
         assert (await counted(it, None)).errors == {"invalid_grant": 3}
 

@@ -10,7 +10,7 @@ from tests.resource.api import api
 from tests.support.asgi import basic
 from tests.support.harness import CREDENTIAL, SECRET, USER_SCOPES, Harness, run
 from tests.support.wait import until_found
-from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
+from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.register.request_samples import SLOTS, StoredSample
 from valetkey.authorization.storage.transaction import Transaction

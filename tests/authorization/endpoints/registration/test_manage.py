@@ -10,7 +10,7 @@ from tests.authorization.endpoints.registration.registering import PLAIN, Regist
 from tests.support.asgi import Answer, basic
 from tests.support.harness import CALLBACK
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.background.upkeep import sweep_all
+from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.asgi import Answer, basic
 from tests.support.harness import ADA, CREDENTIAL, SECRET, Harness, run
-from valetkey.authorization.background.upkeep import SWEEPS, sweep_all
+from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.register.usage import FORGOTTEN_AFTER
 from valetkey.kernel.moment import Instant, days, hours

@@ -13,7 +13,7 @@ import pytest
 
 from valetkey.authorization.actions.admin.audit import FaultKind, VerificationResult, verify
 from valetkey.authorization.background.audit import EVERY, AuditChain
-from valetkey.authorization.background.upkeep import sweep_events
+from valetkey.authorization.background.maintenance import sweep_events
 from valetkey.authorization.model.event.chain import (
     BLOCK,
     Block,

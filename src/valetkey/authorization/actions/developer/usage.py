@@ -135,7 +135,7 @@ def usage_of(tx: Transaction, client_id: str | None, since: Instant) -> Sequence
     """The days since then on which anything was counted, oldest first.
 
     `client_id` None is for all clients together, with the sign-ins of the server. Numbers are at
-    most two minutes and a round of upkeep behind.
+    most two minutes and a round of maintenance behind.
     """
     days: dict[int, list[tuple[str, int]]] = {}
     for counted in tx.usage.since(client_id or EVERY_CLIENT, day_of(since)):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.claim import Place
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -68,7 +68,7 @@ class MetadataEndpoint:
             declared_claims=[
                 each.name
                 for each in tx.declarations.claims()
-                if not {Place.ID_TOKEN, Place.USERINFO}.isdisjoint(each.places)
+                if not {ClaimLocation.ID_TOKEN, ClaimLocation.USERINFO}.isdisjoint(each.places)
             ],
             unsigned_requests=tx.clients.any_unsigned_requests(),
         )

@@ -22,7 +22,7 @@ Claims = Mapping[str, object]
 NO_CLAIMS: Claims = MappingProxyType({})
 
 
-class Place(StrEnum):
+class ClaimLocation(StrEnum):
     """Where a claim can be."""
 
     ID_TOKEN = "id_token"
@@ -49,7 +49,7 @@ class DeclaredClaim(Struct, frozen=True):
 
     name: str
     source: str
-    places: tuple[Place, ...]
+    places: tuple[ClaimLocation, ...]
     scope: str = ""
     clients: frozenset[str] = field(default_factory=frozenset[str])
     apis: frozenset[str] = field(default_factory=frozenset[str])

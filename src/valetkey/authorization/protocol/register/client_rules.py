@@ -150,7 +150,7 @@ class ClientRules(Struct, frozen=True):
             encrypts=frozenset(key.alg for key in keys.encryption),
             is_native=metadata.application_type == ApplicationType.NATIVE,
         )
-        return (MetadataError(field, detail) for field, detail in rules.wrongs(client))
+        return (MetadataError(field, detail) for field, detail in rules.invalid_fields(client))
 
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         # Every client has CLIENT_SCOPE, so it cannot be registered.

@@ -68,7 +68,7 @@ _LONGEST_AGE = 10 * 365 * 86_400
 _SIGNED = ("id_token_signed_response_alg", "userinfo_signed_response_alg")
 _ENCRYPTED = ("id_token", "userinfo")
 
-Wrong = tuple[str, str]
+InvalidField = tuple[str, str]
 """A field, and what would be valid."""
 
 
@@ -104,7 +104,7 @@ class OpenIdRules(Struct, frozen=True):
     own_origins: Collection[str]
     fetch_networks: Collection[Network] = ()
 
-    def wrongs(self, client: Registrant) -> Iterator[Wrong]:
+    def invalid_fields(self, client: Registrant) -> Iterator[InvalidField]:
         """Return all errors."""
         return chain(
             _response_types(client),
@@ -118,7 +118,7 @@ class OpenIdRules(Struct, frozen=True):
             _requests(client),
         )
 
-    def _keys(self, client: Registrant) -> Iterator[Wrong]:
+    def _keys(self, client: Registrant) -> Iterator[InvalidField]:
         uri = client.openid.jwks_uri
         if not uri:
             return
@@ -127,7 +127,7 @@ class OpenIdRules(Struct, frozen=True):
         elif fault := fetch_fault(uri, self.fetch_networks):
             yield "jwks_uri", fault
 
-    def _subject(self, client: Registrant) -> Iterator[Wrong]:
+    def _subject(self, client: Registrant) -> Iterator[InvalidField]:
         openid = client.openid
         if openid.subject_type not in {"public", "pairwise"}:
             yield "subject_type", "one of: public, pairwise"
@@ -140,7 +140,7 @@ class OpenIdRules(Struct, frozen=True):
                 "needed for pairwise subjects unless all redirect URIs have the same host",
             )
 
-    def _logout(self, client: Registrant) -> Iterator[Wrong]:
+    def _logout(self, client: Registrant) -> Iterator[InvalidField]:
         openid = client.openid
         yield from self._returns(client, "post_logout_redirect_uris")
         if uri := openid.frontchannel_logout_uri:
@@ -159,7 +159,7 @@ class OpenIdRules(Struct, frozen=True):
             if required and not getattr(openid, f"{name}_logout_uri"):
                 yield f"{name}_logout_session_required", f"comes with {name}_logout_uri"
 
-    def _returns(self, client: Registrant, field: str) -> Iterator[Wrong]:
+    def _returns(self, client: Registrant, field: str) -> Iterator[InvalidField]:
         uris: tuple[str, ...] = getattr(client.openid, field)
         if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
             yield field, f"at most {MOST_ADDRESSES}, each only once"
@@ -174,7 +174,7 @@ class OpenIdRules(Struct, frozen=True):
             if fault:
                 yield f"{field}/{number}", fault
 
-    def _addresses(self, client: Registrant) -> Iterator[Wrong]:
+    def _addresses(self, client: Registrant) -> Iterator[InvalidField]:
         openid = client.openid
         uri = openid.initiate_login_uri
         brought = ("iss", "login_hint", "target_link_uri")
@@ -239,7 +239,7 @@ def _only_host(redirect_uris: tuple[str, ...]) -> str | None:
     return host if host and not others else None
 
 
-def _response_types(client: Registrant) -> Iterator[Wrong]:
+def _response_types(client: Registrant) -> Iterator[InvalidField]:
     names = client.openid.response_types
     if len(set(names)) != len(names):
         yield "response_types", "each only once"
@@ -251,7 +251,7 @@ def _response_types(client: Registrant) -> Iterator[Wrong]:
             yield f"response_types/{number}", f"needs the grant types {', '.join(missing)}"
 
 
-def _authentication(client: Registrant) -> Iterator[Wrong]:
+def _authentication(client: Registrant) -> Iterator[InvalidField]:
     method = client.openid.token_endpoint_auth_method
     if method and AUTHENTICATION_METHODS.get(method) != client.proof:
         fits = [name for name, proof in AUTHENTICATION_METHODS.items() if proof == client.proof]
@@ -268,7 +268,7 @@ def _authentication(client: Registrant) -> Iterator[Wrong]:
         yield "token_endpoint_auth_signing_alg", f"one of: {', '.join(known)}"
 
 
-def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Wrong]:
+def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[InvalidField]:
     openid = client.openid
     known = (*algorithms, *((SHARED_ALGORITHM,) if client.has_secret else ()))
     for field in _SIGNED:
@@ -286,7 +286,7 @@ def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Wro
         yield "request_object_signing_alg", "comes with the client's public keys"
 
 
-def _encryptions(client: Registrant) -> Iterator[Wrong]:
+def _encryptions(client: Registrant) -> Iterator[InvalidField]:
     for kind in _ENCRYPTED:
         alg: str = getattr(client.openid, f"{kind}_encrypted_response_alg")
         enc: str = getattr(client.openid, f"{kind}_encrypted_response_enc")
@@ -300,7 +300,7 @@ def _encryptions(client: Registrant) -> Iterator[Wrong]:
             yield f"{kind}_encrypted_response_enc", f"one of: {', '.join(ENCRYPTIONS)}"
 
 
-def _requests(client: Registrant) -> Iterator[Wrong]:
+def _requests(client: Registrant) -> Iterator[InvalidField]:
     openid = client.openid
     if openid.default_max_age is not None and not 0 <= openid.default_max_age <= _LONGEST_AGE:
         yield "default_max_age", "seconds, from 0 to ten years"

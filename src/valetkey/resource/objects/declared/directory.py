@@ -25,7 +25,7 @@ _PACKAGE = "valetkey_declared_"
 
 
 def from_python(file: Path, text: str) -> ResourceObject:
-    """Run the file and return the object it declares. Raises Wrong for every exception in it."""
+    """Run the file and return the object it declares. Raises InvalidDeclaration for every exception in it."""
     module = ModuleType(_PACKAGE + file.stem)
     module.__file__ = str(file)
     # A dataclass resolves the names in its annotations through its module.
@@ -72,7 +72,7 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def from_json(file: Path, text: str) -> ResourceObject:
-    """Return the object that the file declares. Raises Wrong."""
+    """Return the object that the file declares. Raises InvalidDeclaration."""
     try:
         document = read_json(text.encode())
     except Refused as refused:

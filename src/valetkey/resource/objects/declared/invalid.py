@@ -29,7 +29,7 @@ class InvalidDeclaration(Exception):
 
 
 def check(declared: ResourceObject, file: Path) -> ResourceObject:
-    """Return `declared` if it follows the rules. Raises Wrong."""
+    """Return `declared` if it follows the rules. Raises InvalidDeclaration."""
     name = file.stem
     if _NAME.fullmatch(name) is None:
         raise InvalidDeclaration(

@@ -12,7 +12,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer, usual
 from tests.support.visitors import ISSUER, WEB, run
-from valetkey.authorization.background.upkeep import Maintenance
+from valetkey.authorization.background.maintenance import Maintenance
 from valetkey.authorization.site.developer.monitoring.requests import SHOWN
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Transaction

@@ -142,7 +142,7 @@ class Worker:
             os.kill(self._pid, number)
 
 
-class Place:
+class WorkerSlot:
     """The place of one worker across restarts: the `number`th of its server."""
 
     __slots__ = (
@@ -161,7 +161,7 @@ class Place:
         "worker",
     )
 
-    def __init__(self, server: Server, number: int, replaces: "Place | None" = None) -> None:
+    def __init__(self, server: Server, number: int, replaces: "WorkerSlot | None" = None) -> None:
         """Create an empty place; once its worker is ready, the worker it `replaces` is ended."""
         self.server = server
         self.number = number

@@ -10,7 +10,7 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.storage.upkeep import Maintenance, tolerate_outage
+from valetkey.resource.storage.maintenance import Maintenance, tolerate_outage
 from valetkey.resource.storage.values import KEY_SET, StoredValues
 
 _SCHEMA = "valetkey.resource.storage.schema"
@@ -22,10 +22,10 @@ def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
         clock = [1_000]
         runtime = Runtime(now=lambda: Instant(clock[0]), random=SYSTEM.random)
         queue = DecisionQueue(SYSTEM.random)
-        upkeep = Maintenance(engine, runtime, queue)
+        maintenance = Maintenance(engine, runtime, queue)
         refusal = Refusal(ErrorCode.NOT_FOUND, "gone")
         references = [queue.put(refusal, endpoint="", at=runtime.now()) for _ in range(1_201)]
-        await upkeep.write_decisions()
+        await maintenance.write_decisions()
         assert not queue.waiting
 
         def kept(db: Connection) -> int:
@@ -33,10 +33,10 @@ def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
 
         assert await engine.read(kept) == 1_201
         clock[0] += 7 * 86_400 - 1
-        await upkeep.sweep()
+        await maintenance.sweep()
         assert await engine.read(kept) == 1_201
         clock[0] += 1
-        await upkeep.sweep()
+        await maintenance.sweep()
         assert await engine.read(kept) == 0
 
     asyncio.run(story())

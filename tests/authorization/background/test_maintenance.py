@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.harness import ADA, Harness, run
 from tests.support.wait import until_found
-from valetkey.authorization.background import upkeep as module
-from valetkey.authorization.background.upkeep import BATCH, SWEEPS, Maintenance, sweep_all
+from valetkey.authorization.background import maintenance as module
+from valetkey.authorization.background.maintenance import BATCH, SWEEPS, Maintenance, sweep_all
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.voucher import DeviceCode
 from valetkey.authorization.storage.decisions import DecisionQueue
@@ -249,10 +249,10 @@ def test_ending_that_was_cut_off_continues_as_soon_as_the_server_starts(
         ending = Ending(EndedKind.CLIENT, "gone", "disabled", by_cli("test"))
         await it.write(lambda tx: tx.endings.add(ending, it.clock.now))
         queue, keys = DecisionQueue(SYSTEM.random), it.foundation.services.keys
-        upkeep = Maintenance(
+        maintenance = Maintenance(
             it.foundation.store, queue, keys, Runtime(lambda: it.clock.now, SYSTEM.random)
         )
-        sweeping = asyncio.create_task(upkeep.sweep())
+        sweeping = asyncio.create_task(maintenance.sweep())
         await until_found(lambda: it.read(lambda tx: (tx.endings.first() is None) or None))
         sweeping.cancel()
 
