@@ -110,7 +110,7 @@ class _Reading:
 
     def _take(self, setting: Setting, value: object, origin: Origin) -> None:
         path = setting.path
-        # A later door replaces an earlier one, also where the earlier value was wrong.
+        # A later source replaces an earlier one, also where the earlier value was wrong.
         self.problems = [problem for problem in self.problems if problem.path != path]
         try:
             self.values[path] = setting.rule.read(value)

@@ -60,19 +60,19 @@ class Protection:
         remembered: Lifetime = REMEMBERED,
         tls: ssl.SSLContext | None = None,
         resource_metadata: str = "",
-        door: HttpClient | None = None,
+        http: HttpClient | None = None,
         watches: Callable[[], Collection[str]] | None = None,
     ) -> None:
         """Protect the API that tokens call `audience`.
 
         Without `credential` only JWTs are accepted, and revocations are not followed. `remembered`
         is how long introspection responses are cached; `tls` is the trust for connections to the
-        issuer; `resource_metadata` is the URL of the API's own metadata; `door` replaces the
+        issuer; `resource_metadata` is the URL of the API's own metadata; `http` replaces the
         network. `watches` returns the scopes whose use `admit` reports to the issuer once a minute,
         for the pages on which users see what apps use; needs a credential.
         """
         self.challenge = Challenge(realm or audience, resource_metadata)
-        self._fetch = Fetcher(tls) if door is None else door
+        self._fetch = Fetcher(tls) if http is None else http
         self._keys = KeySource(issuer.keys, self._fetch, known=memory.keys, keep=memory.keep_keys)
         self._revocations = (
             Revocations(

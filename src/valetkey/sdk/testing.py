@@ -41,7 +41,7 @@ class Mint:
             audience=self.audience,
             credential=_CREDENTIAL,
             remembered=Lifetime(0),
-            door=_InMemory(self._key, self._references, self.runtime),
+            http=_InMemory(self._key, self._references, self.runtime),
         )
 
     def token(

@@ -29,7 +29,6 @@ from valetkey.testing.engine_story import (
     add,
     adding,
     check,
-    doors,
     elsewhere,
     fill,
     look,
@@ -38,6 +37,7 @@ from valetkey.testing.engine_story import (
     opening,
     raises,
     read,
+    runners,
     same,
     scan,
     spend,
@@ -67,8 +67,8 @@ class EngineConformance(EngineLookConformance):
             ]
             await engine.write(lambda db: [add(db, *row) for row in rows])
             every = "SELECT id, text, number FROM notes ORDER BY id"
-            for door in (engine.read, engine.scan, engine.write):
-                same(list(await door(lambda db: db.rows(every))), rows)
+            for runner in (engine.read, engine.scan, engine.write):
+                same(list(await runner(lambda db: db.rows(every))), rows)
 
         tell_story(engine_url, story)
 
@@ -253,8 +253,8 @@ class EngineConformance(EngineLookConformance):
 
         async def story(engine: Engine) -> None:
             for _ in range(10):
-                for door in (engine.read, engine.scan):
-                    await raises(ReadOnly, door, adding(1))
+                for runner in (engine.read, engine.scan):
+                    await raises(ReadOnly, runner, adding(1))
             for number in range(10):
                 await engine.write(adding(number))
             same(await notes(engine), 10)
@@ -265,8 +265,8 @@ class EngineConformance(EngineLookConformance):
         """A nested transaction would wait for itself, so it is an error."""
 
         async def story(engine: Engine) -> None:
-            for outer in doors(engine):
-                for inner in doors(engine):
+            for outer in runners(engine):
+                for inner in runners(engine):
                     await raises(RuntimeError, outer, opening(inner))
 
         tell_story(engine_url, story)
@@ -276,9 +276,9 @@ class EngineConformance(EngineLookConformance):
 
         async def story(engine: Engine) -> None:
             kept: list[Connection] = []
-            for door in doors(engine):
-                await door(kept.append)
-                await raises(RuntimeError, door, lambda _: look(kept[-1]))
+            for runner in runners(engine):
+                await runner(kept.append)
+                await raises(RuntimeError, runner, lambda _: look(kept[-1]))
 
         tell_story(engine_url, story)
 
@@ -391,7 +391,7 @@ class EngineConformance(EngineLookConformance):
             await asyncio.sleep(0)
             await engine.close()
             await asyncio.gather(*tasks)
-            for door in doors(engine):
-                await raises(DatabaseUnavailable, door, look)
+            for runner in runners(engine):
+                await raises(DatabaseUnavailable, runner, look)
 
         tell_story(engine_url, story)

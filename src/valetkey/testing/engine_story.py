@@ -12,7 +12,7 @@ from valetkey.database.engine import Connection, Engine
 
 T = TypeVar("T")
 Work = Callable[[Connection], object]
-Door = Callable[[Work], Awaitable[object]]
+Runner = Callable[[Work], Awaitable[object]]
 
 VOUCHERS = 40
 TABLES = (
@@ -34,10 +34,10 @@ def same(one: object, other: object) -> None:
     check(one == other, f"{one!r} is not {other!r}")
 
 
-async def raises(kind: type[Exception], door: Door, work: Work) -> None:
-    """Fail the test unless `work`, sent through `door`, ends in an exception of this kind."""
+async def raises(kind: type[Exception], runner: Runner, work: Work) -> None:
+    """Fail the test unless `work`, sent through `runner`, ends in an exception of this kind."""
     try:
-        answer = await door(work)
+        answer = await runner(work)
     except kind:
         return
     raise AssertionError(f"{answer!r} instead of {kind.__name__}")
@@ -70,7 +70,7 @@ def tell_story(
     asyncio.run(told())
 
 
-def doors(engine: Engine) -> tuple[Door, ...]:
+def runners(engine: Engine) -> tuple[Runner, ...]:
     """Every way into a transaction."""
     return (engine.read, engine.scan, engine.write, engine.change_schema)
 
@@ -116,9 +116,9 @@ def adding(number: int) -> Callable[[Connection], int]:
     return lambda db: add(db, number)
 
 
-def opening(door: Door) -> Work:
+def opening(runner: Runner) -> Work:
     """A work that tries to begin another transaction."""
-    return lambda _: door(look)
+    return lambda _: runner(look)
 
 
 async def notes(engine: Engine) -> int:

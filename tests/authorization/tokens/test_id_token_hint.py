@@ -10,7 +10,7 @@ from tests.support.harness import NOON, Harness
 from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.model.register.client import ClientSecret
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.tokens.client_keys import place
+from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.id_token import Hint
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -94,7 +94,7 @@ def test_a_shared_secret_signs_for_the_client_that_has_it_and_for_no_other(
 ) -> None:
     async def story(it: Harness) -> None:
         sealed = it.server.keyring.sealer.seal(
-            SHARED.reveal().encode(), place("cs_1"), it.server.random
+            SHARED.reveal().encode(), secret_context("cs_1"), it.server.random
         )
         secret = ClientSecret("cs_1", Fingerprint("print"), None, sealed)
         shared = OpenIdRegistration(id_token_signed_response_alg=mac.ALGORITHM)

@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
-from valetkey.authorization.tokens.client_keys import SharedSecrets, place
+from valetkey.authorization.tokens.client_keys import SharedSecrets, secret_context
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer, SealingKey
@@ -18,7 +18,7 @@ def _random(size: int) -> bytes:
 
 
 def _secret(name: str, expires_at: Instant | None = None, at: str = "") -> ClientSecret:
-    sealed = SEALER.seal(f"the text of {name}".encode(), place(at or name), _random)
+    sealed = SEALER.seal(f"the text of {name}".encode(), secret_context(at or name), _random)
     return ClientSecret(name, Fingerprint("print"), expires_at, sealed)
 
 

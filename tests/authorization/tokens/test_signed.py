@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.register.client import Client, ClientSecret, client_without_rights
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.client_keys import SharedSecrets, place
+from valetkey.authorization.tokens.client_keys import SharedSecrets, secret_context
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.database.connect import connect
@@ -71,7 +71,7 @@ class World:
         for n in range(2):
             secret = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
             sealed = self.keyring.sealer.seal(
-                secret.reveal().encode(), place(f"s{n}"), SYSTEM.random
+                secret.reveal().encode(), secret_context(f"s{n}"), SYSTEM.random
             )
             kept.append(ClientSecret(f"s{n}", Fingerprint(f"f{n}"), None, sealed))
             self.secrets.append(secret)

@@ -57,7 +57,7 @@ def test_each_algorithm_that_an_app_can_register_is_believed(algorithm: Algorith
     }
 
     async def read() -> LoggedOut:
-        library = LogoutTokens(Issuer.valetkey(URL), client_id="shop", door=OneKey(key))
+        library = LogoutTokens(Issuer.valetkey(URL), client_id="shop", http=OneKey(key))
         return await library.read(jwt.sign(claims, key, typ="logout+jwt"), NOON)
 
     assert asyncio.run(read()) == LoggedOut("1001", "se_1")

@@ -35,7 +35,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.client_keys import place
+from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -43,19 +43,19 @@ from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
 DOCUMENT = "document"
-"""The door of clients whose id is the URL of their metadata."""
+"""The channel of clients whose id is the URL of their metadata."""
 
-OWN_DOORS = frozenset({"registration", "api", DOCUMENT})
-"""The doors at which clients change themselves."""
+OWN_CHANNELS = frozenset({"registration", "api", DOCUMENT})
+"""The channels at which clients change themselves."""
 
-UNSEEN_DOORS = OWN_DOORS | {"portal"}
-"""The doors of clients that no operator looked at: none is called like a verified one."""
+UNSEEN_CHANNELS = OWN_CHANNELS | {"portal"}
+"""The channels of clients that no operator looked at: none is called like a verified one."""
 
-OPERATORS_DOORS = frozenset({"admin", "cli", "start"})
-"""The doors of those who may say that they know who is behind a client."""
+OPERATORS_CHANNELS = frozenset({"admin", "cli", "start"})
+"""The channels of those who may say that they know who is behind a client."""
 
 # They do not fetch the sector identifier document, which has to list new redirect URIs.
-_DOORS_WITHOUT_SECTORS = frozenset({"api", "portal"})
+_CHANNELS_WITHOUT_SECTORS = frozenset({"api", "portal"})
 
 MOST_SECRETS = 2
 """Live secrets of one client: the one in use and the one that replaces it."""
@@ -80,7 +80,7 @@ class Registrar(Struct, frozen=True):
     fingerprints: FingerprintKey
     sealer: Sealer
     random: Callable[[int], bytes]
-    door: str
+    channel: str
 
     def register(
         self,
@@ -97,7 +97,7 @@ class Registrar(Struct, frozen=True):
         the secret itself, sealed, for a client that signs with it or wants answers signed so.
         """
         faults = [*self._rules(tx, metadata).faults(metadata)]
-        if self.door != DOCUMENT:
+        if self.channel != DOCUMENT:
             faults += _id_faults(client_id)
         needs = metadata.proof in BY_SECRET
         if needs and secret is None:
@@ -113,7 +113,7 @@ class Registrar(Struct, frozen=True):
         client = self._client(metadata, client_id, now)
         if tx.clients.was_removed(client_id) or not tx.clients.register(client):
             return (MetadataError("client_id", "another one: this one is taken"),)
-        tx.events.add(ClientRegistered(client_id, self.door), now)
+        tx.events.add(ClientRegistered(client_id, self.channel), now)
         if secret is not None:
             self._add_secret(tx, client, secret, now)
         return tx.clients.find(client_id) or client
@@ -127,7 +127,7 @@ class Registrar(Struct, frozen=True):
         """
         if faults := self._rules(tx, metadata, client.scope).faults(metadata):
             return faults
-        if self.door in _DOORS_WITHOUT_SECTORS and concerns_sector(metadata, client):
+        if self.channel in _CHANNELS_WITHOUT_SECTORS and concerns_sector(metadata, client):
             detail = "those that its sector lists; administrators can add others"
             return (MetadataError("redirect_uris", detail),)
         wanted = replace(
@@ -140,7 +140,7 @@ class Registrar(Struct, frozen=True):
             verified_at=client.verified_at,
             generation=client.generation,
         )
-        if self.door in OWN_DOORS and (faults := _naming_faults(client, wanted)):
+        if self.channel in OWN_CHANNELS and (faults := _naming_faults(client, wanted)):
             return faults
         if wanted.name != client.name and (faults := self._name_faults(tx, wanted.name, client.id)):
             return faults
@@ -150,11 +150,17 @@ class Registrar(Struct, frozen=True):
         wanted = replace(wanted, changed_at=now)
         if not tx.clients.change(wanted):
             return (MetadataError("client_id", "a client that is registered"),)
-        told = _told_apart(client, wanted, changed) if self.door in OPERATORS_DOORS else ((), ())
-        tx.events.add(ClientChanged(client.id, self.door, changed, *told), now)
+        told = (
+            _told_apart(client, wanted, changed) if self.channel in OPERATORS_CHANNELS else ((), ())
+        )
+        tx.events.add(ClientChanged(client.id, self.channel, changed, *told), now)
         # What was looked at had another name, or another place to send people to.
         looks_different = wanted.appearance != client.appearance
-        if looks_different and self.door not in OPERATORS_DOORS and tx.clients.unverify(client.id):
+        if (
+            looks_different
+            and self.channel not in OPERATORS_CHANNELS
+            and tx.clients.unverify(client.id)
+        ):
             tx.events.add(ClientVerificationEnded(client.id, "changed"), now)
             return replace(wanted, verified_at=None)
         return wanted
@@ -166,7 +172,7 @@ class Registrar(Struct, frozen=True):
 
         Only operators assign them; changes by others keep them.
         """
-        may = metadata.scopes if self.door in OPERATORS_DOORS else had.names
+        may = metadata.scopes if self.channel in OPERATORS_CHANNELS else had.names
         known = frozenset(self.rules.scopes)
         asked = (name for name in metadata.scopes if name not in known and name in may)
         more = tuple(name for name in asked if tx.apis.has_machine_scope(name))
@@ -180,7 +186,9 @@ class Registrar(Struct, frozen=True):
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
         """Return why an unverified client may not have this name; `but` is the client itself."""
-        if self.door not in UNSEEN_DOORS or not look_alike(name, tx.clients.verified_names(but)):
+        if self.channel not in UNSEEN_CHANNELS or not look_alike(
+            name, tx.clients.verified_names(but)
+        ):
             return ()
         return (MetadataError("name", "another one: a verified app has this name"),)
 
@@ -270,7 +278,7 @@ class Registrar(Struct, frozen=True):
         name, sealed = fresh_id("cs", self.random), ""
         # Stored only where it is needed again: anything else could be stolen with the database.
         if client.signs_with_secret:
-            sealed = self.sealer.seal(secret.reveal().encode(), place(name), self.random)
+            sealed = self.sealer.seal(secret.reveal().encode(), secret_context(name), self.random)
         tx.clients.add_secret(client.id, ClientSecret(name, print_, None, sealed), now)
         if others_expire_at is not None:
             tx.clients.expire_other_secrets(client.id, name, others_expire_at)

@@ -36,7 +36,7 @@ def create(tx: Transaction, group: Group, now: Instant) -> Group | Faults:
 
 
 def change(
-    tx: Transaction, group: Group, wanted: Group, now: Instant, *, door: str
+    tx: Transaction, group: Group, wanted: Group, now: Instant, *, channel: str
 ) -> Group | Faults:
     """Give a group, found to be changed, the name, description and parent of `wanted`.
 
@@ -57,7 +57,7 @@ def change(
     if wanted.name != group.name:
         if not tx.groups.rename(group, wanted.name):
             return (_TAKEN,)
-        _rename_in_clients(tx, group.name, wanted.name, now, door)
+        _rename_in_clients(tx, group.name, wanted.name, now, channel)
     if moves:
         tx.groups.move(group, parent)
     if wanted.description != group.description:
@@ -79,7 +79,9 @@ def _parent(tx: Transaction, name: str) -> str | MetadataError:
     return parent.id
 
 
-def _rename_in_clients(tx: Transaction, before: str, after: str, now: Instant, door: str) -> None:
+def _rename_in_clients(
+    tx: Transaction, before: str, after: str, now: Instant, channel: str
+) -> None:
     clients = tx.clients.requiring_group(before, MOST_RENAMED + 1)
     if len(clients) > MOST_RENAMED:
         raise Refused(
@@ -94,7 +96,7 @@ def _rename_in_clients(tx: Transaction, before: str, after: str, now: Instant, d
         # The apps may have required the new name as well, without a group of that name.
         openid = replace(client.openid, required_groups=tuple(dict.fromkeys(names)))
         tx.clients.change(replace(client, openid=openid, changed_at=now))
-        tx.events.add(ClientChanged(client.id, door, ("openid",), ("…",), ("…",)), now)
+        tx.events.add(ClientChanged(client.id, channel, ("openid",), ("…",), ("…",)), now)
 
 
 def delete(tx: Transaction, group: Group, now: Instant) -> bool:

@@ -105,7 +105,7 @@ class SelfRegistrar(Struct, frozen=True):
     def register(
         self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant
     ) -> Registered:
-        """The new client. Refused by the same rules as at every other door."""
+        """The new client. Refused by the same rules as at every other channel."""
         secret = fresh.secret if metadata.proof in BY_SECRET else None
         # Others may be removed below, and they are counted one registration after the other.
         tx.clients.hold_all()
@@ -136,7 +136,7 @@ class SelfRegistrar(Struct, frozen=True):
         Of `most` such clients the oldest unused one makes room, and so it is with ten unused ones
         of a host. Refused by the rules of registration, and where there is no room.
         """
-        registrar = replace(self.registrar, door=DOCUMENT)
+        registrar = replace(self.registrar, channel=DOCUMENT)
         tx.clients.hold_all()
         stored = tx.clients.find_to_change(url)
         if stored is not None and (stored.disabled_at is not None or not stored.self_registered):

@@ -34,7 +34,7 @@ def concerns_sector(metadata: ClientMetadata, before: Client | None) -> bool:
 class Sectors(Struct, frozen=True):
     """Fetch sector identifier documents."""
 
-    door: OutboundHttp
+    http: OutboundHttp
 
     async def faults_within(
         self, rules: ClientRules, metadata: ClientMetadata, before: Client | None
@@ -59,7 +59,7 @@ class Sectors(Struct, frozen=True):
         if not uri:
             return ()
         try:
-            fetched = await self.door.get(uri)
+            fetched = await self.http.get(uri)
             listed = read_json(fetched.body) if fetched.status == _OK else None
         except (Unfetchable, Refused):
             return (_NO_LIST,)

@@ -23,8 +23,8 @@ from valetkey.authorization.app.parts import (
     make_apis,
     make_assertions,
     make_audit_exports,
+    make_client_auth,
     make_documents,
-    make_door,
     make_logo_fetcher,
     make_logout_delivery,
     make_mail_delivery,
@@ -87,7 +87,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     documents = make_documents(foundation, directory)
     apis = make_apis(foundation, directory)
     claims = foundation.token_claims()
-    door = make_door(foundation, directory, documents, uses)
+    client_auth = make_client_auth(foundation, directory, documents, uses)
     minter = make_minter(foundation)
     portal = foundation.portal()
     maintenance = Maintenance(
@@ -138,13 +138,13 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     refuse_with_page = RefuseWithPage(decisions, server.brands, foundation.issuer)
     clients = client_routes(
         foundation,
-        door,
+        client_auth,
         documents,
         apis,
         claims,
         assertions,
         reader,
-        replace(passwords, door="password_grant").authenticate,
+        replace(passwords, channel="password_grant").authenticate,
         minter,
         refuse,
     )
@@ -160,7 +160,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         *registration_routes(foundation, refuse),
         *admin_api_routes(site.renderer, foundation.services, decisions),
         *scim_routes(foundation.services, decisions),
-        *resource_server_routes(foundation, door, apis, reader, refuse),
+        *resource_server_routes(foundation, client_auth, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
     return App(

@@ -74,7 +74,7 @@ from valetkey.web.router import Body, Route
 
 def client_routes(
     foundation: Foundation,
-    door: ClientRequestAuthentication,
+    client_auth: ClientRequestAuthentication,
     documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
@@ -90,7 +90,7 @@ def client_routes(
     def token(*kinds: GrantType, elsewhere: str = "") -> TokenEndpoint:
         return TokenEndpoint(
             store=foundation.store,
-            door=door,
+            client_auth=client_auth,
             grant_types=kinds,
             authenticate=authenticate,
             policy=policy_of(foundation.settings, foundation.own_scope),
@@ -106,10 +106,10 @@ def client_routes(
             samples=foundation.samples,
         )
 
-    revoke = RevocationEndpoint(foundation.store, door, reader, key, refuse)
+    revoke = RevocationEndpoint(foundation.store, client_auth, reader, key, refuse)
     introspect = IntrospectionEndpoint(
         foundation.store,
-        door,
+        client_auth,
         reader,
         apis,
         key,
@@ -122,7 +122,7 @@ def client_routes(
     device = DeviceAuthorizationEndpoint(
         issuer=foundation.issuer,
         store=foundation.store,
-        door=door,
+        client_auth=client_auth,
         documents=documents,
         apis=apis,
         settings=foundation.settings.device,
@@ -227,13 +227,13 @@ def userinfo_route(
 
 def resource_server_routes(
     foundation: Foundation,
-    door: ClientRequestAuthentication,
+    client_auth: ClientRequestAuthentication,
     apis: ApiDirectory,
     reader: AccessTokenReader,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes for resource servers."""
-    gate = ResourceServerAuthentication(door, apis)
+    gate = ResourceServerAuthentication(client_auth, apis)
     feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(
         store=foundation.store,

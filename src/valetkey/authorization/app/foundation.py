@@ -10,7 +10,7 @@ from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.portal import DOOR as PORTAL_DOOR
+from valetkey.authorization.actions.developer.portal import CHANNEL as PORTAL_CHANNEL
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.resource_server import keep_registered
@@ -117,8 +117,8 @@ class Foundation(Struct, frozen=True):
             await self.claims_file.close()
         await self.store.engine.close()
 
-    def registrar(self, door: str) -> Registrar:
-        """The keeper of clients, for changes that come through this door."""
+    def registrar(self, channel: str) -> Registrar:
+        """The keeper of clients, for changes that come through this channel."""
         return Registrar(
             ClientRules(
                 own_origins=(origin(self.issuer), origin(self.settings.audience)),
@@ -132,16 +132,16 @@ class Foundation(Struct, frozen=True):
             self.keyring.fingerprint_key,
             self.keyring.sealer,
             self.runtime.random,
-            door,
+            channel,
         )
 
-    def api_registrar(self, door: str) -> ApiRegistrar:
-        """The keeper of APIs, for changes that come through this door."""
+    def api_registrar(self, channel: str) -> ApiRegistrar:
+        """The keeper of APIs, for changes that come through this channel."""
         return ApiRegistrar(
             own_identifiers=(self.settings.audience, self.issuer),
             own_scopes=frozenset(self.scopes) | frozenset(CLIENT_SCOPE),
             algorithms=self.settings.tokens.signing_algorithms,
-            credentials=self.registrar(door),
+            credentials=self.registrar(channel),
         )
 
     @property
@@ -192,7 +192,7 @@ class Foundation(Struct, frozen=True):
                 known = ", ".join(self.asked_of_people)
                 raise Mistake(f'"{name}" is not one of {known}', "portal.scopes")
         return Portal(
-            self.registrar(PORTAL_DOOR),
+            self.registrar(PORTAL_CHANNEL),
             settings,
             tuple(self.asked_of_people),
             (*RESERVED, self.settings.brand.name),

@@ -153,9 +153,9 @@ class PageDependencies(Struct, frozen=True):
         """Begin sessions."""
         return SignInFlow(self.server, self.factors, self.foundation.notices)
 
-    def passwords_at(self, door: str) -> PasswordSignIn:
+    def passwords_at(self, channel: str) -> PasswordSignIn:
         """Verify passwords, counting failed attempts apart under this name."""
-        return replace(self.passwords, door=door)
+        return replace(self.passwords, channel=channel)
 
     @property
     def password_change(self) -> PasswordChange:

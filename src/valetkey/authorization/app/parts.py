@@ -220,7 +220,7 @@ def make_reader(foundation: Foundation) -> AccessTokenReader:
     )
 
 
-def make_door(
+def make_client_auth(
     foundation: Foundation,
     directory: ClientDirectory,
     documents: ClientDocuments,

@@ -48,8 +48,8 @@ class _Attempt(Struct, frozen=True):
 class PasswordSignIn(Struct, frozen=True):
     """Find the user with a username (or email address) and a password.
 
-    `door` names the caller for the audit log: "page" or "password_grant". Argon2 runs on `offload`,
-    whose `Busy` is raised when too many calls are queued.
+    `channel` names the caller for the audit log: "page" or "password_grant". Argon2 runs on
+    `offload`, whose `Busy` is raised when too many calls are queued.
     """
 
     store: Store
@@ -58,7 +58,7 @@ class PasswordSignIn(Struct, frozen=True):
     passwords: PasswordSettings
     limits: LimitSettings
     random: Callable[[int], bytes]
-    door: str = "page"
+    channel: str = "page"
 
     async def authenticate(
         self,
@@ -156,7 +156,7 @@ class PasswordSignIn(Struct, frozen=True):
 
     async def _fail(self, attempt: _Attempt, now: Instant) -> Refusal:
         uid = None if attempt.user is None else attempt.user.uid
-        await self.store.write(lambda tx: tx.events.add(SignInFailed(uid, self.door), now))
+        await self.store.write(lambda tx: tx.events.add(SignInFailed(uid, self.channel), now))
         return Refusal(ErrorCode.INVALID_GRANT, _WRONG, "password.wrong")
 
     def _address_bucket(self, address: str) -> str:

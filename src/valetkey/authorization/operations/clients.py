@@ -64,8 +64,8 @@ ONE = "/clients/{client_id}"
 
 def registrar(call: Call) -> Registrar:
     """Return the registrar for changes by this actor."""
-    door = "cli" if isinstance(call.actor, CommandLine) else "admin"
-    return call.services.registrar(door)
+    channel = "cli" if isinstance(call.actor, CommandLine) else "admin"
+    return call.services.registrar(channel)
 
 
 def list_clients(tx: Transaction, call: Call) -> Result:

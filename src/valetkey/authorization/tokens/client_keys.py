@@ -58,9 +58,9 @@ _KeySource = tuple[str, str]
 class ClientKeys:
     """Public keys of clients, by value or fetched from their registered `jwks_uri`."""
 
-    def __init__(self, door: OutboundHttp) -> None:
-        """Start with an empty cache; fetch through `door`."""
-        self._door = door
+    def __init__(self, http: OutboundHttp) -> None:
+        """Start with an empty cache; fetch through `http`."""
+        self._http = http
         # Keyed by client as well, so that other clients cannot use up this client's refetches.
         self._kept: OrderedDict[_KeySource, _Kept] = OrderedDict()
         self._troubles: OrderedDict[_KeySource, str] = OrderedDict()
@@ -136,7 +136,7 @@ class ClientKeys:
     async def _read(self, source: _KeySource, now: Instant) -> _Kept | None:
         """Fetch the key set; fall back to the previous one while the server is unreachable."""
         try:
-            fetched = await self._door.get(source[1], accept=_TYPES)
+            fetched = await self._http.get(source[1], accept=_TYPES)
             # A key of an unknown type may be meant for others.
             signing = KeySet.parse(fetched.body, ignore_unknown=True)
             encryption = EncryptionKeys.parse(fetched.body)
@@ -187,13 +187,13 @@ class SharedSecrets(Struct, frozen=True):
         Empty if it has none, or if the keyring is another one.
         """
         opened = (
-            self.sealer.open(secret.sealed, source(secret.id))
+            self.sealer.open(secret.sealed, secret_context(secret.id))
             for secret in client.secrets
             if secret.sealed and secret.is_live(now)
         )
         return tuple(Secret(plain.decode()) for plain in opened if plain is not None)
 
 
-def source(secret_id: str) -> str:
+def secret_context(secret_id: str) -> str:
     """Return the binding of a sealed secret to its row: it cannot be decrypted in another."""
     return f"client_secrets.sealed:{secret_id}"

@@ -51,7 +51,7 @@ def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instan
             description=said.description if "description" in wanted.given else there.description,
             parent=parent if "parent" in wanted.given else there.parent,
         )
-        made = groups.change(tx, there, after, now, door="cli")
+        made = groups.change(tx, there, after, now, channel="cli")
     if not isinstance(made, Group):
         raise unfit(wanted, made)
     members = _users(tx, wanted, "members")

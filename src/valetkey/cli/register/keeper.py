@@ -23,13 +23,13 @@ from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 
 T = TypeVar("T")
-DOOR = "cli"
+CHANNEL = "cli"
 _PAGE = 500
 
 
 def registrar(opened: Opened) -> Registrar:
     """Return the registrar of clients."""
-    return opened.foundation.registrar(DOOR)
+    return opened.foundation.registrar(CHANNEL)
 
 
 def account_keeper(opened: Opened) -> Accounts:

@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.factors.proof import authenticator_pl
 from valetkey.authorization.model.event.administration import KeyringRotated
 from valetkey.authorization.model.webhook import secret_place as webhook_place
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.client_keys import place as secret_place
+from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.cli.register.keeper import registrar
 from valetkey.cli.register.store import Opened
@@ -89,7 +89,7 @@ async def rotate_sealing_key(opened: Opened) -> int:
             sealed = anew(record.sealed, place(record.kid), f"signing key {record.kid}")
             tx.signing_keys.reseal(record.kid, record.sealed, sealed)
         for name, before in tx.clients.sealed_secrets():
-            sealed = anew(before, secret_place(name), f"client secret {name}")
+            sealed = anew(before, secret_context(name), f"client secret {name}")
             tx.clients.reseal_secret(name, before, sealed)
         last = ""
         while found := tx.credentials.authenticators(last, _AT_ONCE):

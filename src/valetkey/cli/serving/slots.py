@@ -1,4 +1,4 @@
-"""The supervisor's records: servers with their fork servers, and places held by workers."""
+"""The supervisor's records: servers with their fork servers, and slots held by workers."""
 
 import os
 import socket
@@ -142,8 +142,8 @@ class Worker:
             os.kill(self._pid, number)
 
 
-class WorkerSlot:
-    """The place of one worker across restarts: the `number`th of its server."""
+class Slot:
+    """The slot of one worker across restarts: the `number`th of its server."""
 
     __slots__ = (
         "channel",
@@ -161,8 +161,8 @@ class WorkerSlot:
         "worker",
     )
 
-    def __init__(self, server: Server, number: int, replaces: "WorkerSlot | None" = None) -> None:
-        """Create an empty place; once its worker is ready, the worker it `replaces` is ended."""
+    def __init__(self, server: Server, number: int, replaces: "Slot | None" = None) -> None:
+        """Create an empty slot; once its worker is ready, the worker it `replaces` is ended."""
         self.server = server
         self.number = number
         self.replaces = replaces
@@ -173,7 +173,7 @@ class WorkerSlot:
         self.forget()
 
     def forget(self) -> None:
-        """Clear the place: its worker has ended."""
+        """Clear the slot: its worker has ended."""
         self.ordered = self.told = False
         self.ready_at: float | None = None
         self.kill_at: float | None = None

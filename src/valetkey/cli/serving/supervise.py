@@ -19,7 +19,7 @@ from selectors import EVENT_READ, DefaultSelector
 from subprocess import Popen
 from time import monotonic
 
-from valetkey.cli.serving.slots import Server, Worker, WorkerSlot, has_terminal, received
+from valetkey.cli.serving.slots import Server, Slot, Worker, has_terminal, received
 
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
@@ -68,9 +68,9 @@ class Supervisor:
         # On one core, starting two servers together takes as long as one after the other, and the
         # first one is ready in half the time.
         self._in_turn = _cores() == 1
-        self._places = [WorkerSlot(s, n) for s in servers for n in range(s.workers)]
+        self._slots = [Slot(s, n) for s in servers for n in range(s.workers)]
         self._were_ready: set[tuple[Server, int]] = set()
-        self._to_replace: list[WorkerSlot] = []
+        self._to_replace: list[Slot] = []
         self._checking: Popen[bytes] | None = None
         self._reload_asked = False
         self._announced = False
@@ -132,18 +132,18 @@ class Supervisor:
         self._start_what_is_due()
         self._tell_whose_turn_it_is()
         for key, _ in self._selector.select(self._patience()):
-            if isinstance(key.data, WorkerSlot):
+            if isinstance(key.data, Slot):
                 self._listen(key.data)
             elif not isinstance(key.data, Server):
                 received(self._woken)
         if self._asked:
             self._stop()
-        for place in list(self._places):
-            self._look_after(place)
+        for slot in list(self._slots):
+            self._look_after(slot)
         if self._asked > 1:
             # A second request to stop does not wait for the workers.
-            for place in self._running():
-                self._send(place, signal.SIGKILL)
+            for slot in self._running():
+                self._send(slot, signal.SIGKILL)
         self._go_on_reloading()
         self._answer_for_the_absent()
         self._kill_who_is_late()
@@ -152,34 +152,34 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        for place in self._running():
-            self._end(place, self._stop_signal)
+        for slot in self._running():
+            self._end(slot, self._stop_signal)
         for server in self._servers:
             # Only workers decide when the sockets close: no connection may wait in the supervisor's
             # queue.
             self._take_back(server)
             server.close()
 
-    def _end(self, place: WorkerSlot, number: int) -> None:
-        place.leaving = True
-        place.kill_at = monotonic() + self._grace
-        if place.worker is not None:
-            place.worker.send(number)
-        elif place.channel is not None:
+    def _end(self, slot: Slot, number: int) -> None:
+        slot.leaving = True
+        slot.kill_at = monotonic() + self._grace
+        if slot.worker is not None:
+            slot.worker.send(number)
+        elif slot.channel is not None:
             # It is being forked, and ends when it finds its channel closed.
-            self._hang_up(place)
+            self._hang_up(slot)
 
-    def _send(self, place: WorkerSlot, number: int) -> None:
-        if place.worker is not None:
-            place.worker.send(number)
+    def _send(self, slot: Slot, number: int) -> None:
+        if slot.worker is not None:
+            slot.worker.send(number)
 
-    def _running(self) -> Iterator[WorkerSlot]:
-        return (place for place in self._places if place.ordered)
+    def _running(self) -> Iterator[Slot]:
+        return (slot for slot in self._slots if slot.ordered)
 
     def _patience(self) -> float | None:
         """Return the seconds until something is due; None if only an event can change that."""
-        due = [place.due for place in self._places if self._may_start(place)]
-        due += [place.kill_at for place in self._places if place.kill_at is not None]
+        due = [slot.due for slot in self._slots if self._may_start(slot)]
+        due += [slot.kill_at for slot in self._slots if slot.kill_at is not None]
         for server in self._servers:
             if server.unavailable is not None:
                 due.append(monotonic() + _SWEEP)
@@ -188,141 +188,139 @@ class Supervisor:
         return max(0.0, min(due) - monotonic()) if due else None
 
     def _start_what_is_due(self) -> None:
-        for place in self._places:
-            if self._may_start(place) and place.due <= monotonic():
-                self._start(place)
+        for slot in self._slots:
+            if self._may_start(slot) and slot.due <= monotonic():
+                self._start(slot)
 
-    def _may_start(self, place: WorkerSlot) -> bool:
-        if place.ordered or place.leaving or self._stopping:
+    def _may_start(self, slot: Slot) -> bool:
+        if slot.ordered or slot.leaving or self._stopping:
             return False
-        before = self._servers[: self._servers.index(place.server)] if self._in_turn else ()
+        before = self._servers[: self._servers.index(slot.server)] if self._in_turn else ()
         return all((s, n) in self._were_ready for s in before for n in range(s.workers))
 
-    def _start(self, place: WorkerSlot) -> None:
+    def _start(self, slot: Slot) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
-            place.server.order(theirs)
-        place.ordered = True
-        place.channel = ours
-        self._selector.register(ours, EVENT_READ, place)
+            slot.server.order(theirs)
+        slot.ordered = True
+        slot.channel = ours
+        self._selector.register(ours, EVENT_READ, slot)
 
-    def _listen(self, place: WorkerSlot) -> bool:
+    def _listen(self, slot: Slot) -> bool:
         """Handle the worker's messages; return whether more may come."""
-        if place.channel is None:
+        if slot.channel is None:
             return False
-        said = received(place.channel)
+        said = received(slot.channel)
         if said == b"":
-            self._hang_up(place)
+            self._hang_up(slot)
             return False
-        *lines, place.heard = (place.heard + (said or b"")).split(b"\n")
+        *lines, slot.heard = (slot.heard + (said or b"")).split(b"\n")
         for line in lines:
             word, _, number = line.partition(b" ")
             if word == b"born":
-                place.worker = Worker(int(number))
-                if place.leaving:
-                    place.worker.send(self._stop_signal)
+                slot.worker = Worker(int(number))
+                if slot.leaving:
+                    slot.worker.send(self._stop_signal)
             elif word == b"prepared":
-                place.server.prepared = True
+                slot.server.prepared = True
             elif word == b"ready":
-                self._arrived(place)
+                self._arrived(slot)
         return True
 
-    def _hang_up(self, place: WorkerSlot) -> None:
-        if place.channel is not None:
-            self._selector.unregister(place.channel)
-            place.channel.close()
-            place.channel = None
+    def _hang_up(self, slot: Slot) -> None:
+        if slot.channel is not None:
+            self._selector.unregister(slot.channel)
+            slot.channel.close()
+            slot.channel = None
 
-    def _arrived(self, place: WorkerSlot) -> None:
-        place.ready_at = monotonic()
-        self._were_ready.add((place.server, place.number))
-        if (old := place.replaces) is not None:
-            place.replaces = None
+    def _arrived(self, slot: Slot) -> None:
+        slot.ready_at = monotonic()
+        self._were_ready.add((slot.server, slot.number))
+        if (old := slot.replaces) is not None:
+            slot.replaces = None
             if old.ordered:
                 self._end(old, signal.SIGUSR1)
             else:
                 # It ended meanwhile and waits for its restart, which is not needed any more.
-                self._places.remove(old)
+                self._slots.remove(old)
         everyone = sum(server.workers for server in self._servers)
         if not self._announced and len(self._were_ready) == everyone and not self._stopping:
             self._announced = True
             self._announce()
 
     def _tell_whose_turn_it_is(self) -> None:
-        for place in self._places:
-            if place.channel is not None and not place.told and self._is_turn_of(place):
-                place.told = True
-                prepares = " prepare" if place.number == 0 else ""
+        for slot in self._slots:
+            if slot.channel is not None and not slot.told and self._is_turn_of(slot):
+                slot.told = True
+                prepares = " prepare" if slot.number == 0 else ""
                 try:
-                    place.channel.sendall(f"go {place.number}{prepares}\n".encode())
+                    slot.channel.sendall(f"go {slot.number}{prepares}\n".encode())
                 except OSError:
                     continue  # The worker has ended, which is noticed separately.
 
-    def _is_turn_of(self, place: WorkerSlot) -> bool:
+    def _is_turn_of(self, slot: Slot) -> bool:
         # Preparing the authorization server creates the resource server's credential.
         for earlier in self._servers:
-            if earlier is place.server:
-                return place.number == 0 or earlier.prepared
+            if earlier is slot.server:
+                return slot.number == 0 or earlier.prepared
             if not earlier.prepared:
                 return False
         return False
 
-    def _look_after(self, place: WorkerSlot) -> None:
+    def _look_after(self, slot: Slot) -> None:
         """Notice a worker that has ended, and decide what follows."""
-        if not place.ordered:
+        if not slot.ordered:
             return
-        if place.worker is not None:
-            code = place.worker.poll(hung_up=place.channel is None)
+        if slot.worker is not None:
+            code = slot.worker.poll(hung_up=slot.channel is None)
         else:
-            code = _FAILED if place.channel is None else None
+            code = _FAILED if slot.channel is None else None
         if code is None:
             return
         # Its last message may still be unread; its end of the channel is closed by now.
-        if place.channel is not None:
-            place.channel.settimeout(_LAST_WORD)
-        while self._listen(place):
+        if slot.channel is not None:
+            slot.channel.settimeout(_LAST_WORD)
+        while self._listen(slot):
             pass
-        was_ready_at, born = place.ready_at, place.worker is not None
-        place.forget()
-        self._ended(place, code, was_ready_at, born=born)
+        was_ready_at, born = slot.ready_at, slot.worker is not None
+        slot.forget()
+        self._ended(slot, code, was_ready_at, born=born)
 
-    def _ended(
-        self, place: WorkerSlot, code: int, was_ready_at: float | None, *, born: bool
-    ) -> None:
-        if place.replaces is not None:
+    def _ended(self, slot: Slot, code: int, was_ready_at: float | None, *, born: bool) -> None:
+        if slot.replaces is not None:
             self._to_replace.clear()
-            self._places.remove(place)
+            self._slots.remove(slot)
             if not self._stopping:
-                self._log("reload.failed", server=place.server.name, worker=place.number)
-        elif place.leaving and not self._stopping:
-            self._places.remove(place)
+                self._log("reload.failed", server=slot.server.name, worker=slot.number)
+        elif slot.leaving and not self._stopping:
+            self._slots.remove(slot)
         elif self._stopping:
             # The first failure may be a consequence of this one, whose exit code is then more
             # useful.
-            if was_ready_at is None and (place.server, place.number) not in self._were_ready:
+            if was_ready_at is None and (slot.server, slot.number) not in self._were_ready:
                 self._code = max(self._code, code)
-        elif (place.server, place.number) not in self._were_ready:
-            import_module("valetkey.cli.say").error(f"the {place.server.name} server did not start")
+        elif (slot.server, slot.number) not in self._were_ready:
+            import_module("valetkey.cli.say").error(f"the {slot.server.name} server did not start")
             self._code = code if code > 0 else _FAILED
             self._stop()
         else:
-            self._plan_restart(place, code, was_ready_at, _LONGEST_DELAY if born else _FORK_AGAIN)
+            self._plan_restart(slot, code, was_ready_at, _LONGEST_DELAY if born else _FORK_AGAIN)
 
     def _plan_restart(
-        self, place: WorkerSlot, code: int, was_ready_at: float | None, longest: float
+        self, slot: Slot, code: int, was_ready_at: float | None, longest: float
     ) -> None:
         """Restart the worker at once, or with a growing delay if it fails repeatedly."""
         now = monotonic()
         steady = was_ready_at is not None and now - was_ready_at > _TOO_SHORT
-        place.failures = 0 if steady else place.failures + 1
-        too_many = place.failures - (0 if was_ready_at is None else _TOO_OFTEN)
+        slot.failures = 0 if steady else slot.failures + 1
+        too_many = slot.failures - (0 if was_ready_at is None else _TOO_OFTEN)
         delay = self._first_delay * 2 ** min(too_many - 1, 30) if too_many > 0 else 0.0
         delay = min(delay, longest)
-        place.due = now + delay
-        if not self._has_worker(place.server):
-            place.server.absent_since = now
-        name, number = place.server.name, place.number
+        slot.due = now + delay
+        if not self._has_worker(slot.server):
+            slot.server.absent_since = now
+        name, number = slot.server.name, slot.number
         ended = {"exit_code": code} if code >= 0 else {"signal": signal.Signals(-code).name}
         self._log("worker.restarting", server=name, worker=number, delay_seconds=delay, **ended)
 
@@ -330,7 +328,7 @@ class Supervisor:
         if self._checking is not None and (code := self._checking.poll()) is not None:
             self._checking = None
             if code == 0:
-                self._to_replace = [place for place in self._places if not place.leaving]
+                self._to_replace = [slot for slot in self._slots if not slot.leaving]
         if self._stopping:
             return
         if self._reload_asked and self._checking is None and self._recheck is not None:
@@ -340,18 +338,18 @@ class Supervisor:
             except OSError as failure:
                 self._log("reload.failed", reason=str(failure))
         # One after the other, so that there is rarely more than one additional worker.
-        if not any(place.replaces for place in self._places):
+        if not any(slot.replaces for slot in self._slots):
             # One that has not begun reads the new configuration; one that begins may have read the
             # old one, so it stays in the list until it is ready.
             self._to_replace = [p for p in self._to_replace if p.ordered and not p.leaving]
-            old = next((place for place in self._to_replace if place.ready_at is not None), None)
+            old = next((slot for slot in self._to_replace if slot.ready_at is not None), None)
             if old is not None:
                 self._to_replace.remove(old)
-                self._places.append(WorkerSlot(old.server, old.number, old))
+                self._slots.append(Slot(old.server, old.number, old))
                 self._wake()
 
     def _has_worker(self, server: Server) -> bool:
-        return any(p.server is server and p.ready_at and not p.leaving for p in self._places)
+        return any(p.server is server and p.ready_at and not p.leaving for p in self._slots)
 
     def _answer_for_the_absent(self) -> None:
         """Answer 503 on the sockets of servers that have no worker."""
@@ -383,9 +381,9 @@ class Supervisor:
         late = [p for p in self._running() if p.kill_at is not None and now >= p.kill_at]
         if late:
             self._log("worker.killed", workers=len(late))
-        for place in late:
-            place.kill_at = None
-            self._send(place, signal.SIGKILL)
+        for slot in late:
+            slot.kill_at = None
+            self._send(slot, signal.SIGKILL)
 
     def _log(self, event: str, **fields: str | float) -> None:
         log = import_module("valetkey.web.log")

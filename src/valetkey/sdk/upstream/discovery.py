@@ -80,13 +80,13 @@ class ServerMetadata:
         )
 
 
-async def discover(issuer: str, door: HttpClient) -> ServerMetadata:
+async def discover(issuer: str, http: HttpClient) -> ServerMetadata:
     """Fetch the metadata of the server called `issuer`.
 
     Raises Unreachable without a usable response, and Mistake if another server answers.
     """
     for url in _addresses(issuer):
-        answer = await door.get(url)
+        answer = await http.get(url)
         if answer.status != HTTPStatus.OK:
             continue
         try:
@@ -108,8 +108,8 @@ def find_issuer(url: str, tls: ssl.SSLContext | None = None) -> Issuer:
     """
 
     async def find() -> Issuer:
-        async with Fetcher(tls) as door:
-            return (await discover(url, door)).as_issuer()
+        async with Fetcher(tls) as http:
+            return (await discover(url, http)).as_issuer()
 
     return asyncio.run(find())
 

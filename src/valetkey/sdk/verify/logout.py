@@ -44,13 +44,13 @@ class LogoutTokens:
         *,
         client_id: str,
         tls: ssl.SSLContext | None = None,
-        door: HttpClient | None = None,
+        http: HttpClient | None = None,
     ) -> None:
-        """Trust `issuer`'s logout tokens for `client_id`; `door` replaces the network."""
+        """Trust `issuer`'s logout tokens for `client_id`; `http` replaces the network."""
         self._issuer = issuer
         self._client_id = client_id
-        self._door = Fetcher(tls) if door is None else door
-        self._source = KeySource(issuer.keys, self._door)
+        self._http = Fetcher(tls) if http is None else http
+        self._source = KeySource(issuer.keys, self._http)
         self._seen: dict[str, Instant] = {}
 
     async def read(self, token: str, now: Instant) -> LoggedOut:
@@ -78,7 +78,7 @@ class LogoutTokens:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._door.close()
+        await self._http.close()
 
     async def _verified(self, token: str, now: Instant) -> jwt.Claims:
         keys = self._source.keys

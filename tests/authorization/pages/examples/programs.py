@@ -54,7 +54,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         "app_7f3k9qxmB2",
         _CLIENT,
         "user 1001 token at_4fGh2kLmNpQrStUvWxYz01",
-        (("door", "admin"), ("fields", "name"), ("before", hostile.name), ("after", long.name)),
+        (("channel", "admin"), ("fields", "name"), ("before", hostile.name), ("after", long.name)),
     )
     page = EventsPage(
         "/admin/events",

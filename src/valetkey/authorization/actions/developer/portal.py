@@ -26,7 +26,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, fresh_id
 
-DOOR = "portal"
+CHANNEL = "portal"
 _STILL_UNDER_WAY = 60
 """Seconds after which nothing writes any more for an app that was deleted."""
 

@@ -150,7 +150,7 @@ class Factors(Struct, frozen=True):
         shown: SubmittedFactor,
         looked: VerifiedPasskey | None,
         familiar: str,
-        door: str,
+        channel: str,
         now: Instant,
     ) -> Proof | VerificationFailed:
         """Verify and use up what this user submitted; failures are recorded.
@@ -171,7 +171,7 @@ class Factors(Struct, frozen=True):
             if isinstance(found, Proof):
                 attempt.give_back(tx)
         if isinstance(found, VerificationFailed):
-            tx.events.add(SecondFactorFailed(user.uid, door), now)
+            tx.events.add(SecondFactorFailed(user.uid, channel), now)
         return found
 
     def _by_code(

@@ -83,10 +83,10 @@ class GitHubProvider(Struct, frozen=True):
             "code_verifier": journey.verifier,
         }
         url = f"{self.settings.issuer}/login/oauth/access_token"
-        asking = self.line.door.post_form(url, fields, accept=JSON)
+        asking = self.line.http.post_form(url, fields, accept=JSON)
         token = self._decoded((await fetched(asking, self.settings, "token")).body, _Token)
         authorization = f"Bearer {one_line(token.access_token)}"
-        asking = self.line.door.ask(f"{self._api}/user", authorization=authorization)
+        asking = self.line.http.ask(f"{self._api}/user", authorization=authorization)
         person = self._decoded((await fetched(asking, self.settings, "user")).body, _Person)
         if person.id <= 0:
             raise unusable(self.settings, "user")
@@ -101,7 +101,7 @@ class GitHubProvider(Struct, frozen=True):
         )
 
     async def _address(self, authorization: str) -> str:
-        asking = self.line.door.ask(f"{self._api}/user/emails", authorization=authorization)
+        asking = self.line.http.ask(f"{self._api}/user/emails", authorization=authorization)
         try:
             answered = await asking
         except Unfetchable:

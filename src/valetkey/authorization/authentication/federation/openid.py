@@ -154,7 +154,7 @@ class OpenIdProvider:
         if not metadata.userinfo_endpoint or not token:
             return {}
         authorization = f"Bearer {one_line(token)}"
-        asking = self.line.door.ask(metadata.userinfo_endpoint, authorization=authorization)
+        asking = self.line.http.ask(metadata.userinfo_endpoint, authorization=authorization)
         try:
             answered = await fetched(asking, self.settings, "userinfo")
         except Refused:
@@ -179,7 +179,7 @@ class OpenIdProvider:
             secret = self.line.secret.reveal()
             fields |= {"client_id": self.settings.client_id, "client_secret": secret}
         answered = await fetched(
-            self.line.door.post_form(
+            self.line.http.post_form(
                 metadata.token_endpoint, fields, accept=JSON, authorization=authorization
             ),
             self.settings,
@@ -236,7 +236,7 @@ class OpenIdProvider:
         issuer = self.settings.issuer
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
         try:
-            answered = await fetched(self.line.door.get(url), self.settings, "discovery")
+            answered = await fetched(self.line.http.get(url), self.settings, "discovery")
         except Refused:
             if known.metadata is not None:
                 # The provider is unreachable: the cached metadata still applies.
@@ -265,7 +265,7 @@ class OpenIdProvider:
         if newest:
             known.newest_at = now
         answered = await fetched(
-            self.line.door.get(metadata.jwks_uri, accept=_KEY_TYPES), self.settings, "keys"
+            self.line.http.get(metadata.jwks_uri, accept=_KEY_TYPES), self.settings, "keys"
         )
         try:
             known.keys = KeySet.parse(answered.body, ignore_unknown=True)

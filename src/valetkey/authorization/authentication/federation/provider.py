@@ -83,7 +83,7 @@ class Line:
 
     settings: ProviderSettings
     secret: Secret = field(repr=False)
-    door: OutboundHttp
+    http: OutboundHttp
     now: Callable[[], Instant]
 
 

@@ -38,11 +38,11 @@ class Providers(Struct, frozen=True):
         return iter(self.all)
 
 
-def providers(settings: Settings, door: OutboundHttp, now: Callable[[], Instant]) -> Providers:
+def providers(settings: Settings, http: OutboundHttp, now: Callable[[], Instant]) -> Providers:
     """Return the configured providers. Raises Mistake for one without a secret."""
     told = _by_environment(settings)
     lines = [
-        Line(each, _secret(settings, each.id, each.secret_file, told), door, now)
+        Line(each, _secret(settings, each.id, each.secret_file, told), http, now)
         for each in settings.federation.providers
     ]
     if unknown := told.keys() - {line.settings.id for line in lines}:

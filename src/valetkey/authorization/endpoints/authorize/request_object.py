@@ -43,7 +43,7 @@ class RequestObjects(Struct, frozen=True):
     issuer: str
     keys: ClientKeys
     shared: SharedSecrets
-    door: OutboundHttp
+    http: OutboundHttp
 
     async def resolve(
         self, parameters: Mapping[str, str], client: Client, now: Instant
@@ -94,7 +94,7 @@ class RequestObjects(Struct, frozen=True):
                 "uri.unknown",
             )
         try:
-            fetched = await self.door.get(without_fragment(uri), accept=MEDIA_TYPES)
+            fetched = await self.http.get(without_fragment(uri), accept=MEDIA_TYPES)
             return fetched.body.decode("ascii").strip()
         except Unfetchable as error:
             check = error.check

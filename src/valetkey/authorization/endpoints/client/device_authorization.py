@@ -53,7 +53,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
 
     issuer: str
     store: Store
-    door: ClientRequestAuthentication
+    client_auth: ClientRequestAuthentication
     documents: ClientDocuments
     apis: ApiDirectory
     settings: DeviceSettings
@@ -65,10 +65,10 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
         """Return the device code, the user code and where users enter it (section 3.2)."""
         client_id = None
         try:
-            asked = self.door.read(request)
+            asked = self.client_auth.read(request)
             named = asked.parameters.get("client_id")
             await self.documents.learn(named, request.address, request.at)
-            proven = await self.door.prove(request, asked)
+            proven = await self.client_auth.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, GrantTypeName.DEVICE_CODE)

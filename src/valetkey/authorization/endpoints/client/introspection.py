@@ -70,7 +70,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
     """
 
     store: Store
-    door: ClientRequestAuthentication
+    client_auth: ClientRequestAuthentication
     reader: AccessTokenReader
     apis: ApiDirectory
     fingerprints: FingerprintKey
@@ -84,8 +84,8 @@ class IntrospectionEndpoint(Struct, frozen=True):
         """Return the members of RFC 7662 section 2.2, and `grant_id` for resource servers."""
         client_id = None
         try:
-            asked = self.door.read(request)
-            proven = await self.door.prove(request, asked)
+            asked = self.client_auth.read(request)
+            proven = await self.client_auth.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             _require_confidential(proven)

@@ -25,7 +25,7 @@ class RevocationEndpoint(Struct, frozen=True):
     """Answers 200 for every token: a caller learns nothing about tokens of others."""
 
     store: Store
-    door: ClientRequestAuthentication
+    client_auth: ClientRequestAuthentication
     reader: AccessTokenReader
     fingerprints: FingerprintKey
     refuse: ClientRefusal
@@ -34,8 +34,8 @@ class RevocationEndpoint(Struct, frozen=True):
         """Return 200 with an empty body after the revocation is committed."""
         client_id = None
         try:
-            asked = self.door.read(request)
-            proven = await self.door.prove(request, asked)
+            asked = self.client_auth.read(request)
+            proven = await self.client_auth.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             token = the_token(asked)

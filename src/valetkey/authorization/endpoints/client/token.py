@@ -48,7 +48,7 @@ class TokenEndpoint(Struct, frozen=True):
     """
 
     store: Store
-    door: ClientRequestAuthentication
+    client_auth: ClientRequestAuthentication
     grant_types: Sequence[GrantType]
     authenticate: Authenticate
     policy: TokenPolicy
@@ -68,9 +68,9 @@ class TokenEndpoint(Struct, frozen=True):
         """Return the token response after everything it depends on is committed."""
         client_id = None
         try:
-            asked = self.door.read(request)
+            asked = self.client_auth.read(request)
             grant_type = self._grant_type(asked)
-            proven = await self.door.prove(request, asked)
+            proven = await self.client_auth.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, grant_type.name)
@@ -83,7 +83,7 @@ class TokenEndpoint(Struct, frozen=True):
     ) -> Response:
         granted = await self._redeem(request, asked, proven, grant_type)
         if granted is None:
-            proven = await self.door.prove_again(request, asked)
+            proven = await self.client_auth.prove_again(request, asked)
             require_registered(proven.client, grant_type.name)
             granted = await self._redeem(request, asked, proven, grant_type)
         client = proven.client
@@ -127,7 +127,7 @@ class TokenEndpoint(Struct, frozen=True):
         def redeem_grant(tx: Transaction) -> Granted | IssuedAssertion | Refusal | None:
             # The client may have been disabled since authentication: other processes notice
             # later, and judging a password takes a while. What counts is the moment of issuing.
-            if not self.door.authentication.is_on(tx, client):
+            if not self.client_auth.authentication.is_on(tx, client):
                 return None
             granted = grant_type.redeem(tx, token_request)
             if not isinstance(granted, Refusal):

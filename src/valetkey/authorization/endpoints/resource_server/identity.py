@@ -33,12 +33,12 @@ from valetkey.web.json_body import read_json
 class ResourceServerAuthentication(Struct, frozen=True):
     """Admits only the resource server, or also the credentials of declared APIs."""
 
-    door: ClientRequestAuthentication
+    client_auth: ClientRequestAuthentication
     apis: ApiDirectory
 
     async def api(self, request: Request) -> Api:
         """Return the API that sent the request. Refused with `invalid_client` for other clients."""
-        proven = await self.door.prove(request, ClientRequest(Form({}), in_query=False))
+        proven = await self.client_auth.prove(request, ClientRequest(Form({}), in_query=False))
         api = await self.apis.of_credential(proven.client)
         if api is None:
             raise Refused(not_proven("resource_server", "an API", "another client"))
@@ -46,7 +46,7 @@ class ResourceServerAuthentication(Struct, frozen=True):
 
     async def require(self, request: Request) -> None:
         """Refused with `invalid_client` unless the resource server sent the request."""
-        proven = await self.door.prove(request, ClientRequest(Form({}), in_query=False))
+        proven = await self.client_auth.prove(request, ClientRequest(Form({}), in_query=False))
         if proven.client.id != RESOURCE_SERVER:
             raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))
 

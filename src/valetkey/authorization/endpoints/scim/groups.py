@@ -219,7 +219,7 @@ class Groups(Struct, frozen=True):
         if not held:
             conflict("the group was changed meanwhile; send the request again")
         after = replace(found.group, name=_name_of(display))
-        changed = groups.change(tx, found.group, after, caller.now, door="scim")
+        changed = groups.change(tx, found.group, after, caller.now, channel="scim")
         if not isinstance(changed, Group):
             conflict(f"there is a group {after.name} already")
         return changed

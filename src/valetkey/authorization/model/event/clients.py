@@ -9,20 +9,20 @@ RemovedBecause = Literal["deleted", "unused", "replaced"]
 
 
 class ClientRegistered(ByAnonymous, frozen=True):
-    """A client was registered; `door` says how, such as `portal` or `registration`."""
+    """A client was registered; `channel` says how, such as `portal` or `registration`."""
 
     client_id: str
-    door: str
+    channel: str
 
 
 class ClientChanged(ByClient, frozen=True):
-    """A client was changed; `fields` names its changed fields, `door` says how.
+    """A client was changed; `fields` names its changed fields, `channel` says how.
 
     A change by an operator carries each field's value before and after.
     """
 
     client_id: str
-    door: str
+    channel: str
     fields: tuple[str, ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ class SignInFailed(ByAnonymous, frozen=True):
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
-    door: str
+    channel: str
 
 
 class SessionStarted(ByUser, frozen=True):
@@ -73,7 +73,7 @@ class SecondFactorFailed(ByAnonymous, frozen=True):
 
     affects_tokens: ClassVar[bool] = False
     uid: int
-    door: str
+    channel: str
 
 
 class PasskeyAdded(ByUser, frozen=True):

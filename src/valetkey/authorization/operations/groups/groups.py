@@ -126,8 +126,8 @@ def change_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
         description=group.description if wanted.description is UNSET else wanted.description,
         parent=group.parent if wanted.parent is UNSET else wanted.parent,
     )
-    door = "cli" if isinstance(call.actor, CommandLine) else "admin"
-    return _shown(groups.change(tx, group, after, call.now, door=door))
+    channel = "cli" if isinstance(call.actor, CommandLine) else "admin"
+    return _shown(groups.change(tx, group, after, call.now, channel=channel))
 
 
 READ_GROUP = Operation(

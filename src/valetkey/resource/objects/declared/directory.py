@@ -25,7 +25,10 @@ _PACKAGE = "valetkey_declared_"
 
 
 def from_python(file: Path, text: str) -> ResourceObject:
-    """Run the file and return the object it declares. Raises InvalidDeclaration for every exception in it."""
+    """Run the file and return the object it declares.
+
+    Raises InvalidDeclaration for every exception in it.
+    """
     module = ModuleType(_PACKAGE + file.stem)
     module.__file__ = str(file)
     # A dataclass resolves the names in its annotations through its module.

@@ -158,7 +158,7 @@ class Confirm(Struct, frozen=True):
     @property
     def password(self) -> PasswordSignIn:
         """Return the password check of this page, which counts failures separately."""
-        return replace(self.passwords, door="confirm")
+        return replace(self.passwords, channel="confirm")
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """The page of this feature."""
