@@ -40,7 +40,7 @@ GIVEN_TOO = {
     "area",
     "here",
     "way",
-    "looks",
+    "components",
     "things",
 }
 IMPORTED = {"consent", "passwords", "factors", "mailed", "lists"}

@@ -9,7 +9,7 @@ from valetkey.authorization.layout.render import environment_of
 
 
 def _rendered(source: str, **said: object) -> str:
-    start = '{% import "layout/components.html" as looks with context %}'
+    start = '{% import "layout/components.html" as parts with context %}'
     return environment_of(ENGLISH).from_string(start + source).render(said)
 
 
@@ -19,7 +19,7 @@ def _read(source: str, **said: object) -> Reading:
 
 def test_a_field_has_its_label_its_hint_and_its_fault() -> None:
     page = _read(
-        "{{ looks.field('client_name', 'Name', '<b>', hint='Short', fault='Too long',"
+        "{{ parts.field('client_name', 'Name', '<b>', hint='Short', fault='Too long',"
         " required=true, maxlength=80, autocomplete='', aria_label=none) }}"
     )
 
@@ -36,20 +36,20 @@ def test_a_field_has_its_label_its_hint_and_its_fault() -> None:
 
 
 def test_a_field_never_shows_a_password_again() -> None:
-    entry = _read("{{ looks.field('secret', 'S', 'hunter2', type='password') }}").the("input")
+    entry = _read("{{ parts.field('secret', 'S', 'hunter2', type='password') }}").the("input")
 
     assert "value" not in entry.attributes
     assert "aria-describedby" not in entry.attributes
 
 
 def test_what_was_written_into_lines_stays_as_it_is() -> None:
-    page = _read("{{ looks.lines('uris', 'U', value) }}", value="a\n</textarea>b")
+    page = _read("{{ parts.lines('uris', 'U', value) }}", value="a\n</textarea>b")
 
     assert "".join(page.the("textarea").texts) == "a\n</textarea>b"
 
 
 def test_a_choice_of_many_keeps_what_was_chosen() -> None:
-    page = _read("{{ looks.select('type', 'T', (('a', 'A'), ('b', 'B')), 'b') }}")
+    page = _read("{{ parts.select('type', 'T', (('a', 'A'), ('b', 'B')), 'b') }}")
 
     assert [o.attributes for o in page.all("option")] == [
         {"value": "a"},
@@ -58,7 +58,7 @@ def test_a_choice_of_many_keeps_what_was_chosen() -> None:
 
 
 def test_a_box_is_hit_through_its_words() -> None:
-    page = _read("{{ looks.choice('checkbox', 'scope', 'notes:read', 'Read', true) }}")
+    page = _read("{{ parts.choice('checkbox', 'scope', 'notes:read', 'Read', true) }}")
 
     assert page.the("input").attributes["id"] == "scope-notes-read"
     assert "checked" in page.the("input").attributes
@@ -67,7 +67,7 @@ def test_a_box_is_hit_through_its_words() -> None:
 
 def test_a_chart_has_axes_and_says_each_value() -> None:
     days = Chart(["2026-11-20", "2026-11-21"], [1_200, 0])
-    page = _read("{{ looks.chart(days, 'Tokens') }}", days=days)
+    page = _read("{{ parts.chart(days, 'Tokens') }}", days=days)
     figure, (axis, _, bars) = page.the("figure"), page.all("path", "rect")
 
     assert figure.attributes["data-points"] == "20 Nov 2026: 1,200\n21 Nov 2026: 0"
@@ -99,7 +99,7 @@ def test_only_the_ranges_that_are_offered_can_be_chosen() -> None:
 
 
 def test_kinds_of_callouts_have_their_roles() -> None:
-    said = "{% call looks.callout(kind) %}<p>Done.</p>{% endcall %}"
+    said = "{% call parts.callout(kind) %}<p>Done.</p>{% endcall %}"
     roles = {
         kind: _read(said, kind=kind).elements[0].attributes.get("role")
         for kind in ("note", "alarm", "done")
@@ -109,15 +109,18 @@ def test_kinds_of_callouts_have_their_roles() -> None:
 
 
 def test_the_other_parts_say_what_they_were_given() -> None:
-    assert "badge good" in _rendered("{{ looks.badge('Verified', 'good') }}")
-    assert _read("{% call looks.empty('None') %}<p>x</p>{% endcall %}").the("h2").text == "None"
-    assert _read("{{ looks.copy('id', '<x>', 'Copy it') }}").by_id("id").text == "<x>"
-    assert _read("{{ looks.code('a < b', 'Example', 'c') }}").by_id("c").text == "a < b"
-    assert [a.text for a in _read("{{ looks.pager('/n', '/o') }}").all("a")] == ["Newer", "Older"]
-    assert not _read("{{ looks.pager() }}").elements
-    tabs = _read("{{ looks.tabs((('/a', 'A', true), ('/b', 'B', false)), 'App') }}")
+    assert "badge good" in _rendered("{{ parts.badge('Verified', 'good') }}")
+    assert _read("{% call parts.empty('None') %}<p>x</p>{% endcall %}").the("h2").text == "None"
+    assert _read("{{ parts.copy('id', '<x>', 'Copy it') }}").by_id("id").text == "<x>"
+    assert _read("{{ parts.code('a < b', 'Example', 'c') }}").by_id("c").text == "a < b"
+    assert [a.text for a in _read("{{ parts.pager('/n', '/o') }}").all("a")] == [
+        "Newer",
+        "Older",
+    ]
+    assert not _read("{{ parts.pager() }}").elements
+    tabs = _read("{{ parts.tabs((('/a', 'A', true), ('/b', 'B', false)), 'App') }}")
     assert [a.attributes.get("aria-current") for a in tabs.all("a")] == ["page", None]
-    assert _read("{{ looks.figures((('Users', '12'),)) }}").the("dd").text == "12"
+    assert _read("{{ parts.figures((('Users', '12'),)) }}").the("dd").text == "12"
 
 
 def test_numbers_and_days_are_written_as_the_language_does() -> None:
