@@ -20,7 +20,8 @@ import uvloop
 
 from bench import constant
 from bench.load import Connection, Reply, Worker, connect, measure
-from bench.servers import free_port, start, worked, worker
+from bench.ports import free_port
+from bench.servers import start, worked, worker
 from bench.workloads import PASSWORD, SECRET, Place, Repeat
 
 OBJECT = {

@@ -1,6 +1,5 @@
 """The servers that are measured: `valetkey serve`, as an operator runs it."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from types import MappingProxyType
 
 import valetkey
 from bench.peers.peer import Paths, Peer, first_answer
+from bench.ports import free_port
 from bench.workloads import CALLBACK, PASSWORD, SECRET, Place
 
 DISCOVERY = "/.well-known/openid-configuration"
@@ -198,11 +198,3 @@ def family(parent: int) -> list[int]:
     """A process and its children."""
     listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [parent, *map(int, listed)]
-
-
-def free_port() -> int:
-    """A port that nobody uses."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

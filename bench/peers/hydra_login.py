@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import uvloop
 
 from bench.load import Line
-from bench.servers import free_port
+from bench.ports import free_port
 from bench.workloads import Place
 
 _REQUESTS = "/admin/oauth2/auth/requests"

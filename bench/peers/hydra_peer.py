@@ -18,7 +18,8 @@ from bench.peers.browser import Browser
 from bench.peers.hydra_login import hydra_login
 from bench.peers.peer import FEW_TOKENS, SCOPE, Paths, Peer, first_answer
 from bench.peers.postgres import postgres
-from bench.servers import DISCOVERY, family, free_port
+from bench.ports import free_port
+from bench.servers import DISCOVERY, family
 from bench.workloads import CALLBACK, CHALLENGE, SECRET, Place, location
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey

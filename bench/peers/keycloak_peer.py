@@ -15,7 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 from bench.peers.install import maven_archive
 from bench.peers.peer import SCOPE, Paths, Peer, first_answer
 from bench.peers.postgres import postgres
-from bench.servers import family, free_port
+from bench.ports import free_port
+from bench.servers import family
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, SECRET, Place
 from valetkey.kernel.replace import replace
 from valetkey.testing.person import Person

@@ -15,7 +15,7 @@ from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, bu
 
 from bench.peers.install import HERE, node, node_packages, node_version
 from bench.peers.peer import PUBLIC, Paths, Peer, first_answer
-from bench.servers import free_port
+from bench.ports import free_port
 from bench.workloads import Place
 from valetkey.kernel.replace import replace
 

@@ -15,7 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 from bench.peers.install import HERE, python_packages, python_version
 from bench.peers.peer import FEW_TOKENS, Paths, Peer, first_answer
 from bench.peers.postgres import postgres
-from bench.servers import family, free_port
+from bench.ports import free_port
+from bench.servers import family
 from bench.workloads import Place
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import SigningKey

@@ -29,7 +29,7 @@ from bench.load import measure
 from bench.peers.own_peer import valetkey
 from bench.peers.peer import Peer
 from bench.peers.work import WORKLOADS, plan
-from bench.servers import free_port
+from bench.ports import free_port
 
 
 def main() -> None:

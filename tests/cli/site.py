@@ -3,7 +3,6 @@
 import atexit
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.ports import free_port
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 
 CONFIGURATION = """
@@ -98,10 +98,7 @@ def serving(here: Path) -> Generator[Site]:
 
 def configure_ports(here: Path) -> Path:
     """The same with two ports that were free a moment ago, for commands that call the servers."""
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        ports = [int(each.getsockname()[1]) for each in (one, other)]
+    ports = (free_port(), free_port())
     text = CONFIGURATION.format(workers=1) + ONE_ALGORITHM
     for port in ports:
         text = text.replace("127.0.0.1:0", f"127.0.0.1:{port}", 2)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tests.clients.presets.site import free_port, running
+from bench.ports import free_port
+from tests.clients.presets.site import running
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api

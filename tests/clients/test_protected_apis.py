@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.ports import free_port
 from tests.clients.node.library import FOLDER
-from tests.clients.presets.site import free_port, running
+from tests.clients.presets.site import running
 from tests.clients.protected import SECRET, Issuer, issuer, protected, with_ports
 from tests.deploy.nginx import AROUND
 from tests.deploy.nginx import running as proxy

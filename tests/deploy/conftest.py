@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import requests
 
+from bench.ports import free_port
 from tests.clients.programs import find_nginx, find_proxy
-from tests.deploy.nginx import DEPLOY, checked, free_port, running
+from tests.deploy.nginx import DEPLOY, checked, running
 from tests.sdk.certificate import self_signed
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.server import Servers

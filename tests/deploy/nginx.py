@@ -33,13 +33,6 @@ http {{
 """
 
 
-def free_port() -> int:
-    """A port that nobody uses."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
-
-
 def checked(program: str, prefix: Path, site: str, instead: Mapping[str, str]) -> list[str]:
     """The command that runs one of our sites, which nginx has found to be right.
 

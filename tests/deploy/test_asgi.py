@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.support.stall import stalled
 from tests.support.wait import CEILING
 from valetkey.testing.person import Person

@@ -17,10 +17,11 @@ import msgspec
 import pytest
 import requests
 
+from bench.ports import free_port
 from tests.architecture.tree import ROOT
 from tests.cli.running import PROGRAM, clean_environment
 from tests.clients.programs import FOLDER
-from tests.deploy.nginx import DEPLOY, free_port
+from tests.deploy.nginx import DEPLOY
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
 from tests.support import postgres

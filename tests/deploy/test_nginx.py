@@ -8,8 +8,9 @@ from pathlib import Path
 
 import requests
 
+from bench.ports import free_port
 from tests.deploy.conftest import CLIENT, SECRET, Site
-from tests.deploy.nginx import DEPLOY, checked, free_port
+from tests.deploy.nginx import DEPLOY, checked
 from tests.sdk.certificate import self_signed
 from tests.support.wait import wait_until
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from bench.ports import free_port
 from tests.deploy import proxies
 from tests.deploy.conftest import CLIENT, SECRET, Behind, Site, behind
-from tests.deploy.nginx import free_port, running
+from tests.deploy.nginx import running
 from tests.support.wait import CEILING, wait_until
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope

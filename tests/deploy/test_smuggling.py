@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.deploy.nginx import free_port, running
+from bench.ports import free_port
+from tests.deploy.nginx import running
 from tests.deploy.smuggling import corpus
 from tests.support.wait import CEILING
 from tests.web import RUNTIME, exchange_bytes, refuse, statuses

@@ -3,10 +3,10 @@
 import json
 import re
 import signal
-import socket
 import time
 from pathlib import Path
 
+from bench.ports import free_port
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
@@ -15,22 +15,13 @@ from valetkey.testing.person import Person
 PAGE = "docs/tutorials/first-server.md"
 
 
-def free_ports() -> tuple[int, int]:
-    """Two ports that nobody uses."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
-        return one.getsockname()[1], two.getsockname()[1]
-
-
 def block_with(text: str) -> Block:
     """The first block that says this."""
     return next(block for block in blocks(PAGE) if text in block.code)
 
 
 def test_the_first_tutorial_does_what_it_says(tmp_path: Path) -> None:
-    ours, theirs = free_ports()
+    ours, theirs = (free_port(), free_port())
     terminal = Terminal(tmp_path, {"8400": str(ours), "8401": str(theirs)})
     for block in blocks(PAGE):
         if block.language == "toml":

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from bench.ports import free_port
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
@@ -78,14 +78,6 @@ def command_for(file: str) -> list[str]:
     ]
     assert len(found) == 1
     return found[0].split(" ")
-
-
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

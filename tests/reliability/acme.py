@@ -13,8 +13,9 @@ from pathlib import Path
 
 from cryptography import x509
 
+from bench.ports import free_port
 from tests.cli.running import clean_environment
-from tests.deploy.nginx import free_port, running
+from tests.deploy.nginx import running
 from tests.reliability.changes import replaced
 from tests.reliability.credentials import Authority
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end

@@ -12,7 +12,7 @@ from pathlib import Path
 from resource import getpagesize
 from urllib.parse import quote
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.flood import address, answers, request
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import requests
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.reliability.shifted import ShiftedClock

@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end

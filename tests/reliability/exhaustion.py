@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 import psycopg
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.acme import certificates
 from tests.reliability.anonymous_growth import anonymous_growth
 from tests.reliability.changes import no_failure, replaced, wait_for_more

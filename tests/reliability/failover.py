@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import requests
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, VERIFIER

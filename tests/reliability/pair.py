@@ -6,7 +6,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.deploy.nginx import free_port, running
+from bench.ports import free_port
+from tests.deploy.nginx import running
 from tests.documents.pages import blocks
 from tests.reliability.load import Load, asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.anonymous_growth import used
 from tests.reliability.flood import address, request
 from tests.reliability.load import Load, asking

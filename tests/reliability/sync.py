@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.changes import wait_for_more
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import psycopg
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.flows import App, flowing, late
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome

@@ -13,7 +13,7 @@ from statistics import linear_regression, median
 
 import msgspec
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.flows import App, between_flows, flowing, late
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome

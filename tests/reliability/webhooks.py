@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
 
-from tests.deploy.nginx import free_port
+from bench.ports import free_port
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
 from tests.support.wait import until_found

@@ -4,7 +4,6 @@ It shares no code with the server: it judges tokens with another library.
 """
 
 import json
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ import requests
 from joserfc import jws, jwt
 from joserfc.jwk import KeySet
 
+from bench.ports import free_port
 from tests.support.wait import CEILING, wait_until
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -46,9 +46,7 @@ class RelyingParty:
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = sock.getsockname()[1]
+        self.port = free_port()
 
     @property
     def url(self) -> str:

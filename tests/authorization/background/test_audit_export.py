@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from bench.ports import free_port
 from tests.authorization.storage.administration.test_audit_chain import KEY, Log, tell
-from tests.deploy.nginx import free_port
 from tests.documents.pages import blocks
 from tests.sdk.certificate import self_signed
 from tests.support.wait import until

@@ -8,10 +8,10 @@ from urllib.request import urlopen
 import pytest
 from flask import Flask
 
+from bench.ports import free_port
 from tests.cli.commands.test_serve import get
 from tests.cli.running import valetkey
 from tests.cli.site import serving
-from tests.deploy.nginx import free_port
 from tests.support.wait import CEILING
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata

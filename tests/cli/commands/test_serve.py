@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.ports import free_port
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import begin, configure, serving
-from tests.deploy.nginx import free_port
 from tests.support.wait import wait_until
 from valetkey.cli.serving.worker import NAME
 

@@ -12,8 +12,9 @@ from time import sleep
 
 import pytest
 
+from bench.ports import free_port
 from tests.cli.running import valetkey
-from tests.deploy.nginx import free_port, running
+from tests.deploy.nginx import running
 from tests.reliability.nodes import Node, configure, stopped_in_the_end
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.cli.doctoring import reach

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from bench.ports import free_port
 from tests.cli.running import valetkey
-from tests.deploy.nginx import free_port
 from tests.reliability.credentials import Authority
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.support.wait import CEILING, wait_until

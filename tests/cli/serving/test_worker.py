@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.ports import free_port
 from tests.cli.running import PROGRAM, clean_environment, valetkey
-from tests.deploy.nginx import free_port
 from tests.reliability.nodes import Node, configure, stopped_in_the_end
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from tests.clients.presets.site import PASSWORD, free_port, register, running, sign_in
+from bench.ports import free_port
+from tests.clients.presets.site import PASSWORD, register, running, sign_in
 from tests.clients.protected import issuer
 from tests.support.wait import wait_until
 from valetkey.testing.server import Servers

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, register, running, sign_in
+from bench.ports import free_port
+from tests.clients.presets.site import register, running, sign_in
 from tests.support.wait import wait_until
 from valetkey.testing.server import Servers
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from bench.ports import free_port
 from tests.clients.interop.golang import HERE as GO
 from tests.clients.interop.spring_boot import HERE as SPRING
 from tests.clients.presets.site import (
     Registered,
-    free_port,
     register_for_quickstart,
     running,
     sign_in,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, register, running, sign_in
+from bench.ports import free_port
+from tests.clients.presets.site import register, running, sign_in
 from tests.clients.protected import issuer
 from valetkey.testing.server import Servers
 

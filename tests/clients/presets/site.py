@@ -1,6 +1,5 @@
 """Apps registered with a preset and run with the configuration that came of it, nothing more."""
 
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -106,13 +105,6 @@ def provider(
         assert servers.write(lambda tx: tx.groups.create(staff, ""))
         assert servers.write(lambda tx: tx.groups.add(staff, ada.uid, now))
         yield servers
-
-
-def free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @contextmanager

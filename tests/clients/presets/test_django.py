@@ -9,7 +9,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, register, running, sign_in
+from bench.ports import free_port
+from tests.clients.presets.site import register, running, sign_in
 from valetkey.testing.server import Servers
 
 # What `django-admin startproject` writes, as far as the packages need it.

@@ -11,7 +11,8 @@ from threading import Thread
 
 from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, register, running, sign_in
+from bench.ports import free_port
+from tests.clients.presets.site import register, running, sign_in
 from valetkey.testing.server import Servers
 
 PACKAGES = Path(__file__).parent.parent / "node_modules"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.clients.presets.site import free_port, register_for_quickstart, running, sign_in
+from bench.ports import free_port
+from tests.clients.presets.site import register_for_quickstart, running, sign_in
 from tests.clients.presets.test_node import PACKAGES, node_app
 from valetkey.testing.server import Servers
 

@@ -4,16 +4,16 @@ import re
 import signal
 from pathlib import Path
 
+from bench.ports import free_port
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
-from tests.documents.test_first_server import free_ports
 from valetkey.testing.person import Person
 
 PAGE = "docs/how-to/operate/install.md"
 
 
 def test_guide_leads_from_questions_to_a_consent_page(tmp_path: Path) -> None:
-    ours, theirs = free_ports()
+    ours, theirs = (free_port(), free_port())
     terminal = Terminal(tmp_path, {"8400": str(ours), "8401": str(theirs)})
     codes = [block.code.strip() for block in blocks(PAGE)]
     install, init, serve, client, address = codes

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from bench.ports import free_port
 from tests.architecture.tree import ROOT
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
-from tests.documents.test_protect_your_api import free_port
 from valetkey.testing.person import Person
 
 PAGE = "docs/how-to/people/sign-in-with-valetkey.md"
