@@ -90,7 +90,7 @@ class ApiRegistrar(Struct, frozen=True):
         key = canonical(api.identifier)
         taken = key in map(canonical, self.own_identifiers)
         if taken or not tx.clients.register(_credential(api)) or not tx.apis.add(api, key):
-            return (MetadataError("identifier", "another: there is an API with this one"),)
+            return (MetadataError("identifier", "another one: this one is taken"),)
         tx.events.add(ApiRegistered(api.id, api.identifier), now)
         return api
 

@@ -46,7 +46,7 @@ class UserRecord(Struct, frozen=True):
         found: list[MetadataError] = []
         username = fold(self.username)
         names = (self.username, username)
-        # Folded too: a full-width @ would make the name another's e-mail address.
+        # Folded too: a full-width @ would make the name another's email address.
         plain = all(name.isprintable() and not set(name) & set(" @") for name in names)
         if not plain or not 0 < len(username) <= _LONGEST or username != fold(username):
             found.append(
@@ -59,7 +59,7 @@ class UserRecord(Struct, frozen=True):
             or not self.email.isprintable()
             or " " in self.email
         ):
-            found.append(MetadataError("email", "an e-mail address"))
+            found.append(MetadataError("email", "an email address"))
         if len(self.name) > _LONGEST or not self.name.isprintable():
             found.append(MetadataError("name", f"at most {_LONGEST} printable characters"))
         return (*found, *claim_faults(self.claims))

@@ -39,7 +39,7 @@ def _address(value: str) -> str:
     if value and (
         not (local and at and domain) or not value.isascii() or set(value) & set(' <>()[],;:"\\')
     ):
-        raise InvalidValue(f"{quoted(value)} is not an e-mail address")
+        raise InvalidValue(f"{quoted(value)} is not an email address")
     return value
 
 

@@ -160,7 +160,7 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         "admin_api_new": _form(),
         "admin_api_new_wrong": _form(
             (
-                MetadataError("identifier", "another: there is an API with this one"),
+                MetadataError("identifier", "another one: this one is taken"),
                 MetadataError("scopes", ""),
                 MetadataError("access_token_lifetime", ""),
             )

@@ -62,7 +62,7 @@ LONG = AskingApp(
 RTL = AskingApp("طابعة الملاحظات", "xn--mgbh0fb.example", verified=True)
 
 _SENTENCES = (
-    ("account:read", "see your name, user name and e-mail address"),
+    ("account:read", "see your name, username and email address"),
     ("notes:read", "read your notes"),
     ("notes:write", "write, change and delete your notes"),
     ("files:read", "see the names and the contents of all your files"),

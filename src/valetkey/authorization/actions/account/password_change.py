@@ -35,7 +35,7 @@ class NewPasswordFault(StrEnum):
 
     SHORT = "short"
     IMPOSSIBLE = "impossible"  # too long, or with control characters
-    NAME = "name"  # it is their user name or e-mail address
+    NAME = "name"  # it is their username or email address
     COMMON = "common"  # among the most used passwords
     SAME = "same"  # it is the one they have
     DIFFERENT = "different"  # it was not typed twice alike

@@ -1,4 +1,4 @@
-"""Why a file or one of its users is not imported, in the language of the administrator."""
+"""What is wrong with an input or an imported user, in the language of the administrator."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +51,16 @@ REASONS = (
 )
 """What an import says of a row, after the name of the field. A value has no spaces."""
 
+REQUIREMENTS = (
+    translatable("must be %(least)s to %(most)s printable characters"),
+    translatable("must be another one: this one is taken"),
+    translatable("must be another one: this one is taken or cannot be used"),
+    translatable("must be a group that exists"),
+    translatable("must be a letter, then at most 39 letters, digits and _"),
+    translatable("must be valid JSON"),
+)
+"""What else a form of the console says of a field."""
+
 FAULTS = (
     translatable("choose a file"),
     translatable("too many imports are unfinished: import or discard one of them first"),
@@ -84,6 +94,7 @@ def _patterns(texts: Iterable[str], value: str) -> Sequence[tuple[str, re.Patter
 
 
 _REASONS = _patterns(REASONS, r"\\S+")
+_REQUIREMENTS = _patterns((*REASONS, *REQUIREMENTS), r"\\S+")
 _FAULTS = _patterns(FAULTS, ".+")
 
 
@@ -101,6 +112,12 @@ def reasons_of(stored: str) -> Iterator[Reason]:
         found = _FIELD.fullmatch(part)
         field, said = found.groups("") if found else ("", part)
         yield _found(_REASONS, said, field)
+
+
+def requirement(detail: str) -> Reason | None:
+    """Return what a field must be; None if the detail has no text of the catalogue."""
+    found = _found(_REQUIREMENTS, f"must be {detail}")
+    return None if found.text == _OTHER else found
 
 
 def fault_of_file(said: str) -> Reason:

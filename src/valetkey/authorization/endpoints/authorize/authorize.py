@@ -177,7 +177,7 @@ class Authorize(Struct, frozen=True):
         if issued.granted is not None:
             told = await self.minter.response(issued.granted, request.at)
             access_token = str(told["access_token"])
-            # Name and e-mail address do not belong in an address bar.
+            # Name and email address do not belong in an address bar.
             pairs += [(name, str(value)) for name, value in told.items() if name != "info"]
         if issued.identity is not None:
             id_token = await self.minter.id_tokens.mint(

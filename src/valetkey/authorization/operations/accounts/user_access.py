@@ -75,7 +75,7 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
     verified, and while the account is disabled.
     """
     if user.disabled_at is not None or user.email_verified_at is None:
-        raise _conflict("their e-mail address must be verified, and their account be on")
+        raise _conflict("the email address of the user must be verified, and the account enabled")
     links, link = call.services.links, call.new_secret(Prefix.LINK)
     until = issue_reset(tx, links, link, user, call.now, call.actor.done_by)
     values = {

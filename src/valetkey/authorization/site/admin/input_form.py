@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar, cast
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
 
+from valetkey.authorization.actions.admin.import_reasons import Reason, requirement
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.kernel.refusal import Refused
@@ -49,6 +50,11 @@ class InputField(Struct, frozen=True):
     faulty: bool = False
     #: What the value has to be, where that is known.
     fault: str = ""
+
+    @property
+    def must(self) -> Reason | None:
+        """The fault as a text of the catalogue."""
+        return requirement(self.fault)
 
 
 class InputFormPage(Struct, frozen=True):

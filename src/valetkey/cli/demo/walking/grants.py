@@ -264,7 +264,7 @@ def with_an_account(stage: WalkContext) -> None:
         answer = wire.send("GET", endpoints["userinfo"], headers=bearer(str(got["access_token"])))
         story.check("status", answer.status, 200)
         story.check("sub", answer.text("sub"), claims.get("sub"))
-        story.check("name and e-mail", (answer.text("name"), answer.text("email")), (NAME, EMAIL))
+        story.check("name and email", (answer.text("name"), answer.text("email")), (NAME, EMAIL))
         story.right("userinfo tells the name and the address that Ada allowed, and nothing more")
 
         back = f"post_logout_redirect_uri={CLUB_BACK}&state=bye"

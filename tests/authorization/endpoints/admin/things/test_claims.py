@@ -90,11 +90,14 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", label="First", schema=TEXT)
         for fields, said in (
-            ({"name": "a1", "label": "Second"}, "this one is taken"),
-            ({"name": "", "label": "x"}, "a letter, then"),
+            (
+                {"name": "a1", "label": "Second"},
+                "Must be another one: this one is taken or cannot be used.",
+            ),
+            ({"name": "", "label": "x"}, "Must be a letter, then at most 39 letters"),
             ({"name": "a b"}, "a letter, then"),
             ({"name": "ä"}, "taken or cannot be used"),
-            ({"name": "b", "schema": "[1"}, "Must be: valid JSON."),
+            ({"name": "b", "schema": "[1"}, "Must be valid JSON."),
             ({"name": "b", "schema": "[1]"}, "Must be: a JSON object."),
             ({"name": "b", "schema": '{"enum": [1], "enum": [2]}'}, "without duplicate names"),
             ({"name": "b", "schema": "[" * 9_000}, "with at most 32 levels"),
