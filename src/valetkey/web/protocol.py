@@ -271,6 +271,9 @@ class HttpProtocol(asyncio.Protocol):
     def leave(self, exchange: Exchange) -> None:
         """Stop counting `exchange`: its task has ended."""
         self._state.tasks.discard(cast("asyncio.Task[None]", exchange.task))
+        # The task's context holds the exchange: without the cycle both are freed at once, and not
+        # by the garbage collector.
+        exchange.task = None
         self._uncount(exchange)
 
     def _uncount(self, exchange: Exchange) -> None:

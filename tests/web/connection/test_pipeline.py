@@ -1,12 +1,14 @@
 """Requests that come together on one connection: answers in order, whatever each endpoint does."""
 
 import asyncio
+import gc
 import re
 
 import pytest
 
 from tests.web import PATIENT, RUNTIME, connect, exchange_bytes, read_all, refuse, statuses
 from tests.web.virtual import connected
+from valetkey.web.connection.exchange import Exchange
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
 from valetkey.web.router import App, Body, Route
@@ -63,6 +65,21 @@ def _app() -> App:
         Route("/limited", {"POST": _limited}, refuse, Body.ANY),
     )
     return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+
+
+def test_an_answered_request_leaves_nothing_for_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with RunningServer(_app(), limits=PATIENT) as running:
+            asked = _asked("/later") * 3 + _asked("/at-once", "Connection: close")
+            answered = exchange_bytes(running.port, asked)
+        left = [each for each in gc.get_objects() if type(each) is Exchange]
+    finally:
+        gc.enable()
+
+    assert answered.count(b"200 OK") == 4
+    assert not left
 
 
 def test_each_is_answered_in_its_turn() -> None:
