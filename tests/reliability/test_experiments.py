@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.tree import ROOT
+from tests.reliability.derived import DERIVED
 from tests.reliability.experiments import EXPERIMENTS, Experiment
 
 _HERE = [each for each, (times, _) in EXPERIMENTS.items() if times]
@@ -14,3 +16,8 @@ _HERE = [each for each, (times, _) in EXPERIMENTS.items() if times]
 def test_promise_holds(experiment: Experiment, tmp_path: Path) -> None:
     outcome = experiment(tmp_path, EXPERIMENTS[experiment][0], random.Random(1))
     assert outcome.held, outcome
+
+
+def test_published_table_has_the_experiments_that_are_tests() -> None:
+    page = (ROOT / "docs/explanation/reliability.md").read_text()
+    assert not [each.name for each in DERIVED if f"| {each.name} |" not in page]
