@@ -60,17 +60,18 @@ class Connected(Struct, frozen=True):
         Goes from client to client by an index, not through the grants. Sent at once as by
         `Connection.ahead`.
         """
-        # CROSS JOIN: SQLite might go through all clients otherwise.
+        # SQLite might go through all clients without CROSS JOIN, PostgreSQL through all grants with
+        # EXISTS, which it turns into a join.
         return CONNECTED_NAMES.ahead(
             self.db,
-            "SELECT * FROM (WITH RECURSIVE found (id) AS (SELECT MIN(client_id) FROM grants"
-            " WHERE uid = :uid AND revoked_at IS NULL"
-            " UNION ALL SELECT (SELECT MIN(client_id) FROM grants WHERE uid = :uid"
-            " AND revoked_at IS NULL AND client_id > found.id) FROM found"
-            " WHERE found.id IS NOT NULL)"
-            " SELECT id FROM found WHERE EXISTS (SELECT 1 FROM live_grants"
+            "SELECT * FROM (WITH RECURSIVE found (id) AS (SELECT (SELECT client_id FROM grants"
+            " WHERE uid = :uid AND revoked_at IS NULL ORDER BY client_id LIMIT 1)"
+            " UNION ALL SELECT (SELECT client_id FROM grants WHERE uid = :uid"
+            " AND revoked_at IS NULL AND client_id > found.id ORDER BY client_id LIMIT 1)"
+            " FROM found WHERE found.id IS NOT NULL)"
+            " SELECT id FROM found WHERE (SELECT live_grants.id FROM live_grants"
             " WHERE live_grants.uid = :uid AND live_grants.client_id = found.id"
-            " AND live_grants.ends_at > :now)"
+            " AND live_grants.ends_at > :now LIMIT 1) IS NOT NULL"
             " UNION SELECT client_id FROM consents WHERE uid = :uid AND generation ="
             " (SELECT consent_generation FROM users WHERE uid = :uid)) AS found"
             " CROSS JOIN clients WHERE clients.id = found.id ORDER BY found.id LIMIT :limit",
