@@ -40,6 +40,12 @@ _AREAS: Mapping[str, Sequence[AnyPage]] = {
 }
 
 SERVER = "https://auth.example"
+_LOGO = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 48 48">'
+    '<rect width="48" height="48" fill="#6a3fb5"/>'
+    '<path d="M14 20V10h20v10M14 34h-4V20h28v14h-4M15 28h18v11H15z" fill="none" stroke="#fff"'
+    ' stroke-width="3" stroke-linejoin="round"/></svg>'
+)
 
 # Explanations of codes are made alike: these have the longest name and the longest text.
 _EXPLAINED = ("invalid_grant", "header_fields")
@@ -102,6 +108,9 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
             if asset.path == path:
                 route.fulfill(body=asset.body, content_type=asset.content_type)
                 return
+        if path.startswith("/logos/"):
+            route.fulfill(body=_LOGO, content_type="image/svg+xml")
+            return
         page = EXAMPLES.get(path.removeprefix("/"))
         if page is None:
             route.fulfill(status=204)
