@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,20 @@ def test_a_file_owns_what_it_adopted_and_forgets_what_was_removed_by_hand(tmp_pa
     for verb in ("remove", "add"):
         assert valetkey("group", verb, "staff", "ada", here=tmp_path).code == 0
     assert apply(tmp_path, NAME + STAY, "--prune").out == NOTHING
+
+
+def test_what_somebody_else_disabled_is_not_enabled_again(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert apply(tmp_path, NAME + STAY, "--yes").code == 0
+    assert "- user ada: disabled" in apply(tmp_path, NAME, "--prune", "--yes").out
+    time.sleep(1)  # the times of both are compared, in seconds
+    for command in (("enable", "ada"), ("disable", "ada", "--yes")):
+        assert valetkey("user", *command, here=tmp_path).code == 0
+    again = apply(tmp_path, NAME + STAY, "--yes")
+    assert "+ group staff" in again.out
+    assert "= user ada" in again.out
+    (ada,) = valetkey("user", "list", "--json", here=tmp_path).json
+    assert ada["disabled_at"] is not None
 
 
 @pytest.mark.parametrize(("typed", "code"), [("sight", 1), ("site", 0)])

@@ -21,6 +21,7 @@ from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step
 from valetkey.cli.register.keeper import account_keeper, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 
@@ -45,7 +46,8 @@ class Ownership(Struct, frozen=True):
             before = self.owned.get(_key(each))
             if before is not None and before.pruned_at is not None:
                 if "disabled" not in wanted.given:
-                    revived = self._switch(each.kind, each.id, on=True) is not None or revived
+                    name = self._switch(each.kind, each.id, before.pruned_at)
+                    revived = revived or name is not None
                 self._put(each)
             elif each.is_new or (adopt and before is None):
                 self._put(each)
@@ -86,7 +88,7 @@ class Ownership(Struct, frozen=True):
         kind = AppliedKind(each.kind)
         try:
             if kind in _DISABLED:
-                name = self._switch(kind, each.id, on=False)
+                name = self._switch(kind, each.id)
                 if name is not None:
                     self.tx.declarations.applied.put(replace(each, pruned_at=self.opened.now))
                     return Step(Action.REMOVE, kind.value, name, ("disabled",))
@@ -109,36 +111,42 @@ class Ownership(Struct, frozen=True):
             self.tx.declarations.applied.forget(kind, each.id, each.part)
         return step
 
-    def _switch(self, kind: AppliedKind, object_id: str, *, on: bool) -> str | None:
-        """Enable or disable an object; return its name, None if nothing changed."""
-        tx, now = self.tx, self.opened.now
+    def _switch(
+        self, kind: AppliedKind, object_id: str, pruned_at: Instant | None = None
+    ) -> str | None:
+        """Disable an object that is enabled, or enable what was disabled by pruning at this time.
+
+        Return its name; None if nothing changed, as for what somebody else disabled.
+        """
+        tx, now, on = self.tx, self.opened.now, pruned_at is not None
         match kind:
             case AppliedKind.USER:
-                user, users = (
-                    tx.users.find_to_change(Uid(int(object_id))),
-                    account_keeper(self.opened),
-                )
-                done = user is not None and (users.enable if on else users.disable)(tx, user, now)
-                return user.username if user is not None and done else None
+                user = tx.users.find_to_change(Uid(int(object_id)))
+                if user is None or user.disabled_at != pruned_at:
+                    return None
+                users = account_keeper(self.opened)
+                done = (users.enable if on else users.disable)(tx, user, now)
+                return user.username if done else None
             case AppliedKind.CLIENT:
-                client, clients = tx.clients.find_to_change(object_id), registrar(self.opened)
-                done = client is not None and (clients.enable if on else clients.disable)(
-                    tx, client, now
-                )
-                return client.id if client is not None and done else None
+                client = tx.clients.find_to_change(object_id)
+                if client is None or client.disabled_at != pruned_at:
+                    return None
+                clients = registrar(self.opened)
+                done = (clients.enable if on else clients.disable)(tx, client, now)
+                return client.id if done else None
             case AppliedKind.API:
-                api, apis = (
-                    tx.apis.find_to_change(object_id),
-                    self.opened.foundation.api_registrar("cli"),
-                )
-                done = api is not None and (apis.enable if on else apis.disable)(tx, api, now)
-                return api.identifier if api is not None and done else None
+                api = tx.apis.find_to_change(object_id)
+                if api is None or api.disabled_at != pruned_at:
+                    return None
+                apis = self.opened.foundation.api_registrar("cli")
+                done = (apis.enable if on else apis.disable)(tx, api, now)
+                return api.identifier if done else None
             case _:
                 hook = tx.webhooks.find(object_id)
-                done = hook is not None and (enable_webhook if on else disable_webhook)(
-                    tx, hook, now
-                )
-                return hook.url if hook is not None and done else None
+                if hook is None or hook.disabled_at != pruned_at:
+                    return None
+                done = (enable_webhook if on else disable_webhook)(tx, hook, now)
+                return hook.url if done else None
 
     def _role(self, each: AppliedObject) -> Step | None:
         tx, now = self.tx, self.opened.now
