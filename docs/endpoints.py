@@ -193,7 +193,7 @@ SENTENCES = {
     "/admin/events": "Events: search and filter.",
     "/admin/events/export": "Confirm and export events as CSV or NDJSON.",
     "/admin/settings": "Settings, with the source and the reason of each value.",
-    "/admin/settings/brand": "Change name, logo, colour and links while the server runs.",
+    "/admin/settings/brand": "Change name, logo, color and links while the server runs.",
     "/admin/registration": "Who may register apps; create invitations.",
     "/admin/registration/invitations/{invitation_id}/withdraw": "Withdraw an invitation.",
     "/admin/mail": "Status of the email queue; send a test email.",

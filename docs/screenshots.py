@@ -25,13 +25,13 @@ TALLEST = 1_200
 """Maximum height in pixels; the rest of a page is cut off."""
 
 COLOURS = 16
-"""Colours of the palette. Pages are text on few backgrounds, so few colours suffice."""
+"""Colors of the palette. Pages are text on few backgrounds, so few colors suffice."""
 
 FLAT = "main { box-shadow: none !important }"
-"""Hides shadows, which need more colours than everything else."""
+"""Hides shadows, which need more colors than everything else."""
 
 GROUNDS, NEAR, FAR = 6, 8, 30
-"""Number of background colours; minimum distance (of 441) between those, and between others."""
+"""Number of background colors; minimum distance (of 441) between those, and between others."""
 
 NOTICE = "<!-- Written by `make screenshots`. -->"
 AREAS = {
@@ -64,7 +64,7 @@ GALLERY = tuple(_gallery())
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One page at one width in one colour scheme."""
+    """One page at one width in one color scheme."""
 
     name: str
     width: str
@@ -101,7 +101,7 @@ def _shot(tab: Page, width: int) -> bytes:
 
 
 def _palette(shot: Image.Image) -> Image.Image:
-    """Return the most frequent colours, each sufficiently different from the others."""
+    """Return the most frequent colors, each sufficiently different from the others."""
     chosen: list[tuple[int, ...]] = []
     for _, colour in sorted(shot.getcolors(1 << 24) or (), reverse=True):
         assert isinstance(colour, tuple)  # noqa: S101  # the picture is in RGB

@@ -1,4 +1,4 @@
-"""On a terminal: colour, questions, passwords that are not echoed."""
+"""On a terminal: color, questions, passwords that are not echoed."""
 
 import os
 import pty

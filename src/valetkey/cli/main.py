@@ -59,7 +59,7 @@ COMMANDS = (
     ),
     Listed("claims", "declare claims of tokens", "Manage"),
     Listed("owner", "a link that makes you the owner, once", "Manage"),
-    Listed("brand", "name, colour, logo and links of the pages", "Manage"),
+    Listed("brand", "name, color, logo and links of the pages", "Manage"),
     Listed(
         "admin-token",
         "tokens for programs that administer through the API",

@@ -56,7 +56,7 @@ def faint(text: str) -> str:
 
 
 def coloured(text: str, colour: str) -> str:
-    """`text` in a colour on a terminal."""
+    """`text` in a color on a terminal."""
     return click.style(text, fg=colour)
 
 

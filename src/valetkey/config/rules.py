@@ -176,7 +176,7 @@ def _secret(value: object) -> Secret | None:
 
 def _colour(value: str) -> str:
     if not _COLOUR.fullmatch(value):
-        raise InvalidValue(f"{quoted(value)} is not a colour")
+        raise InvalidValue(f"{quoted(value)} is not a color")
     return value.lower()
 
 
@@ -348,7 +348,7 @@ RATIO = Rule("a number from 0 to 1", _ratio, _ratio_from_text, lambda value: val
 FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
 FOLDER = text(4_096, 'the path of a directory, or "" for none')
 PATH = text(4_096, 'a path, or "" for none, or for the usual one')
-COLOUR = text(7, 'a colour, such as "#2456d6"', _colour)
+COLOUR = text(7, 'a color, such as "#2456d6"', _colour)
 LINK = text(2_000, 'an https address, or "" for none', _link)
 _LOGO = (
     'a path of this server, such as "/logo.png", or "" for none; an image from elsewhere goes into'

@@ -52,7 +52,7 @@ def small_copy(data: bytes) -> bytes:
     """Return the first frame of a PNG, JPEG, GIF or WebP, fitted into 128 x 128, as WebP.
 
     The format is detected from the content, not from a header or a name. Only pixels are kept:
-    metadata, colour profiles and trailing bytes are dropped. Takes up to 0.5 s: call it on a
+    metadata, color profiles and trailing bytes are dropped. Takes up to 0.5 s: call it on a
     thread. Raises Unusable; an image that takes more than 4 million pixels to decode is rejected
     before it is decoded.
     """

@@ -13,7 +13,7 @@ from valetkey.authorization.layout.brand import Brand
 AXE = Path(__file__).parents[2] / "clients/node_modules/axe-core/axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 EVERYTHING: Mapping[str, object] = {"runOnly": TAGS}
-# What else depends on the colours, and on the width.
+# What else depends on the colors, and on the width.
 COLOURS: Mapping[str, object] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 SIZES: Mapping[str, object] = {"runOnly": {"type": "rule", "values": ["target-size"]}}
 LOOK = """async options => {
@@ -63,7 +63,7 @@ def test_axe_reports_nothing(tab: Page) -> None:
         found = [*_seen(tab, EVERYTHING)]
         classes = {(e.name, e.attributes.get("class")) for e in reading.elements}
         if not classes <= coloured:
-            # Dark colours and narrow widths depend on the element and its class alone.
+            # Dark colors and narrow widths depend on the element and its class alone.
             coloured |= classes
             tab.emulate_media(color_scheme="dark")
             found += _seen(tab, COLOURS)

@@ -13,7 +13,7 @@ from valetkey.kernel.moment import Instant
 
 LINK = f"https://auth.example/account/verify?link=vk_ln_{'x' * 43}"
 VALUES = {"username": "a" * 40, "link": LINK, "minutes": "20"}
-# Colours as the browser computes them, and whether anything is wider than the window.
+# Colors as the browser computes them, and whether anything is wider than the window.
 LOOKS = """() => {
     const hex = colour => '#' + colour.match(/\\d+/g).slice(0, 3)
         .map(part => Number(part).toString(16).padStart(2, '0')).join('');

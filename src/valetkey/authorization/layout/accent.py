@@ -1,4 +1,4 @@
-"""One accent colour, and what makes it readable on any ground (WCAG 2.2, 1.4.3 and 1.4.11)."""
+"""One accent color, and what makes it readable on any ground (WCAG 2.2, 1.4.3 and 1.4.11)."""
 
 import re
 
@@ -53,11 +53,11 @@ def accent_shades(accent: str, ground: str) -> AccentColors:
 def check_accent(accent: str) -> None:
     """Refuse anything but `#rrggbb` with a Mistake: it is written into the stylesheet."""
     if _HEX.fullmatch(accent) is None:
-        raise Mistake('write the colour as "#" and six hexadecimal digits', "brand.accent")
+        raise Mistake('write the color as "#" and six hexadecimal digits', "brand.accent")
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two `#rrggbb` colours, from 1 to 21 (WCAG 2)."""
+    """Return the contrast ratio of two `#rrggbb` colors, from 1 to 21 (WCAG 2)."""
     return _contrast(_parse(one), _parse(other))
 
 

@@ -72,7 +72,7 @@ class Assets(Struct, frozen=True):
 
 @lru_cache(maxsize=8)
 def assets(brand: Brand) -> Assets:
-    """The stylesheet and the icon in the brand's colour."""
+    """The stylesheet and the icon in the brand's color."""
     light, dark = accent_shades(brand.accent, LIGHT_CARD), accent_shades(brand.accent, DARK_CARD)
     colours = (
         f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"

@@ -1,4 +1,4 @@
-"""The brand of the pages: name, logo, accent colour and theme, set by the operator."""
+"""The brand of the pages: name, logo, accent color and theme, set by the operator."""
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ class Brand(Struct, frozen=True):
 
     The logo is shown only if `logo_url` is a path.
 
-    Raises Mistake for an accent that is not `#rrggbb`. Text and border colours are computed from
+    Raises Mistake for an accent that is not `#rrggbb`. Text and border colors are computed from
     it, so every accent gives readable pages, light and dark.
     """
 
@@ -31,5 +31,5 @@ class Brand(Struct, frozen=True):
         return LANGUAGES if self.theme is None else (*LANGUAGES, *self.theme.languages)
 
     def __post_init__(self) -> None:
-        """Let nothing but a colour reach the stylesheet."""
+        """Let nothing but a color reach the stylesheet."""
         check_accent(self.accent)

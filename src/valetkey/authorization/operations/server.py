@@ -128,7 +128,7 @@ def read_settings(tx: Transaction, call: Call) -> SettingsShown:
 
 
 def read_brand(tx: Transaction, call: Call) -> Result:
-    """Read name, colour, logo and links."""
+    """Read name, color, logo and links."""
     return _told_brand(brand_now(tx, call.services.settings.brand))
 
 
@@ -209,7 +209,7 @@ READ_BRAND = Operation(
     "GET",
     "/brand",
     Permission.READ,
-    "Name, colour, logo and links",
+    "Name, color, logo and links",
     reads(read_brand),
     gives=BrandShown,
     tagged=True,

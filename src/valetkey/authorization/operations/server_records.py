@@ -94,7 +94,7 @@ class SettingsShown(msgspec.Struct, frozen=True):
 
 
 class BrandShown(msgspec.Struct, frozen=True):
-    """Name, colour, logo and links as people see them."""
+    """Name, color, logo and links as people see them."""
 
     name: str
     accent: str

@@ -1,4 +1,4 @@
-"""`valetkey brand`: name, colour, logo and links of the pages, while the server runs."""
+"""`valetkey brand`: name, color, logo and links of the pages, while the server runs."""
 
 from pathlib import Path
 

@@ -136,9 +136,9 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             chosen=(),
             days="900",
             faults=(
-                ("name", "1 to 80 printable characters"),
-                ("lifetime", "from one second to one year"),
-                ("permissions", "at least one"),
+                ("name", "Enter a name of at most 80 visible characters."),
+                ("lifetime", "Enter a number of days from 1 to 365."),
+                ("permissions", "Choose at least one."),
             ),
         ),
         "admin_tokens_made": TokenMadePage(

@@ -276,7 +276,10 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             invitations=(),
             note=hostile.name,
             uses="0",
-            faults=(("uses", "from 1 to 1000000"), ("lifetime", "from one second to ten years")),
+            faults=(
+                ("uses", "Enter a number from 1 to 1,000,000."),
+                ("lifetime", "Enter a number of days from 1 to 3650."),
+            ),
         ),
         "admin_registration_open": replace(
             registration, mode="open", people="everybody", may_invite=False, withdrawn=True
@@ -297,7 +300,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_settings_changed": SettingsPage((section,), "", "", changed=True),
         "admin_brand": brand,
         "admin_brand_wrong": replace(
-            brand, accent="red", faults=(("accent", "a colour written #rrggbb"),)
+            brand, accent="red", faults=(("accent", "Enter a color such as #2456d6."),)
         ),
     }
 

@@ -10,7 +10,7 @@ STYLE = assets(Brand()).style.body.decode()
 
 
 def _grounds() -> tuple[dict[str, str], dict[str, str]]:
-    """The stylesheet's own colours, light and dark."""
+    """The stylesheet's own colors, light and dark."""
     own = STYLE[STYLE.index("--ground") :]
     light, dark = own.split("prefers-color-scheme:dark", 1)
     found = re.compile(r"--([a-z-]+):(#[0-9a-f]{6})[;}]")

@@ -32,6 +32,8 @@ MOST = 50
 _PURPOSE = "api token"
 Faults = tuple[MetadataError, ...]
 
+TOO_MANY = MetadataError("name", f"one of at most {MOST} that work: end another first")
+
 
 class Program(Struct, frozen=True):
     """The holder of an admin API token.
@@ -106,7 +108,7 @@ def issue(
         names = ", ".join(each.value for each in Permission if each in most)
         faults.append(MetadataError("permissions", f"at least one, and only of: {names}"))
     if tx.api_tokens.count_live(wanted.maker, now) >= MOST:
-        faults.append(MetadataError("name", f"one of at most {MOST} that work: end another first"))
+        faults.append(TOO_MANY)
     until = later(now, wanted.lifetime)
     if isinstance(actor, Program) and until > actor.expires_at:
         faults.append(MetadataError("lifetime", "no longer than the token it is made with"))

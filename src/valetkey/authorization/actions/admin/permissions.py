@@ -32,7 +32,7 @@ PERMISSIONS: Mapping[Permission, str] = MappingProxyType(
         Permission.PEOPLE: "disable, enable and delete users, revoke the access of apps",
         Permission.CLIENTS: "change, disable and verify apps; manage app registration",
         Permission.KEYS: "rotate keys, create admin API tokens",
-        Permission.SETTINGS: "change name, logo and colour, send test emails",
+        Permission.SETTINGS: "change name, logo and color, send test emails",
         Permission.ROLES: "assign and remove roles",
     }
 )

@@ -21,6 +21,7 @@ LONGEST_NOTE = 200
 MOST_USES = 1_000_000
 MOST = 100
 """Live invitations that one account has issued."""
+TOO_MANY = MetadataError("note", f"one of at most {MOST} that work: end another first")
 
 LONGEST_LIFETIME = days(3_650)
 
@@ -80,7 +81,7 @@ def invite(
     until, maker = later(now, wanted.lifetime), getattr(actor, "uid", None)
     # Counted with the issuer locked: with a role, all of them end in one transaction.
     if maker is not None and len(tx.invitations.made_by(maker, now)) >= MOST:
-        return (MetadataError("note", f"one of at most {MOST} that work: end another first"),)
+        return (TOO_MANY,)
     made = Invitation(fresh.id, wanted.note, wanted.uses, now, until, maker)
     registrations.invite(tx, key, fresh.token, made, now)
     return made

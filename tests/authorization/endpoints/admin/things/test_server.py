@@ -6,7 +6,16 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.admin_api.programs import Caller
 from tests.support.harness import Harness, run
+from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.model.account.user import Role
+
+
+async def _in_german(browser: Browser, form: Answer, **typed: str) -> str:
+    """Submit invalid values from a browser set to German; return the page with the errors."""
+    action, shown = form.form("do")
+    wrong = await browser.post(action, {**shown, **typed}, {"accept-language": "de"})
+    assert wrong.status == 400
+    return wrong.body
 
 
 def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
@@ -64,9 +73,11 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
 def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        wrong = await do(browser, "/admin/settings/brand", name="Acme", accent="red")
-        assert wrong.status == 400
-        assert 'value="Acme"' in wrong.body
+        form = await page(browser, "/admin/settings/brand")
+        wrong = await _in_german(browser, form, name="Acme", accent="red", logo_url="x")
+        assert 'value="Acme"' in wrong
+        assert "eine Farbe an, etwa #2456d6." in wrong
+        assert "einen Pfad auf diesem Server an" in wrong
         answer = await do(browser, "/admin/settings/brand", name="Acme", accent="#aa3300")
         assert answer.location == "/admin/settings?changed=1"
         own = await it.read(lambda tx: tx.brand.all())
@@ -78,9 +89,11 @@ def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
 def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        wrong = await do(browser, "/admin/registration", note="For Ada", uses="0", days="x")
-        assert wrong.status == 400
-        assert 'value="For Ada"' in wrong.body
+        form = await page(browser, "/admin/registration")
+        wrong = await _in_german(browser, form, note="For Ada", uses="0", days="x")
+        assert 'value="For Ada"' in wrong
+        assert "eine Zahl von 1 bis 1.000.000 ein." in wrong
+        assert "eine Anzahl von 1 bis 3650 Tagen ein." in wrong
         made = await do(browser, "/admin/registration", note="For Ada", uses="2", days="3")
         assert re.search(r"vk_in_\w{49}", made.body)
         shown = await page(browser, "/admin/registration")
@@ -107,9 +120,10 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         form = await page(browser, "/admin/tokens/new")
         assert 'value="roles"' not in form.body
-        wrong = await browser.submit(form, "do", name="Report", days="366")
-        assert wrong.status == 400
-        assert 'value="Report"' in wrong.body
+        wrong = await _in_german(browser, form, name="Report", days="366")
+        assert 'value="Report"' in wrong
+        assert "eine Anzahl von 1 bis 365 Tagen ein." in wrong
+        assert "mindestens eine Option." in wrong
         made = await browser.submit(
             form, "do", name="Report", days="30", permission=["read", "clients"]
         )

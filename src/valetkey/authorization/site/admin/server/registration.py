@@ -29,6 +29,13 @@ from valetkey.web.form import EMPTY, Form
 REGISTRATION = "/admin/registration"
 WITHDRAW = "/admin/registration/invitations/{invitation_id}/withdraw"
 
+_FAULTS = {
+    "note": translatable("Use at most 200 visible characters."),
+    "uses": translatable("Enter a number from 1 to 1,000,000."),
+    "lifetime": translatable("Enter a number of days from 1 to 3650."),
+}
+_TOO_MANY = translatable("No more invitations are possible at a time. Withdraw one first.")
+
 
 class InvitationLine(Struct, frozen=True):
     """One that can still be spent."""
@@ -118,7 +125,10 @@ class Registration(Struct, frozen=True):
             done_by=actor.done_by,
         )
         if isinstance(made, tuple):
-            faults = tuple((fault.field, fault.detail) for fault in made)
+            faults = tuple(
+                (each.field, _TOO_MANY if each == registration.TOO_MANY else _FAULTS[each.field])
+                for each in made
+            )
             return await self._page(request, form, faults)
         page = InvitationPage(
             back=REGISTRATION,

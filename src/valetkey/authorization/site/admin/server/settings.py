@@ -68,8 +68,18 @@ class SettingsPage(Struct, frozen=True):
     action: str = SETTINGS
 
 
+_LINK_FAULT = translatable("Enter a web address that begins with https://.")
+_BRAND_FAULTS = {
+    "name": translatable("Enter a name of up to 60 characters."),
+    "accent": translatable("Enter a color such as #2456d6."),
+    "logo_url": translatable("Enter a path on this server, such as /logo.png."),
+    "terms_url": _LINK_FAULT,
+    "privacy_url": _LINK_FAULT,
+}
+
+
 class BrandFormPage(Struct, frozen=True):
-    """Name, colour, logo and links, changed without a restart; "" uses the configuration file."""
+    """Name, color, logo and links, changed without a restart; "" uses the configuration file."""
 
     template: ClassVar[str] = "admin/server/brand.html"
 
@@ -97,7 +107,7 @@ class SettingsPages(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The settings, and the form of the brand."""
-        editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and colour")
+        editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and color")
         return (
             Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=SERVER),
             Page(BRAND, editor, self.ask, Act(self.change), title=brand),
@@ -140,7 +150,7 @@ class SettingsPages(Struct, frozen=True):
             done_by=actor.done_by,
         )
         if isinstance(told, tuple):
-            faults = tuple((fault.field, fault.detail) for fault in told)
+            faults = tuple((each.field, _BRAND_FAULTS[each.field]) for each in told)
             page = _form(request.csrf, typed, faults)
             return Show(page, _BAD_REQUEST)
         return SeeOther(f"{SETTINGS}?changed=1")

@@ -35,10 +35,17 @@ PERMISSION_WORDS = {
     Permission.PEOPLE: translatable("Manage, disable and delete users"),
     Permission.CLIENTS: translatable("Manage, disable and verify apps"),
     Permission.KEYS: translatable("Rotate keys and create API tokens"),
-    Permission.SETTINGS: translatable("Change name, logo and colour"),
+    Permission.SETTINGS: translatable("Change name, logo and color"),
     Permission.ROLES: translatable("Assign and remove roles"),
 }
 """What each lets a program do."""
+
+_FAULTS = {
+    "name": translatable("Enter a name of at most 80 visible characters."),
+    "lifetime": translatable("Enter a number of days from 1 to 365."),
+    "permissions": translatable("Choose at least one."),
+}
+_TOO_MANY = translatable("No more tokens are possible at a time. Revoke one first.")
 
 
 TOKENS = "/admin/tokens"
@@ -184,7 +191,11 @@ class ApiTokens(Struct, frozen=True):
             done_by=actor.done_by,
         )
         if isinstance(made, tuple):
-            faults = tuple((fault.field, fault.detail) for fault in made)
+            faults = tuple(
+                (each.field, _TOO_MANY if each == api_tokens.TOO_MANY else _FAULTS[each.field])
+                for each in made
+                if each.field in _FAULTS
+            )
             return self._form(request, form, faults)
         issuer = self.services.settings.authorization.url
         page = TokenMadePage(
