@@ -81,7 +81,7 @@ DERIVED: Mapping[Tests, int] = {
     ): 20,
     Tests(
         "E10, E11 overload and slow clients",
-        "excess gets 503 at once, slow clients are cut off and hurt nobody",
+        "excess gets 503 at once, slow clients are cut off and others are not affected",
         [
             "tests/web/connection/test_overload.py",
             "tests/web/test_protocol.py::test_a_slow_client_is_cut_off",
@@ -122,7 +122,7 @@ DERIVED: Mapping[Tests, int] = {
     ): 10,
     Tests(
         "E34 other servers away",
-        "mail, apps and their keys: tried again later, nobody else waits",
+        "mail, apps and their keys: tried again later, other requests do not wait",
         [
             "tests/authorization/background/test_post.py",
             "tests/authorization/background/test_deliver.py",
