@@ -72,6 +72,31 @@ def test_more_works_than_connections_share_transactions(postgres_url: str) -> No
     asyncio.run(story())
 
 
+def test_a_group_undone_after_a_new_revision_counts_as_failed(postgres_url: str) -> None:
+    def touches(db: Connection) -> None:
+        db.send("UPDATE revision SET number = number + 1")
+
+    def fails(db: Connection) -> None:
+        db.run(_INSERT, id=1)
+        raise LookupError
+
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        await engine.change_schema(lambda db: db.run("CREATE TABLE revision (number BIGINT)"))
+        gate, begun = threading.Event(), threading.Semaphore(0)
+        held = asyncio.create_task(_write(engine, _holding(gate, begun)))
+        await asyncio.to_thread(begun.acquire)
+        many = [asyncio.create_task(_write(engine, work)) for work in (touches, fails)]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(held, *many, return_exceptions=True)
+        # Others may have kept what they read of the change that was undone.
+        assert engine.failures() == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
 def test_transaction_does_not_wait_for_one_that_takes_long(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url, size=2)

@@ -203,7 +203,11 @@ class Engine(Protocol):
         ...
 
     def failures(self) -> int:
-        """Return how many write transactions failed so far because of disk, lock or connection."""
+        """Return how many write transactions failed so far because of disk, lock or connection.
+
+        Also counted are those undone together after one changed table `revision`, before any of
+        them is run again: what they read is not to be kept.
+        """
         ...
 
     def refuse(self, why: str) -> None:

@@ -116,6 +116,9 @@ class Pool:
         for channel in self._unconfirmed:
             channel.close()
 
+    def _count_failure(self) -> None:
+        self.failures += 1
+
     def _keep_unconfirmed(self, channel: Channel) -> None:
         with self._turn:
             self._unconfirmed.append(channel)
@@ -157,7 +160,9 @@ class Pool:
 
     def _start_thread(self) -> None:
         name = f"valetkey-postgres-{len(self._threads) + 1}"
-        session = Session(self._told, self._timeouts, self._revised, self._keep_unconfirmed)
+        session = Session(
+            self._told, self._timeouts, self._revised, self._count_failure, self._keep_unconfirmed
+        )
         thread = threading.Thread(target=self._serve, args=(session,), name=name, daemon=True)
         self._threads[thread] = session
         try:

@@ -109,10 +109,12 @@ class Session:
         told: Mapping[str, str],
         timeouts: Timeouts,
         revised: Callable[[], None],
+        undone: Callable[[], None],
         unconfirmed: Callable[[Channel], None],
     ) -> None:
         """Store the parameters; connect later. Call `revised` after a write to table `revision`.
 
+        Call `undone` instead if it was not committed.
         `unconfirmed` receives a connection whose commit had no answer in time.
         """
         self._unconfirmed = unconfirmed
@@ -121,6 +123,7 @@ class Session:
         self._limits = limits_of_session(timeouts)
         self._report = (str(round(timeouts.report * 1_000)),)
         self._revised = revised
+        self._undone = undone
         self._channel: Channel | None = None
         # Until a proxy that pools transactions is detected.
         self._prepares = True
@@ -229,8 +232,8 @@ class Session:
             error = problem
             known = self._recover(channel, kind, error)
             self._unknown = self._committing and not known
-        if self._wrote_revision and (error is None or self._unknown):
-            self._revised()
+        if self._wrote_revision:
+            (self._revised if error is None or self._unknown else self._undone)()
         return error
 
     def _statements(

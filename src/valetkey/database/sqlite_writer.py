@@ -148,7 +148,7 @@ class Writer:
         self._coming: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
         self._closed = False
         metrics.QUEUE.ask(self._queue.qsize, "database_write")
-        # Transactions that could not be begun, run or committed in time.
+        # Transactions that could not be begun, run or committed in time, and groups undone.
         self.failures = 0
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
         self._thread.start()
@@ -280,6 +280,7 @@ class Writer:
         for asked in batch:
             if self._run_one(asked):
                 self._raw.execute("ROLLBACK")
+                self.failures += 1
                 for each in batch:
                     each.again()
                 self._begin()
@@ -317,6 +318,8 @@ class Writer:
 
     def _roll_back(self) -> None:
         try:
+            # Counted here, before the next transaction: callers hear of it later.
+            self.failures += 1
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
         except apsw.Error:
