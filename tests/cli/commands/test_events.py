@@ -149,4 +149,4 @@ def test_chain_of_running_server_is_exported_and_tampering_is_named(tmp_path: Pa
     assert events(tmp_path, "verify", "--checkpoints", "known.jsonl").code == 2
     found = valetkey("doctor", "--json", here=tmp_path).json["findings"]
     (finding,) = [each for each in found if each["about"] == "audit export file:audit.jsonl"]
-    assert finding["level"] == "bad"
+    assert finding["level"] == "error"

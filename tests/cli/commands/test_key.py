@@ -160,7 +160,7 @@ def test_the_credential_is_replaced_and_both_servers_agree_on_the_new_one(tmp_pa
     assert file.stat().st_mode & 0o077 == 0
     with serving(tmp_path):
         told = valetkey("doctor", "--json", here=tmp_path).json["findings"]
-    assert "good" in [each["level"] for each in told if each["about"] == "credential"]
+    assert "ok" in [each["level"] for each in told if each["about"] == "credential"]
 
 
 def test_backup_of_the_keyring_can_be_restored(tmp_path: Path) -> None:

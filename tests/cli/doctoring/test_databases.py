@@ -79,7 +79,7 @@ def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path:
         raw.execute("UPDATE installation SET at = at - 3600, id = '0123456789abcdef' || id")
     raw.close()
     (replaced,) = found(settings, "resource database")
-    assert "another database" in replaced.found
+    assert "This is not the database" in replaced.found
 
 
 def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             raw.execute("CREATE TABLE big AS SELECT repeat('x', 900) FROM generate_series(1, 9e4)")
             (lag,) = wait_until(lambda: found_in_database(settings, f"{about} second"))
             assert "streaming" in lag.found
-            assert "lost by a failover" in lag.next
+            assert "a failover loses the commits" in lag.next
             raw.execute("ALTER SYSTEM SET synchronous_standby_names = 'third'")
             raw.execute("SELECT pg_reload_conf()")
             (gone,) = wait_until(lambda: found_in_database(settings, about))
