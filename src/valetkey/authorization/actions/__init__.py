@@ -1,1 +1,1 @@
-"""Changes of the register, with one set of rules for site, API and commands."""
+"""Operations on users, apps and the server, with one set of rules for site, API and commands."""

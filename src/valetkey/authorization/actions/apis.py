@@ -43,7 +43,7 @@ ROLE_NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,79}"
 """The pattern of a role's name."""
 
 LONGEST_LIFETIME = 86_400
-"""Seconds; revocations are kept two days."""
+"""Maximum lifetime of tokens in seconds; the record of a revocation is kept for two days."""
 
 _LONGEST_NAME = 80
 _LONGEST_SENTENCE = 200
@@ -53,7 +53,7 @@ _LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
 
 
 class ApiMetadata(Struct, frozen=True):
-    """What an operator declares of an API. `clients` is None where every client may ask for it."""
+    """The declaration of an API. `clients` is None if every client may request it."""
 
     identifier: str
     name: str = ""
@@ -68,7 +68,7 @@ class ApiMetadata(Struct, frozen=True):
 
 
 class ApiRegistrar(Struct, frozen=True):
-    """Keeps the APIs by the rules. Its methods run inside a transaction.
+    """Registers and changes APIs. Its methods run inside a transaction.
 
     `own_identifiers` are the default API's and the issuer's, `own_scopes` the names of the default
     API's scopes and of those about the user.
@@ -82,7 +82,7 @@ class ApiRegistrar(Struct, frozen=True):
     def register(
         self, tx: Transaction, wanted: ApiMetadata, now: Instant, *, api_id: str
     ) -> Api | Faults:
-        """Return the new API, or everything that is wrong with it. It has no secret yet."""
+        """Return the new API, or every error. It has no secret yet."""
         tx.apis.hold_all()
         if faults := self._faults(tx, wanted, ""):
             return faults
@@ -95,7 +95,7 @@ class ApiRegistrar(Struct, frozen=True):
         return api
 
     def change(self, tx: Transaction, api: Api, wanted: ApiMetadata, now: Instant) -> Api | Faults:
-        """Return the API as it is now, or everything that is wrong with the change.
+        """Return the changed API, or every error.
 
         `api` was found to be changed. Its identifier stays: tokens and APIs are configured by it.
         """
@@ -119,7 +119,7 @@ class ApiRegistrar(Struct, frozen=True):
         return after
 
     def disable(self, tx: Transaction, api: Api, now: Instant) -> bool:
-        """Disable it and end everything that was issued for it. False if it was disabled."""
+        """Disable an API and end everything issued for it. False if it was disabled."""
         if api.disabled_at is not None:
             return False
         credential = tx.clients.find_to_change(api.id)
@@ -131,7 +131,7 @@ class ApiRegistrar(Struct, frozen=True):
         return True
 
     def enable(self, tx: Transaction, api: Api, now: Instant) -> bool:
-        """Enable it; nothing that ended comes back. False if it was enabled."""
+        """Enable an API; nothing that ended is restored. False if it was enabled."""
         if api.disabled_at is None:
             return False
         credential = tx.clients.find_to_change(api.id)
@@ -142,7 +142,7 @@ class ApiRegistrar(Struct, frozen=True):
         return True
 
     def remove(self, tx: Transaction, api: Api, now: Instant) -> None:
-        """Delete it and its credential, and end everything that was issued for it."""
+        """Delete an API and its credential, and end everything issued for it."""
         credential = tx.clients.find_to_change(api.id)
         if credential is not None:
             self.credentials.remove(tx, credential, now, because="deleted")
@@ -212,7 +212,7 @@ def _role_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
 
 
 def metadata_of(api: Api) -> ApiMetadata:
-    """Return what would declare the API as it is; change a field of it and pass it to `change`."""
+    """Return the declaration of an API; change a field of it and pass it to `change`."""
     return ApiMetadata(
         identifier=api.identifier,
         name=api.name,
@@ -228,7 +228,7 @@ def metadata_of(api: Api) -> ApiMetadata:
 
 
 def changed_fields(before: Api, after: Api) -> tuple[str, ...]:
-    """Return the names of the declared fields in which two records of one API differ."""
+    """Return the names of the declared fields that differ between two records of an API."""
     one, other = metadata_of(before), metadata_of(after)
     names = ApiMetadata.__struct_fields__
     changed = [name for name in names if getattr(one, name) != getattr(other, name)]
@@ -266,7 +266,7 @@ def _credential(api: Api) -> Client:
 
 
 def assign(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
-    """Give a user the role. False if they have it.
+    """Assign the role to a user. False if they have it.
 
     Raises Refused if the API does not declare it.
     """
@@ -278,7 +278,7 @@ def assign(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bo
 
 
 def withdraw(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
-    """Take the role from a user, declared or not. False if they do not have it themselves."""
+    """Remove the role from a user, declared or not. False unless it was assigned to the user."""
     if not tx.api_roles.withdraw(user.uid, api.id, role):
         return False
     tx.events.add(ApiRoleWithdrawn(user.uid, api.id, role), now)
@@ -286,7 +286,7 @@ def withdraw(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> 
 
 
 def assign_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
-    """Give the members of a group, and of the groups in it, the role. False if they have it.
+    """Assign the role to a group, its members and its subgroups. False if the group has it.
 
     Raises Refused if the API does not declare it.
     """
@@ -298,7 +298,7 @@ def assign_group(tx: Transaction, group: Group, api: Api, role: str, now: Instan
 
 
 def withdraw_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
-    """Take the role from the members of a group. False if the group does not have it."""
+    """Remove the role from a group. False if the group does not have it."""
     if not tx.api_roles.withdraw_group(group, api.id, role):
         return False
     tx.events.add(GroupApiRoleWithdrawn(group.name, api.id, role), now)

@@ -32,11 +32,11 @@ Faults = tuple[MetadataError, ...]
 _LARGEST_SCHEMA = 4_096
 _LONGEST_LABEL = 80
 _TYPED = ("string", "integer", "number", "boolean")
-"""The types that a user can enter in one field of a form."""
+"""The types of values that can be entered in one field of a form."""
 
 
 def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bool | Faults:
-    """Declare or change an attribute. False if it is declared so; faults if it cannot be.
+    """Declare or change an attribute. False if nothing changed; faults if it is invalid.
 
     Values that users have stay as they are; each is judged again when its user's attributes change.
     """
@@ -54,7 +54,7 @@ def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bo
 
 
 def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
-    """Remove a declaration; False if there is none. Values stay, and nothing shows them.
+    """Remove a declaration; False if there is none. Values stay stored but are not shown.
 
     Raises Refused (conflict) while a claim comes from it.
     """
@@ -109,7 +109,7 @@ def change_attributes(
 
 
 def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, object]) -> Faults:
-    """Return what is wrong with these values; None removes a value and is always right."""
+    """Return what is wrong with these values; None, which removes a value, is always valid."""
     given = {name: value for name, value in changes.items() if value is not None}
     names = {each.name for each in declared}
     unknown = [name for name in changes if name not in names]
@@ -118,7 +118,7 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
             MetadataError("attributes", f"declared ones; there is no {name[:40]!a}")
             for name in unknown[:10]
         )
-    # What our own readers of tokens would refuse must not become a claim.
+    # A value that readers of tokens would reject must not become a claim.
     if read_object(msgspec.json.encode({"attributes": given})) is None:
         right = "whole numbers below 2**53, and at most six levels of lists and objects"
         return (MetadataError("attributes", right),)

@@ -31,7 +31,7 @@ _SOURCES = (
 def declare_claim(
     tx: Transaction, claim: DeclaredClaim, default_api: str, now: Instant
 ) -> bool | Faults:
-    """Declare or change a claim. False if it is declared so; faults if it cannot be.
+    """Declare or change a claim. False if nothing changed; faults if it is invalid.
 
     `default_api` is the identifier of the server's own API.
     """
@@ -66,7 +66,7 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
     elif claim.name in {GROUPS, ROLES} and kind != claim.name:
         yield MetadataError("from", f"{claim.name}, because that is what this claim means")
     elif claim.name == ROLES and argument and ClaimLocation.ACCESS_TOKEN in claim.places:
-        # An API would take roles at another one for its own.
+        # An API would mistake roles at another API for its own.
         yield MetadataError("from", "roles, because an access token has the roles at its own API")
     has_argument = {
         Source.ATTRIBUTE: bool(argument),

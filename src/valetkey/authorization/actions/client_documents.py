@@ -1,4 +1,4 @@
-"""Clients whose id is the URL of their metadata: fetched, judged and kept when they ask.
+"""Clients whose id is the URL of their metadata document: fetch, validate and store it on request.
 
 docs/decisions/0033 says what happens when a document changes or disappears.
 """
@@ -35,20 +35,20 @@ from valetkey.web.rate_limit import Buckets
 T = TypeVar("T")
 
 AWAY = days(1)
-"""How long past its lifetime a document counts while its server cannot be reached."""
+"""How long past its lifetime a document is used while its server cannot be reached."""
 
 RETRY = seconds(10)
 """Minimum time between two requests for a document that could not be used."""
 
 _NEW_OF_HOST = 60
-"""New documents fetched from one host within a minute, by each worker."""
+"""Documents of unknown clients fetched from one host within a minute, by each worker."""
 
 _AWAY_CHECKS = frozenset(f"fetch.{name}" for name in ("name", "connect", "slow", "answer"))
 _MOST = 10_000
 
 
 class ClientDocuments:
-    """Keeps the register current with the documents of the clients that ask."""
+    """Updates the stored clients from the documents that their ids name."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ClientDocuments:
         http: OutboundHttp,
         settings: RegistrationSettings,
     ) -> None:
-        """Fetch through `http`; nothing is known yet."""
+        """Fetch through `http`, with empty caches."""
         self._store = store
         self._directory = directory
         self._registrar = registrar
@@ -72,7 +72,7 @@ class ClientDocuments:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     async def learn(self, client_id: str | None, address: str, now: Instant) -> None:
-        """Make the register hold what the document of this client says, if its id is a URL.
+        """Store or update the client whose metadata document has this URL; ignore other ids.
 
         For requests that begin an authorization. Does nothing for every other client, and for one
         that was disabled or adopted by the operator. Refused if the document cannot be used; while
@@ -97,7 +97,7 @@ class ClientDocuments:
             await self._renew(client_id, stored, address, now)
 
     async def renew(self, client_id: str, now: Instant) -> None:
-        """Do the same for a known client that authenticates; without a usable document keep it.
+        """Update a known client that authenticates; without a usable document keep the stored one.
 
         Users stay connected to an app whose document is away; what it was granted ends by itself,
         by the user or by the operator.
@@ -136,7 +136,7 @@ class ClientDocuments:
             self._judge(refused.refusal, client_id, stored, now)
 
     def _judge(self, refusal: Refusal, client_id: str, stored: Client | None, now: Instant) -> None:
-        """Refuse, unless the server is away and the record not too old."""
+        """Raise the refusal, unless the server is away and the stored document recent enough."""
         is_away = refusal.check.removeprefix(_PREFIX) in _AWAY_CHECKS
         until = self._fresh.get(client_id, Instant(0))
         if stored is None or not is_away or later(until, AWAY) <= now:
@@ -144,7 +144,7 @@ class ClientDocuments:
 
     def _count(self, client_id: str, stored: Client | None, address: str, now: Instant) -> None:
         if stored is not None:
-            # Its own lifetime bounds it; others must not be able to use up its turns.
+            # Bounded by the lifetime of the document; unknown clients must not use up these turns.
             return
         host = host_of_document(client_id)
         wait = self._addresses.take(neighbourhood(address), now) or self._hosts.take(host, now)

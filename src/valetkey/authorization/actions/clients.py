@@ -46,22 +46,22 @@ DOCUMENT = "document"
 """The channel of clients whose id is the URL of their metadata."""
 
 OWN_CHANNELS = frozenset({"registration", "api", DOCUMENT})
-"""The channels at which clients change themselves."""
+"""The channels through which clients change themselves."""
 
 UNSEEN_CHANNELS = OWN_CHANNELS | {"portal"}
-"""The channels of clients that no operator looked at: none is called like a verified one."""
+"""The channels without review: their clients cannot have the name of a verified client."""
 
 OPERATORS_CHANNELS = frozenset({"admin", "cli", "start"})
-"""The channels of those who may say that they know who is behind a client."""
+"""The channels of operators, who may mark a client as verified."""
 
 # They do not fetch the sector identifier document, which has to list new redirect URIs.
 _CHANNELS_WITHOUT_SECTORS = frozenset({"api", "portal"})
 
 MOST_SECRETS = 2
-"""Live secrets of one client: the one in use and the one that replaces it."""
+"""Maximum number of live secrets of a client: the current one and its successor."""
 
 SHORTEST_SECRET = 32
-"""Characters below which a secret could be guessed."""
+"""Minimum length of a secret in characters; a shorter one could be guessed."""
 
 TOO_MANY_SECRETS = (
     f"{MOST_SECRETS} secrets work already: end one of them first, or let the others end at once"
@@ -74,7 +74,7 @@ Faults = tuple[MetadataError, ...]
 
 
 class Registrar(Struct, frozen=True):
-    """Keeps the register of clients by the rules. Its methods run inside a transaction."""
+    """Registers and changes clients. Its methods run inside a transaction."""
 
     rules: ClientRules
     fingerprints: FingerprintKey
@@ -91,7 +91,7 @@ class Registrar(Struct, frozen=True):
         client_id: str,
         secret: Secret | None,
     ) -> Client | Faults:
-        """The new client, or everything that is wrong with it.
+        """Return the new client, or every error.
 
         A client that authenticates by secret needs one. Its fingerprint is all that is kept, and
         the secret itself, sealed, for a client that signs with it or wants answers signed so.
@@ -154,7 +154,7 @@ class Registrar(Struct, frozen=True):
             _told_apart(client, wanted, changed) if self.channel in OPERATORS_CHANNELS else ((), ())
         )
         tx.events.add(ClientChanged(client.id, self.channel, changed, *told), now)
-        # What was looked at had another name, or another place to send people to.
+        # A changed name or redirect URI was not reviewed: the client is no longer verified.
         looks_different = wanted.appearance != client.appearance
         if (
             looks_different
@@ -227,14 +227,14 @@ class Registrar(Struct, frozen=True):
         return ()
 
     def end_secret(self, tx: Transaction, client: Client, secret_id: str, now: Instant) -> bool:
-        """End one of its secrets now. False if it has none of this id that still works."""
+        """End a secret of the client at once. False if no live secret has this id."""
         if not tx.clients.end_secret(client.id, secret_id, now):
             return False
         tx.events.add(ClientSecretEnded(client.id, secret_id), now)
         return True
 
     def disable(self, tx: Transaction, client: Client, now: Instant) -> bool:
-        """Switch it off and end everything it holds. False if it was off."""
+        """Disable a client and end everything issued to it. False if it was disabled."""
         if client.disabled_at is not None:
             return False
         tx.clients.change(replace(client, disabled_at=now, changed_at=now))
@@ -250,7 +250,7 @@ class Registrar(Struct, frozen=True):
         *,
         because: RemovedBecause,
     ) -> None:
-        """Disable the client for ever and end everything issued to it.
+        """Remove a client for good and end everything issued to it.
 
         Its rows are deleted later: requests in progress may still write some.
         """
@@ -259,7 +259,7 @@ class Registrar(Struct, frozen=True):
         tx.events.add(ClientRemoved(client.id, because), now)
 
     def enable(self, tx: Transaction, client: Client, now: Instant) -> bool:
-        """Switch it on again; nothing that ended comes back. False if it was on."""
+        """Enable a client; nothing that ended is restored. False if it was enabled."""
         if client.disabled_at is None:
             return False
         tx.clients.change(replace(client, disabled_at=None, changed_at=now))
@@ -309,7 +309,7 @@ def metadata_of(client: Client) -> ClientMetadata:
 
 
 def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
-    """The names of the fields in which two records of one client differ."""
+    """Return the names of the fields that differ between two records of one client."""
     apart = {"secrets", "changed_at", "key_set", "logo"}
     names = [
         name
@@ -324,7 +324,7 @@ def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
 def _told_apart(
     before: Client, after: Client, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of these names before and after, each as a short text."""
+    """Return the fields of these names before and after the change, each as a short text."""
     return tuple(_told(getattr(before, n)) for n in names), tuple(
         _told(getattr(after, n)) for n in names
     )
@@ -337,7 +337,7 @@ def _told(value: object) -> str:
     elif value is None or isinstance(value, str | int | Scope):
         text = "" if value is None else str(value)
     else:
-        # Keys, and what is kept for OpenID Connect: too long to be read here.
+        # Keys and OpenID Connect metadata are too long to be shown.
         text = "…"
     return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"
 

@@ -1,4 +1,4 @@
-"""End much at once: by a new generation, which takes effect at once, and row by row in batches."""
+"""End many tokens at once: a new generation ends them immediately, batches update their rows."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def end_all_of_client(tx: Transaction, client_id: str, now: Instant, because: st
 
 
 def end_all_of_api(tx: Transaction, api: Api, now: Instant, because: str) -> None:
-    """End every code and token for the API, and what grants have there.
+    """End every code and token for the API, and its part of grants.
 
     Call it after the API began another generation or was deleted.
     """
@@ -83,7 +83,7 @@ def end_all_apps_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) 
 
 
 def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
-    """Take out of the database all that it says of a removed user but the uid."""
+    """Delete all data of a removed user except the uid."""
     tx.account_removals.empty(uid, now)
     ending = Ending(EndedKind.USER_REMOVED, str(uid), because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
@@ -91,7 +91,7 @@ def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None
 
 
 def work_off(tx: Transaction, now: Instant) -> int:
-    """Write a batch of the oldest ending that is not finished; a full batch means more to do."""
+    """Write one batch of the oldest unfinished ending; a full batch means there is more to do."""
     ending = tx.endings.first()
     if ending is None:
         return 0
@@ -103,7 +103,7 @@ def work_off(tx: Transaction, now: Instant) -> int:
 
 
 def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
-    """Write at most a batch of each kind of row; how many there were of the most numerous.
+    """Write at most one batch of each kind of row. Return the largest number of rows of a kind.
 
     Those that another transaction ends meanwhile count: fewer than a batch were the last.
     """
@@ -132,11 +132,11 @@ def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
 
 
 def delete_clients(tx: Transaction, removed: Sequence[str], now: Instant) -> int:
-    """Delete removed clients, at most a batch of rows; how many, where a full batch means more."""
+    """Delete at most one batch of rows of removed clients. Return their number."""
     for client_id in removed:
         deleted = tx.endings.delete_rows(client_id, BATCH)
         if deleted:
-            # Others have their turn before the next, or before the client itself.
+            # Other endings take turns between two batches.
             return BATCH
         tx.clients.remove(client_id, now)
     return len(removed)

@@ -17,7 +17,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 
 MOST_RENAMED = 1_000
-"""Apps that require a group, above which it cannot be renamed: they are changed all at once."""
+"""A group that more apps than this require cannot be renamed: all are changed at once."""
 
 _TAKEN = MetadataError("name", "another one: this one is taken")
 
@@ -25,7 +25,7 @@ Faults = tuple[MetadataError, ...]
 
 
 def create(tx: Transaction, group: Group, now: Instant) -> Group | Faults:
-    """Create the group, or return what is wrong with it."""
+    """Create the group. Return it, or every error."""
     parent = _parent(tx, group.parent)
     if isinstance(parent, MetadataError):
         return (parent,)
@@ -114,7 +114,7 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
 
 
 def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
-    """Make a locked user a direct member. False if they are. Refused: too many groups."""
+    """Add a locked user as a direct member. False if they are one. Refused: too many groups."""
     # The user is locked until the commit, so that concurrent additions are counted.
     if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
         raise Refused(

@@ -1,4 +1,4 @@
-"""Input of operations: what a line of text may hold, and which field of it is invalid."""
+"""Validation of an operation's input: allowed characters, and the name of the invalid field."""
 
 import re
 
@@ -7,7 +7,7 @@ import msgspec
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
-"""What a line of text may hold."""
+"""The pattern of a line of text: no control characters."""
 
 _WHERE = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([a-z_]+)|\[(\d+)\]|\[\.\.\.\]")

@@ -12,11 +12,11 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, later
 
 Tell = Callable[[Sequence[Delivery]], Awaitable[None]]
-"""Attempts deliveries now and does not wait for long."""
+"""Attempts deliveries at once, for a short time."""
 
 
 class SignOut(Struct, frozen=True):
-    """Ends sessions of people who are there to see it."""
+    """Ends sessions when their user signs out."""
 
     issuer: str
     store: Store
@@ -57,7 +57,7 @@ class SignOut(Struct, frozen=True):
                 if one is None or not is_other or not end_session(tx, one, now, because):
                     return 0, ()
                 return 1, tx.deliveries.lease_of_session(only, now, later(now, LEASE))
-            # The session that continues is one of them.
+            # The count includes the session that continues.
             count = tx.sessions.count_live(by.uid, now) - 1
             ended = end_sessions(tx, by.uid, now, because, keep=by.id) if count else ()
             until = later(now, LEASE)

@@ -1,4 +1,4 @@
-"""What a person's record may say of them, by the rules of each claim (OpenID Connect Core 5.1)."""
+"""The rules for each claim of a user's profile (OpenID Connect Core section 5.1)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -11,21 +11,21 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.protocol.register.links import is_link
 
 LONGEST = 200
-"""Characters in a name, and in each part of an address."""
+"""Maximum length of a name, and of each part of an address, in characters."""
 
 LONGEST_ADDRESS = 1_000
-"""Characters in an address as a whole, line breaks included."""
+"""Maximum length of a whole address in characters, line breaks included."""
 
 _PHONE_NUMBER = re.compile(r"\+[1-9][0-9]{4,14}", re.ASCII)
 _BIRTHDATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})-([0-9]{2}))?", re.ASCII)
 _LOCALE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,4}", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,2}", re.ASCII)
 _LEAP = 2_000
-"""A year in which every day of any year exists, for birthdays without a year."""
+"""A leap year, in which birthdays without a year are validated."""
 
 
 def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
-    """Everything that is wrong; what is empty was not said, and is never wrong."""
+    """Yield every error; an empty claim is absent and never an error."""
     for name, (is_good, right) in _RULES.items():
         said: str = getattr(claims, name)
         if said and not is_good(said):
@@ -65,7 +65,7 @@ def _is_birthdate(text: str) -> bool:
 def _is_zone(text: str) -> bool:
     if _ZONE.fullmatch(text) is None:
         return False
-    # A machine without the database of time zones cannot tell which exist.
+    # Without a time zone database, every name is accepted.
     return _exists(text) or not _exists("UTC")
 
 
@@ -84,7 +84,7 @@ _Rule = tuple[Callable[[str], bool], str]
 _TEXT: _Rule = (_is_plain, _PLAIN)
 _URL: _Rule = (is_link, "an https address")
 PICTURES = "/pictures"
-"""Below this path of the issuer are the pictures that users uploaded."""
+"""The path below the issuer of pictures that users uploaded."""
 
 # A server on loopback may do without https; its own pictures are there.
 _OWN_PICTURE = re.compile(
@@ -119,4 +119,4 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
 )
 
 TEXTS = tuple(_RULES)
-"""The claims that are one string each."""
+"""The claims that consist of one string."""

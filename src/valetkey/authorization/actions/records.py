@@ -1,4 +1,4 @@
-"""The records that live at the authorization server, as the resource API shows and changes them."""
+"""Records of the authorization server that the resource API reads and changes."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 MOST_LISTED = 1_000
-"""Authorizations of one user that are listed, the newest ones; the API's documents name it."""
+"""Maximum number of authorizations listed for a user, newest first; the API documents it."""
 
 T = TypeVar("T", "ClientChanges", "AccountChanges")
 
@@ -104,7 +104,7 @@ class AccountChanges(Struct, frozen=True):
 
 
 class Records(Struct, frozen=True):
-    """Answers about `account`, `client` and `authorizations` inside a transaction."""
+    """Reads and changes `account`, `client` and `authorizations` inside a transaction."""
 
     registrar: Registrar
     accounts: Accounts
@@ -132,14 +132,14 @@ class Records(Struct, frozen=True):
     def read_account(
         self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
-        """The user's record."""
+        """Return the user's record."""
         user = _user(tx, read)
         return _gone() if user is None else {"record": account_record(user)}
 
     def change_account(
         self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
-        """The user's record after a change of what apps may change."""
+        """Change the fields of the user's record that apps may change, and return it."""
         changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
@@ -167,14 +167,14 @@ class Records(Struct, frozen=True):
     def read_client(
         self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
-        """The client's own record."""
+        """Return the client's own record."""
         client = tx.clients.find(read.client_id)
         return _gone() if client is None else {"record": client_record(client)}
 
     def change_client(
         self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
-        """The client's own record after a change of it."""
+        """Change the client's own record, and return it."""
         changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
@@ -230,7 +230,7 @@ class Records(Struct, frozen=True):
 
 
 def account_record(user: User) -> Record:
-    """The user's record as the API shows it."""
+    """Return the user's record as the API shows it."""
     return {
         "uid": user.uid,
         "username": user.username,
@@ -245,7 +245,7 @@ def account_record(user: User) -> Record:
 
 
 def client_record(client: Client) -> Record:
-    """The client's record as the API shows it; no secret is in it, nor the mark of one."""
+    """Return the client's record as the API shows it, without secrets or their fingerprints."""
     return {
         "client_id": client.id,
         "name": client.name,
@@ -277,9 +277,9 @@ def _redirect_uris(client: Client, changes: ClientChanges) -> tuple[str, ...] | 
     if isinstance(uris, msgspec.UnsetType):
         if isinstance(first, msgspec.UnsetType):
             return client.redirect_uris
-        # The record's redirect_uri is the first of them: the others stay.
+        # The record's redirect_uri is the first of redirect_uris: the others stay.
         others = tuple(uri for uri in client.redirect_uris[1:] if uri != first)
-        # A client without any is shown with an empty one, and may say so itself.
+        # The record of a client without redirect URIs shows "", so "" is accepted for it.
         return (first, *others) if first or client.redirect_uris else ()
     if not isinstance(first, msgspec.UnsetType) and (uris[:1] or ("",)) != (first,):
         return Rejected((MetadataError("redirect_uri", "the first of redirect_uris"),))
@@ -289,7 +289,7 @@ def _redirect_uris(client: Client, changes: ClientChanges) -> tuple[str, ...] | 
 def _as_said(
     faults: tuple[MetadataError, ...], changes: ClientChanges
 ) -> tuple[MetadataError, ...]:
-    """The faults under the name that was sent: `redirect_uri` is the first of `redirect_uris`."""
+    """Return the errors under the names that were sent: `redirect_uris/0` as `redirect_uri`."""
     if not isinstance(changes.redirect_uris, msgspec.UnsetType):
         return faults
     first = {"redirect_uris", "redirect_uris/0"}

@@ -1,4 +1,4 @@
-"""Applications that register themselves, change and remove themselves (RFC 7591, RFC 7592)."""
+"""Dynamic client registration: register, change, remove (RFC 7591, RFC 7592)."""
 
 from collections.abc import Callable, Mapping
 from typing import NoReturn
@@ -30,18 +30,18 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
 
 MOST_ALIKE = 10
-"""Unused registrations with the same metadata; one more takes the place of the oldest."""
+"""Maximum number of unused registrations with the same metadata; the next replaces the oldest."""
 
 LEFT_ALONE = hours(1)
 """How long a registration is not evicted: a user may be about to sign in with it."""
 
 _MOST_SCOPES = 50  # scopes that are looked up for one registration
 _MOST_REPLACED = 20
-"""So many places one registration takes, where many were registered within that time."""
+"""Maximum number of unused registrations that one new registration replaces."""
 
 _BATCH = 100
 _STILL_UNDER_WAY = minutes(1)
-"""After so long nothing writes any more for a client that was removed."""
+"""Time after which no request of a removed client can still be running."""
 
 _NOTED_EVERY = days(1)
 _MOST_NOTED = 10_000
@@ -105,9 +105,9 @@ class SelfRegistrar(Struct, frozen=True):
     def register(
         self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant
     ) -> Registered:
-        """The new client. Refused by the same rules as at every other channel."""
+        """Register the client by the same rules as every other channel. Raises Refused."""
         secret = fresh.secret if metadata.proof in BY_SECRET else None
-        # Others may be removed below, and they are counted one registration after the other.
+        # Locked: the removals below are counted one registration after the other.
         tx.clients.hold_all()
         client = self.registrar.register(
             tx, metadata, now, client_id=fresh.client_id, secret=secret
@@ -131,10 +131,10 @@ class SelfRegistrar(Struct, frozen=True):
         most: int,
         now: Instant,
     ) -> None:
-        """Make the client at `url` what its document says; the first time registers it.
+        """Store the client at `url` as its document describes it; register it the first time.
 
-        Of `most` such clients the oldest unused one makes room, and so it is with ten unused ones
-        of a host. Refused by the rules of registration, and where there is no room.
+        If there are `most` such clients, or ten unused ones of one host, the oldest unused one is
+        removed. Refused by the rules of registration, and if none can be removed.
         """
         registrar = replace(self.registrar, channel=DOCUMENT)
         tx.clients.hold_all()
@@ -165,7 +165,7 @@ class SelfRegistrar(Struct, frozen=True):
         tx.registrations.add(url, Fingerprint(""), looks, now, read)
 
     def _make_room(self, tx: Transaction, looks: Fingerprint, now: Instant) -> None:
-        """Remove the oldest unused clients of this appearance if there are too many."""
+        """Remove the oldest unused clients with this metadata if there are too many."""
         alike = tx.registrations.unused_alike(looks)
         too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
         for client_id, since in alike[:too_many]:
@@ -174,7 +174,7 @@ class SelfRegistrar(Struct, frozen=True):
                 self._remove(tx, client_id, now, "replaced")
 
     def prove(self, tx: Transaction, client_id: str, token: str, *, to_change: bool) -> Client:
-        """The client that this token manages. Refused with `invalid_token` if it manages none."""
+        """Return the client that this token manages. Refused with `invalid_token` if none."""
         self._require_token(tx, client_id, token)
         find = tx.clients.find_to_change if to_change else tx.clients.find
         client = find(client_id)
@@ -217,7 +217,7 @@ class SelfRegistrar(Struct, frozen=True):
         return Registered(changed, fresh.secret)
 
     def remove(self, tx: Transaction, client: Client, now: Instant) -> None:
-        """End the registration and everything that it gave."""
+        """Remove the registration and end everything issued to the client."""
         if tx.registrations.end(client.id, now):
             self._remove(tx, client.id, now, "deleted")
 
@@ -241,7 +241,7 @@ class SelfRegistrar(Struct, frozen=True):
         return len(found)
 
     def sweep_removed(self, tx: Transaction, now: Instant) -> int:
-        """Delete the rows of some that were removed a while ago; how many."""
+        """Delete the rows of some clients that were removed a while ago. Return how many."""
         found = tx.registrations.removed(Instant(now - _STILL_UNDER_WAY), _BATCH)
         return delete_clients(tx, found, now)
 
@@ -278,23 +278,23 @@ _NEVER_SENT = (
     "client_secret_expires_at",
     "client_id_issued_at",
 )
-"""RFC 7592 section 2.2: what a request to change must not include."""
+"""Members that a request to change a registration must not contain (RFC 7592 section 2.2)."""
 
 
 class Uses:
-    """Notes that such a client was used, once a day; the others cost nothing."""
+    """Records once a day that a self-registered client was used."""
 
     def __init__(self) -> None:
-        """Nothing is noted yet."""
+        """Start without recorded uses."""
         self._noted: dict[str, Instant] = {}
 
     def note(self, tx: Transaction, client: Client, now: Instant) -> None:
-        """Note it in this transaction unless this process did so today."""
+        """Record the use in this transaction, unless this process did so today."""
         if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
             tx.registrations.note_use(client.id, now)
 
     def noted(self, client: Client, now: Instant) -> None:
-        """The transaction is written."""
+        """Remember that the use was committed."""
         if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
             if len(self._noted) >= _MOST_NOTED:
                 self._noted.clear()
@@ -310,7 +310,7 @@ def invite(
 
 
 def withdraw(tx: Transaction, id: str, now: Instant) -> bool:
-    """Take such a token back. False if there is none."""
+    """Withdraw an initial access token. False if there is none."""
     withdrawn = tx.invitations.withdraw(id)
     if withdrawn:
         tx.events.add(InvitationWithdrawn(id), now)
@@ -318,7 +318,7 @@ def withdraw(tx: Transaction, id: str, now: Instant) -> bool:
 
 
 def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
-    """Make an application that registered itself one of the operator's own. False if it is.
+    """Turn a self-registered client into one of the operator's. False if it is one already.
 
     From now on it cannot change its registration: neither with its token nor through the API.
     """

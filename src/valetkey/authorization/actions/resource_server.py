@@ -1,4 +1,4 @@
-"""The registration of the resource server: made and kept by the authorization server itself."""
+"""The credential by which the resource server authenticates: registered and kept current."""
 
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.client_authentication.client_secret import secret_purpose
@@ -18,13 +18,13 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret, same
 
 _OVERLAP = days(1)
-"""So long the credential before the current one still works, for servers not yet restarted."""
+"""How long the previous credential still works, for servers that were not restarted yet."""
 
 
 def keep_registered(
     tx: Transaction, registrar: Registrar, credential: Secret, now: Instant
 ) -> None:
-    """Let the resource server authenticate with this credential. Does nothing where it can.
+    """Let the resource server authenticate with this credential; does nothing if it can already.
 
     Raises Mistake for a credential that could be guessed.
     """
@@ -34,7 +34,7 @@ def keep_registered(
         if tx.clients.register(client):
             tx.events.add(ClientRegistered(client.id, "start"), now)
     wanted = registrar.fingerprints.of(secret_purpose(RESOURCE_SERVER), credential.reveal())
-    # One that is to end, because another took its place for a while, would end all the same.
+    # A credential that already has an end would end too, so a new one is stored.
     known = any(
         same(secret.fingerprint, wanted) and secret.expires_at is None for secret in client.secrets
     )
@@ -48,7 +48,7 @@ def keep_registered(
 
 
 def credential_in_file(settings: Settings) -> Secret | None:
-    """The credential that lies in its file; None where there is none, or it comes otherwise."""
+    """Return the credential from its file; None without a file, or with another source."""
     path = credential_path(settings)
     if settings.resource.credential_text is not None or not path.exists():
         return None

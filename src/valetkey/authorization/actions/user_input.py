@@ -1,4 +1,4 @@
-"""A new account as files and the admin API describe it; nothing that signs in."""
+"""The fields of a new account, as files and the admin API describe it, without credentials."""
 
 from collections.abc import Mapping
 from typing import Annotated

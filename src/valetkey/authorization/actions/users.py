@@ -66,7 +66,7 @@ class UserRecord(Struct, frozen=True):
 
 
 class Accounts(Struct, frozen=True):
-    """Keeps the register of people. Its methods run inside a transaction."""
+    """Registers and changes accounts. Its methods run inside a transaction."""
 
     random: Callable[[int], bytes]
     #: Sends emails about changes of an account; None to send none.
@@ -83,7 +83,7 @@ class Accounts(Struct, frozen=True):
         uid: int | None = None,
         password_hash: str | None = None,
     ) -> User | Faults:
-        """The new account, or what is wrong with it. Without `uid` it gets one at random."""
+        """Register an account. Return it, or every error. Without `uid` it gets a random one."""
         if faults := (*record.faults(), *self.name_faults(record.username)):
             return faults
         if uid is not None and not 0 < uid <= LARGEST_UID:
@@ -113,7 +113,7 @@ class Accounts(Struct, frozen=True):
     def change(
         self, tx: Transaction, user: User, record: UserRecord, now: Instant
     ) -> User | Faults:
-        """Change an account. Return it, or the faults of the change."""
+        """Change an account. Return it, or every error."""
         is_new = fold(record.username) != fold(user.username)
         new_name = self.name_faults(record.username) if is_new else ()
         if faults := (*record.faults(), *new_name):
@@ -152,7 +152,7 @@ class Accounts(Struct, frozen=True):
         return (MetadataError("username", detail),) if detail else ()
 
     def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Mark the address as verified, and record the event. False if it was."""
+        """Mark the address as verified, and record the event. False if it was verified already."""
         if user.email_verified_at is not None:
             return False
         wanted = replace(user, email_verified_at=now, changed_at=now)
@@ -163,7 +163,7 @@ class Accounts(Struct, frozen=True):
         return True
 
     def reset_factors(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Take everything but the password from the account, sign them out, and tell them.
+        """Remove everything but the password, sign the user out, and notify them.
 
         False if there was nothing to take.
         """
@@ -176,7 +176,7 @@ class Accounts(Struct, frozen=True):
     def set_password(
         self, tx: Transaction, user: User, data: str, now: Instant, *, keep: str = ""
     ) -> None:
-        """Set the password, whose hash is `data`; sessions and grants end.
+        """Store the hash of a new password; sessions and grants end.
 
         Remembered devices are forgotten. The session with the id `keep` continues.
         """
@@ -220,7 +220,7 @@ class Accounts(Struct, frozen=True):
 
 
 def changed_names(before: User, after: User) -> tuple[str, ...]:
-    """The fields in which the two differ, the standard claims by their own names."""
+    """Return the names of the fields that differ, standard claims by their own names."""
     names = ("username", "email", "name", "email_verified_at")
     claims = StandardClaims.__struct_fields__
     return (
@@ -237,7 +237,7 @@ def end_everything(
 
 
 def sign_out_everywhere(tx: Transaction, user: User, now: Instant) -> int:
-    """End every session, and the access that was to end with it; how many there were."""
+    """End every session and the access bound to sessions. Return the number of sessions."""
     tx.users.hold_alone(user.uid)
     sessions = tx.sessions.count_live(user.uid, now)
     if sessions:
@@ -264,5 +264,5 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
 
 
 def fresh_uid(random: Callable[[int], bytes]) -> Uid:
-    """A uid that cannot be guessed from another."""
+    """Generate a uid that cannot be guessed from another."""
     return Uid(1 + int.from_bytes(random(7), "big") % LARGEST_UID)

@@ -46,11 +46,11 @@ _NAMES = frozenset(event.name for event in EVENTS)
 _ID = 16
 
 CHANCE = 48
-"""Random bytes of a new webhook: its id and its secret."""
+"""Random bytes for the id and the secret of a new webhook."""
 
 
 class WebhookTarget(Struct, frozen=True):
-    """What is chosen about a webhook; no events mean every event that it may receive."""
+    """The chosen properties of a webhook; no events mean every event that it may receive."""
 
     url: str
     events: Sequence[str]
@@ -65,7 +65,7 @@ class NewWebhook(Struct, frozen=True):
 
 
 class WebhookChanges(Struct, frozen=True):
-    """Creates, changes and uses webhooks. `chance` are random bytes drawn before a transaction."""
+    """Creates and changes webhooks. `chance` are random bytes drawn before a transaction."""
 
     settings: Settings
     sealer: Sealer
@@ -114,7 +114,7 @@ class WebhookChanges(Struct, frozen=True):
     def change(
         self, tx: Transaction, webhook: Webhook, target: WebhookTarget, now: Instant
     ) -> Webhook | tuple[MetadataError, ...]:
-        """Change address, events and description; what waits is sent to the new address."""
+        """Change address, events and description; queued messages are sent to the new address."""
         if faults := self._faults(target, webhook.client_id):
             return faults
         changed = replace(
@@ -140,7 +140,7 @@ class WebhookChanges(Struct, frozen=True):
         now: Instant,
         secret: str | None = None,
     ) -> str:
-        """Return the new secret, generated without `secret`. The old one also signs for a day."""
+        """Replace the secret and return the new one. The old one also signs for a day."""
         secret, sealed = self._secret(webhook.id, chance, secret)
         if not tx.webhooks.rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
             raise _conflict("the secret was just changed", "webhook.secret")
@@ -170,7 +170,7 @@ class WebhookChanges(Struct, frozen=True):
 
 
 def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
-    """Delete a webhook; what waits for it is never sent. False if it has been deleted."""
+    """Delete a webhook with its queued messages. False if it has been deleted."""
     removed = tx.webhooks.remove(webhook.id)
     if removed:
         tx.events.add(WebhookRemoved(webhook.id, webhook.client_id), now)
@@ -178,7 +178,7 @@ def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
 
 
 def enable_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
-    """Enable a webhook; waiting messages are sent. False if it was enabled."""
+    """Enable a webhook; queued messages are sent. False if it was enabled."""
     enabled = tx.webhooks.enable(webhook.id, _most_waiting(webhook.client_id))
     if enabled:
         tx.events.add(WebhookEnabled(webhook.id, webhook.client_id), now)
@@ -188,7 +188,7 @@ def enable_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
 def disable_webhook(
     tx: Transaction, webhook: Webhook, now: Instant, because: str = OPERATOR
 ) -> bool:
-    """Disable a webhook; events are not sent to it until it is enabled. False if already so."""
+    """Disable a webhook; it receives nothing until it is enabled. False if it was disabled."""
     disabled = tx.webhooks.disable(webhook.id, because, now)
     if disabled:
         tx.events.add(WebhookDisabled(webhook.id, because, webhook.client_id), now)
@@ -201,7 +201,7 @@ def queue_test(tx: Transaction, webhook: Webhook, event_id: str, now: Instant) -
 
 
 def queue_again(tx: Transaction, webhook: Webhook, event_id: str, now: Instant) -> bool:
-    """Queue an earlier event; False if it waits already. Refused: not found; disabled.
+    """Queue an earlier event; False if it is queued already. Refused: not found; disabled.
 
     A webhook of an app gets nothing but its own events.
     """

@@ -1,4 +1,4 @@
-"""GET /assets/…, /logos/… and /pictures/…: files, under addresses whose content never changes."""
+"""GET /assets/…, /logos/… and /pictures/…: immutable files."""
 
 import re
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{22}")
 _IMAGE = (
     ("content-type", MEDIA_TYPE),
     ("cache-control", CACHE_CONTROL),
-    # It is an image and nothing else, also where a browser opens it by itself.
+    # Only an image, even if a browser opens it as a page.
     ("content-security-policy", _SANDBOX),
 )
 _PICTURE = (
@@ -29,26 +29,26 @@ _PICTURE = (
     # Not for a year: a removed picture must disappear soon.
     ("cache-control", "public, max-age=3600"),
     ("content-security-policy", _SANDBOX),
-    # Apps show it on their pages.
+    # Apps embed it in their pages.
     ("cross-origin-resource-policy", "cross-origin"),
 )
 
 
 class AssetEndpoint(Struct, frozen=True):
-    """The stylesheet, the icon, the scripts, and what a theme brings."""
+    """Serve the stylesheet, the icon, the scripts and the files of a theme."""
 
     book: CurrentBrand
     store: Store
 
     async def get(self, request: Request) -> Response:
-        """The file of that address. What another process already shows is looked up here first."""
+        """Return the file. Reads the theme again first: another process may show a newer one."""
         found = self.book.asset(request.path)
         if found is None:
             await self.book.refresh(self.store)
             found = self.book.asset(request.path)
         if found is not None:
             return _answer(found, CACHE_CONTROL)
-        # A page of an earlier server is still open, or one of a later server already.
+        # A page of a server of another version may still be open.
         current = _current(self.book, request.path)
         if current is None:
             raise Refused(Refusal(ErrorCode.NOT_FOUND, "this file does not exist", "assets.file"))
@@ -56,12 +56,12 @@ class AssetEndpoint(Struct, frozen=True):
 
 
 class LogoEndpoint(Struct, frozen=True):
-    """Our copies of apps' logos; every copy has a name of its own."""
+    """Serve copies of apps' logos; every copy has a name of its own."""
 
     store: Store
 
     async def get(self, request: Request) -> Response:
-        """The image of that name."""
+        """Return the image of that name."""
         name = request.arguments["name"]
         image = None
         if _NAME.fullmatch(name):
@@ -72,12 +72,12 @@ class LogoEndpoint(Struct, frozen=True):
 
 
 class PictureEndpoint(Struct, frozen=True):
-    """Pictures that users uploaded; every one has a name that cannot be guessed."""
+    """Serve pictures that users uploaded, under names that cannot be guessed."""
 
     store: Store
 
     async def get(self, request: Request) -> Response:
-        """The picture of that name."""
+        """Return the picture of that name."""
         name = request.arguments["name"]
         image = None
         if _NAME.fullmatch(name):

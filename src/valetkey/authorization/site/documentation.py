@@ -1,4 +1,4 @@
-"""GET /docs/…: the documentation site that this package ships, and the links to its pages."""
+"""GET /docs/…: the documentation site in this package, and links to its pages."""
 
 import re
 import struct
@@ -16,7 +16,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web.exchange import Pairs, Request, Response
 
 ARCHIVE = Path(__file__).with_suffix(".zip")
-"""Built by `make site`; a checkout does without until then."""
+"""The archive built by `make site`; missing in a checkout where that was not run."""
 
 START = "/docs/"
 FILES = "/docs/{+file}"
@@ -47,12 +47,12 @@ _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
 class DocumentationEndpoint(Struct, frozen=True):
-    """The files of the archive, kept compressed in memory; nothing is read from disk later."""
+    """Serve the files of the archive, kept compressed in memory."""
 
     files: Mapping[str, "File"]
 
     async def get(self, request: Request) -> Response:
-        """Return the file of that path; 404 unless the archive has it."""
+        """Return the file of that path; 404 if the archive does not have it."""
         name = request.arguments.get("file", "") or "index.html"
         if name.endswith("/"):
             name += "index.html"
@@ -78,7 +78,7 @@ class DocumentationEndpoint(Struct, frozen=True):
 
 
 class File(Struct, frozen=True):
-    """One file, compressed as HTTP sends it."""
+    """One file, compressed with the content coding of its response."""
 
     gzip: bytes
     etag: str
@@ -90,12 +90,12 @@ _ANY_HEADER = zlib.MAX_WBITS | 32
 
 
 def documentation() -> DocumentationEndpoint:
-    """Return what serves the shipped site: nothing in a checkout where it was not built."""
+    """Return the endpoint of the archive; it serves nothing if the archive was not built."""
     return DocumentationEndpoint(read(ARCHIVE) if ARCHIVE.is_file() else {})
 
 
 def start_of(url: str) -> str:
-    """Return where links begin, with a slash at the end, for a `docs.url`; "" if nowhere."""
+    """Return the base of links for a `docs.url`, with a slash at the end; "" for none."""
     return f"{url.rstrip('/')}/" if url else START if ARCHIVE.is_file() else ""
 
 

@@ -1,4 +1,4 @@
-"""GET /: whose server this is; for who is signed in, the front page of their account."""
+"""GET /: the start page; for signed-in users, the overview of their account."""
 
 from typing import ClassVar
 
@@ -47,21 +47,21 @@ class HomeRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 class Home(Struct, frozen=True):
-    """The page at the root."""
+    """Show the page at the root."""
 
     sign_up: SignUp
     overview: Overview
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature, and another address that leads to it."""
+        """Return the page of this feature, and a second address that redirects to it."""
         return (Page(HOME, _visitor, self.show), Page("/account", anyone, self.lead))
 
     async def lead(self, request: VisitorRequest) -> Outcome:
-        """Redirect to the page from another address."""
+        """Redirect from the second address to the page."""
         return SeeOther(HOME)
 
     async def show(self, request: HomeRequest) -> Outcome:
-        """Show the overview of the account, or who runs this server."""
+        """Show the overview of the account, or the start page with the server's name."""
         if request.signed_in is not None:
             return await self.overview.show(request.signed_in, request.csrf, request.now)
         return Show(HomePage(SIGN_IN, SIGN_UP if self.sign_up is SignUp.OPEN else ""))

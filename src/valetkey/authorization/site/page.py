@@ -1,4 +1,4 @@
-"""Pages: declared by features, served here.
+"""Declaration and serving of pages.
 
 A feature declares the address, the requirement, the content and the form of a page. Sessions,
 recent authentication, CSRF, form parsing, status and headers are handled here. A handler receives
@@ -26,7 +26,7 @@ from valetkey.web.form import Form, read_form, read_multipart, read_query
 from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"
-"""Where users confirm who they are."""
+"""The page on which users confirm who they are."""
 
 _PURPOSE = "account"
 _NO_FORM = Form({})
@@ -65,7 +65,7 @@ class VisitorRequest(Struct, frozen=True):
 
     @property
     def arguments(self) -> Mapping[str, str]:
-        """The segments of the address that the path of the page names in braces, as they came."""
+        """The segments of the path that the page names in braces, not decoded."""
         return self.request.arguments
 
 
@@ -96,7 +96,7 @@ class SignedInRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 class Show(Struct, frozen=True):
-    """Answer with a page; its forms may end at `returns_to`, and it may show these `frames`."""
+    """Respond with a page; its forms may redirect to `returns_to`, and it may embed `frames`."""
 
     context: Context
     status: int = 200
@@ -106,19 +106,19 @@ class Show(Struct, frozen=True):
 
 
 class SeeOther(Struct, frozen=True):
-    """Redirect by GET, without telling the address where the browser came from."""
+    """Redirect with GET and without a Referer header."""
 
     to: str
     headers: Pairs = ()
 
     @property
     def response(self) -> Response:
-        """The redirect as a response, for Interrupt."""
+        """Return the redirect as a response, for Interrupt."""
         return see_other(self.to, *self.headers)
 
 
 class Download(Struct, frozen=True):
-    """Answer with a file that the browser saves as `name`; a large one comes from `pieces`."""
+    """Respond with a file that the browser saves as `name`; a large one comes from `pieces`."""
 
     name: str
     content_type: str
@@ -135,7 +135,7 @@ def retry_after(seconds: int) -> Pairs:
 
 
 class PageServer(Struct, frozen=True):
-    """Serves the pages of an area: finds sessions, renders, and refuses with a page."""
+    """Serves the pages of an area: finds sessions, renders, refuses with a page."""
 
     browsers: Browsers
     renderer: Renderer
@@ -195,7 +195,7 @@ class Reads(Protocol):
 
 
 Requirement = Callable[[Visit], Awaitable[R]]
-"""Turns a visit into what the handlers of a page receive. Raises Interrupt and Refused."""
+"""Turns a visit into the request that handlers receive. Raises Interrupt and Refused."""
 
 
 class Act(Struct, Generic[R], frozen=True):
@@ -232,7 +232,7 @@ class Page(Struct, Generic[R], frozen=True):
     head: bool = True
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
-        """The route that answers for this page."""
+        """Return the route that answers for this page."""
         return _route(server, self, navigation)
 
 
@@ -240,7 +240,7 @@ class AnyPage(Declared, Protocol):
     """A page of any request type."""
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
-        """The route that answers for it."""
+        """Return the route that answers for this page."""
         ...
 
 
@@ -272,7 +272,7 @@ def visitor_request(visit: Visit, form: Form | None, purpose: str, *about: str) 
 
 
 async def signed_in(visit: Visit) -> SignedInRequest:
-    """Require that the user is signed in, and no more."""
+    """Require that the user is signed in."""
     return signed_in_request(visit, await visit.browsers.signed_in(visit.request))
 
 
@@ -280,7 +280,7 @@ def signed_in_request(visit: Visit, found: SignedIn | None) -> SignedInRequest:
     """Return the request of a signed-in user. Raises Interrupt for a visitor who has to sign in."""
     form = visit.form()
     if found is None:
-        # A form of a visitor who was signed out is lost; a page is shown after they signed in.
+        # The form of a signed-out user is lost; a page is shown once they have signed in.
         to = safe_return_path(visit.request.path) if form is None else ""
         raise Interrupt(see_other(f"{SIGN_IN}?to={to}" if to else SIGN_IN))
     it = visitor_request(visit, form, _PURPOSE, found.session.id)
@@ -293,7 +293,7 @@ async def confirmed(visit: Visit) -> SignedInRequest:
 
 
 def confirmed_before(path: str) -> Requirement[SignedInRequest]:
-    """Require recent authentication for a form; it leads back to the page at `path`."""
+    """Require recent authentication for a form; the user returns to the page at `path`."""
 
     async def requirement(visit: Visit) -> SignedInRequest:
         return await require_confirmed(visit.browsers, await signed_in(visit), path)
@@ -302,7 +302,7 @@ def confirmed_before(path: str) -> Requirement[SignedInRequest]:
 
 
 async def confirmed_if_guarded(visit: Visit) -> SignedInRequest:
-    """Require the same where the account has a second factor."""
+    """Require recent authentication if the account has a second factor."""
     request, store = await signed_in(visit), visit.browsers.store
     uid = request.user.uid
     guarded = await store.read(lambda tx: tx.users.has_second_factor(uid))
@@ -312,7 +312,7 @@ async def confirmed_if_guarded(visit: Visit) -> SignedInRequest:
 async def require_confirmed(
     browsers: Browsers, request: SignedInRequest, back: str
 ) -> SignedInRequest:
-    """Require recent authentication inside another requirement; it leads back to `back`."""
+    """Require recent authentication inside another requirement; the user returns to `back`."""
     asks = await confirmation_needed(browsers, request, back)
     if asks:
         raise Interrupt(see_other(asks, *request.headers))
@@ -320,7 +320,7 @@ async def require_confirmed(
 
 
 async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: str = "") -> str:
-    """The address at which the user has to confirm who they are; "" if they did recently.
+    """Return the URL of the confirmation page; "" after recent authentication.
 
     Recently is within ten minutes, with a second factor if the account has one. The page leads
     back by GET, so require confirmation before a form is shown and when it is submitted.
@@ -334,7 +334,7 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
 
 
 def not_found(what: str) -> Refused:
-    """The refusal for what does not exist, in the same words as for what belongs to others."""
+    """Return the refusal of an object that does not exist or belongs to another user."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, f"this {what} does not exist", f"account.{what}"))
 
 

@@ -1,4 +1,4 @@
-"""Pages as responses, and how they present an app and a person."""
+"""Rendering of pages as responses, and the presentation of apps and users on them."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ class Renderer(Struct, frozen=True):
         headers: Pairs = (),
         navigation: Navigation = NOWHERE,
     ) -> Response:
-        """Return the page; `user` is who is signed in, its forms may end at `returns_to`."""
+        """Return the page; `user` is signed in, and its forms may redirect to `returns_to`."""
         languages = self.brands.current.languages
         scripts = bool(scripts_of(page))
         policy = content_security_policy(returns_to=returns_to, scripts=scripts, frames=frames)
@@ -67,12 +67,12 @@ class Renderer(Struct, frozen=True):
 
 
 def logo_of(client: Client) -> str:
-    """The path of our copy of an app's logo; "" where it is shown by its initial."""
+    """Return the path of our copy of an app's logo; "" if it is shown by its initial."""
     return f"/logos/{client.logo}" if client.logo and client.may_show_logo else ""
 
 
 def asking_app(client: Client, asked: AuthorizationRequest, *, signed_in: bool) -> AskingApp:
-    """The client as a user sees it, with the host that will get the answer.
+    """Return the app as users see it, with the host that gets the response.
 
     Before a user has signed in, only a verified app shows its logo and its links.
     """
@@ -96,12 +96,12 @@ def shown_app(client: Client, redirect_uri: str, *, signed_in: bool) -> AskingAp
 
 
 def document_host(client: Client) -> str:
-    """The host that says what an unreviewed client is; "" for one that registered otherwise."""
+    """Return the host of an unreviewed client's document; "" for other registrations."""
     is_document = client.self_registered and client.id.startswith(SCHEME)
     return host_of_document(client.id) if is_document else ""
 
 
 def shown_person(signed_in: SignedIn) -> SignedInPerson:
-    """The person as the pages name them."""
+    """Return the user as pages show them."""
     user = signed_in.user
     return SignedInPerson(user.username, user.name, user.email)

@@ -68,7 +68,7 @@ class Ownership(Struct, frozen=True):
             ),
             key=lambda each: (kinds.index(AppliedKind(each.kind)), each.id, each.part),
         )
-        # Groups in other groups first: a group that contains groups is kept.
+        # Subgroups first: a group that contains groups is kept.
         parents = [each for each in left if each.kind == AppliedKind.GROUP and self._contains(each)]
         for each in (*(each for each in left if each not in parents), *parents):
             step = self._remove(each)
@@ -92,7 +92,7 @@ class Ownership(Struct, frozen=True):
                 if name is not None:
                     self.tx.declarations.applied.put(replace(each, pruned_at=self.opened.now))
                     return Step(Action.REMOVE, kind.value, name, ("disabled",))
-                # Disabled or deleted by hand.
+                # Disabled or deleted by an operator.
                 self.tx.declarations.applied.forget(kind, each.id, each.part)
                 return None
             removers: Mapping[AppliedKind, Callable[[AppliedObject], Step | None]] = {

@@ -68,7 +68,7 @@ def command(
     async def apply_file(opened: Opened) -> tuple[bool, Sequence[Step]]:
         prepared = await _prepare(opened, file, site, adopts=adopt, prunes=prune)
         steps = await plan(opened, prepared)
-        # What is adopted changes no object.
+        # Adopting an object does not change it.
         if all(step.action is Action.KEEP for step in steps) and not (adopt and not only_plan):
             if not as_json:
                 _show_kept(steps)
@@ -153,7 +153,7 @@ def _show_result(steps: Sequence[Step]) -> None:
 
 
 def _without_secret(step: Step) -> Step:
-    # A plan that is not carried out promises no secret.
+    # A plan that is not applied must not show secrets.
     return replace(step, secret=None)
 
 

@@ -64,7 +64,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
         forget_missing_databases(settings, ("authorization", "resource"))
     for name, server in servers(settings):
         if name == "authorization" and asyncio.run(_may_begin(settings, server)):
-            # The keyring first: a database without one could never be used.
+            # Check the keyring first: a database without one could never be used.
             with_store(settings, _nothing, begins=True)
         asyncio.run(_migrate(settings, name, server))
         say.line(f"{name}: the tables are up to date")

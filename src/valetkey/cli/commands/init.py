@@ -163,7 +163,7 @@ def _addresses(document: _Document, ask: "_Dialogue") -> _Check:
         document["authorization"]["listen"] = f"127.0.0.1:{_port(url)}"
         document["resource"]["listen"] = f"127.0.0.1:{_port(api)}"
         return _nothing
-    # Until TLS is known, as behind a proxy: the settings must agree to be looked at.
+    # Until TLS is configured, as behind a proxy, so that the settings are valid.
     document["authorization"]["tls_proxy"] = document["resource"]["tls_proxy"] = True
     return _nothing
 

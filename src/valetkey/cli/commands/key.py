@@ -143,7 +143,7 @@ def backup(file: Path, config: Path | None) -> None:
     settings = options.settings_of(config)
     path = keyring_path(settings)
     if settings.authorization.keyring_text is None and not path.exists():
-        # One made here would open nothing, and pass for a backup until it is needed.
+        # A new keyring would decrypt nothing, and be taken for a backup until it is needed.
         raise Mistake(f"there is no keyring at {path}; is this the right configuration?")
 
     async def read_backup(opened: Opened) -> keys.Backup:
@@ -184,7 +184,7 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
         path = _put_both(settings, saved, yes=yes)
         say.line(f"{path} is in place. Next: valetkey database restore")
         return Exit.OK
-    # Tried before it is put in place: the keyring that lies there may be the only right one.
+    # Verified before it is written: the existing keyring may be the only valid one.
     tried = replace(settings.authorization, keyring_text=Secret(saved.keyring.text()))
     opening, all_keys = with_store(
         replace(settings, authorization=tried), keys.opens_all, begins=True

@@ -67,7 +67,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
-    # Last: a start that is refused leaves no directory behind.
+    # Last, so that a start that fails leaves no directory.
     folder, lock = plan.begin(SYSTEM.now())
     SharedCounters.begin(folder / _LEDGER)
     scraping: Mapping[str, str] = {}
@@ -120,7 +120,7 @@ def _words(
         given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
     if name != "resource":
         return given, ()
-    # A secret in place of each, because settings that belong to it may need one.
+    # A placeholder for each secret, because related settings may require one.
     masked = {
         setting.variable: "withheld"
         for setting in catalogue().values()

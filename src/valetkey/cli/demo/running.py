@@ -30,7 +30,7 @@ from valetkey.web import log
 from valetkey.web.connection.bind import bind_named, listen
 
 _HOST = "127.0.0.1"
-# Passkeys belong to a name, and a number has none. The app is on another host then, as in life.
+# Passkeys need a host name; the app is on another host, as in production.
 _NAMES = {"authorization": "localhost", "resource": _HOST}
 _USUAL = {"authorization": 8400, "resource": 8401}
 _USUAL_APP, _USUAL_CALENDAR = 8402, 8403
@@ -152,7 +152,7 @@ def _signals() -> Generator[None]:
 
 
 def _ignore_signals() -> None:
-    # A second Ctrl-C must not leave half of it behind.
+    # A second Ctrl-C must not interrupt the removal.
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -190,7 +190,7 @@ def _bound(name: str, port: int) -> tuple[socket.socket, ...]:
 
 def _listening(name: str, port: int) -> tuple[socket.socket, ...]:
     sockets = bind_named(name, _HOST, port)
-    # At once, so that a demo that starts at the same time chooses other ports.
+    # Bound at once, so that a demo that starts at the same time chooses other ports.
     for each in sockets:
         listen(each)
     return sockets

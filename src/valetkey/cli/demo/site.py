@@ -230,7 +230,7 @@ def _calendar(site: DemoSite) -> Mapping[str, object]:
         "name": calendar_api.NAME,
         "scopes": calendar_api.SCOPES,
         "roles": [calendar_api.PLANNER],
-        # A kept demo on another port declares it again, under that identifier.
+        # A demo that was kept and now has another port declares it again under that identifier.
         "shares_scopes": True,
     }
 

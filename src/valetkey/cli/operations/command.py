@@ -85,7 +85,7 @@ def _commands() -> dict[str, list[_Variant]]:
         own = (Command(),) if operation.commands is None else operation.commands
         for command in own:
             variants = found.setdefault(command.name or _name(operation), [])
-            # The one without --off first: it describes the command.
+            # The operation without --off comes first: it describes the command.
             variants.insert(len(variants) if command.off else 0, _Variant(operation, command))
     return found
 

@@ -93,7 +93,7 @@ async def _inspect(move: _Move) -> None:
 
 
 def _remember(move: _Move, seen: Seen) -> None:
-    # Where the folder is not this user's to write, the server notes it when it starts.
+    # Without write access to the folder, the server records it when it starts.
     with contextlib.suppress(Mistake):
         note = last_seen_path(move.new, move.server)
         remember(note, lagging(seen, lag(move.new, move.server)))

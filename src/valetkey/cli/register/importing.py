@@ -80,7 +80,7 @@ def import_users(
                     async for piece in report(opened.store, import_id):
                         written.write(piece)
         finally:
-            # Also after Ctrl-C or a "no": what was not imported is not kept.
+            # Also after Ctrl-C or a "no": an upload without a decision is deleted.
             await job.uploads.move(actor, import_id, ImportState.STOPPED, job.now)
             await job.until_done(import_id, "Finishing")
         if not as_json:

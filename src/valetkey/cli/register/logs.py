@@ -123,7 +123,7 @@ def _behind(event: Logged, limit: int) -> _Work:
     def read_after(db: Connection, log: _Log) -> Sequence[Logged]:
         if log.server == event.server:
             return log.behind(db, event, limit)
-        # Of one second, the authorization server's events come first.
+        # Within a second, the authorization server's events come first.
         later = log.server < event.server
         return log.since(db, Instant(event.at + later), limit)
 
@@ -173,7 +173,7 @@ def _object_logged(event: ObjectRecord) -> Logged:
         "object": event.object,
         "object_id": event.object_id,
         "version": event.version,
-        # A number, as the authorization server's events have it.
+        # An integer, as in the authorization server's events.
         "uid": int(uid) if uid is not None and uid.isdecimal() else uid,
         "client_id": event.client_id,
         "token_id": event.token_id,

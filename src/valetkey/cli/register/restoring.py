@@ -75,7 +75,7 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
     try:
         found = await store.engine.read(identity.find)
         if known is None or found is None or identity.is_older(found, known):
-            # What lies there may itself be a backup, which does not know what ended after it.
+            # The existing database may itself be a restored backup, without later endings.
             return
         await note_endings(store, Endings(endings_path(settings)))
     finally:
@@ -126,7 +126,7 @@ async def accept_resource_database(settings: Settings) -> None:
 
 
 def _known(settings: Settings, server: ServerSettings) -> identity.Seen | None:
-    # What is not understood is replaced: this command is what its error tells to run.
+    # A file that cannot be read is replaced: its error tells operators to run this command.
     with contextlib.suppress(Mistake):
         return identity.last_seen(last_seen_path(settings, server))
     return None
@@ -169,7 +169,7 @@ async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[E
     newest, lost = await store.scan(find_lost)
     if newest < endings.since and not accept:
         raise _unknown(f"{file} does not go back as far as the backup")
-    # Events that the database was cleared of are no loss.
+    # Deleted events are not a loss.
     return [each for each in lost if each.at >= newest - _OVERLAP]
 
 

@@ -1,4 +1,4 @@
-"""Apps of a user: stored consents, and their withdrawal."""
+"""Connected apps of a user: list their consents and grants, and revoke them."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -18,10 +18,10 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 MOST_APPS = 1_000
-"""Apps that are read at once: so many that were used last, and as many that were allowed last."""
+"""Maximum number of apps read by last use, and the same number by last consent."""
 
 _MOST_SCOPES = 100
-"""Different scopes of the grants of one app that are read, besides that of the consent."""
+"""Maximum number of scopes read from the grants of one app, besides those of its consent."""
 
 
 class Permission(Struct, frozen=True):
@@ -57,7 +57,7 @@ class ConnectedApp(Struct, frozen=True):
 
 
 def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[ConnectedApp]:
-    """The apps that may do something for this person, by name; at most `MOST_APPS` or so."""
+    """Return the apps with access to the user's account, by name; at most about `MOST_APPS`."""
     access = tx.connected.of_user(uid, now, MOST_APPS)
     consents = {consent.client_id: consent for consent in tx.consents.of_user(uid, MOST_APPS)}
     watched = tx.scope_uses.watched(now)

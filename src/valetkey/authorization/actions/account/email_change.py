@@ -41,13 +41,13 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 LIFETIME = LIFETIMES[VoucherKind.EMAIL_CHANGE]
-"""So long the link to an address works."""
+"""How long the link to an address works."""
 
 BEFORE_THE_CHANGE = days(1)
-"""What came to an account so short before its address changed goes with the change."""
+"""Undoing a change of address also removes sign-in methods added this long before the change."""
 
 FROM_ONE_ACCOUNT = Limit(10, hours(1))
-"""Emails that one account may ask for."""
+"""Maximum rate of emails requested by one account."""
 
 
 def remove_sign_in_methods(
@@ -76,11 +76,11 @@ def remove_sign_in_methods(
 
 
 class EmailFault(StrEnum):
-    """Why an address is not taken."""
+    """The reasons why an address is rejected."""
 
-    WRONG = "wrong"  # not an address that email can be sent to
-    SAME = "same"  # the account has it
-    HELD = "held"  # it was changed days ago, and the old one may still take it back
+    WRONG = "wrong"  # email cannot be sent to this address
+    SAME = "same"  # the account has this address
+    HELD = "held"  # the address was changed days ago, and the previous one may still undo it
 
 
 class Change(Struct, frozen=True):
@@ -135,7 +135,7 @@ class EmailChange(Struct, frozen=True):
         return await self.store.write(queue_confirmation)
 
     async def ask_to_verify(self, user: User, now: Instant) -> int:
-        """Send a link to the address that the account has. Seconds to wait, 0 for done."""
+        """Send a link to the current address. Return the seconds to wait, 0 if it was sent."""
         link = self.links.fresh()
 
         def queue_verification(tx: Transaction) -> int:
@@ -215,7 +215,7 @@ class EmailChange(Struct, frozen=True):
             # Reverting the change proves that the owner wants the account: cancel its removal.
             if tx.account_removals.cancel(after.uid):
                 tx.events.add(RemovalCancelled(after.uid), now)
-            # Read again: what ended began a new generation, and the link is of that one.
+            # Read again: signing out began a new generation, to which the link must belong.
             issue_reset(tx, self.links, reset, tx.users.find(after.uid), now)
             return True
 
@@ -249,8 +249,8 @@ class EmailChange(Struct, frozen=True):
             return None
         if kind is VoucherKind.EMAIL_CHANGE:
             session = tx.sessions.find_by_id(found.says["session"])
-            # Signed out means: not mine. And while the old address may take the account back, it
-            # stays the one that may.
+            # Signing out rejects the change. While the previous address may undo a change, no other
+            # change is accepted.
             if session is None or session.ended_at is not None or _is_held(tx, user.uid, now):
                 return None
         return found, Change(user, email, found.voucher.expires_at)

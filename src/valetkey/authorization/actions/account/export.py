@@ -26,10 +26,10 @@ MOST_GRANTS = 10_000
 """Grants and consents of one user that are exported, the newest ones."""
 
 MOST_EVENTS = 10_000
-"""The newest; users with more ask the operator for the rest."""
+"""Events of one user that are exported, the newest ones; the operator can export the rest."""
 
 FORMAT = 1
-"""Raised when a name changes its meaning; names that are added do not count."""
+"""Version of the format: increased when a name changes its meaning, not when one is added."""
 
 Said = dict[str, object]
 
@@ -43,7 +43,7 @@ class Origin(Struct, frozen=True):
 
 
 def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
-    """The file, as JSON; every moment in it is in UTC (RFC 3339). That it was made is an event."""
+    """Return the export as JSON, with times in UTC (RFC 3339), and record an event."""
     events = tx.events.all_of_person(user.uid, MOST_EVENTS)
     tx.events.add(DataExported(user.uid), now)
     said: Said = {
@@ -179,7 +179,7 @@ def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
 
 def _event(event: EventRecord) -> Said:
     data = msgspec.json.decode(event.data, type=dict[str, object])
-    # Administrators are not named.
+    # Exported without the names of administrators.
     return {
         "at": _moment(event.at),
         "name": event.name,

@@ -1,4 +1,4 @@
-"""Passkeys, authenticator apps, recovery codes and remembered devices: added, named, removed."""
+"""Second factors: passkeys, authenticator apps, recovery codes and remembered devices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import FingerprintKey, fresh_id
 
 LONGEST_NAME = 60
-"""Characters in the name of a passkey."""
+"""Maximum length of a passkey's name, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreshCodes:
-    """Recovery codes drawn before the transaction that may need them, with their ids."""
+    """Recovery codes and their ids, generated before the transaction that may need them."""
 
     codes: tuple[str, ...]
     ids: tuple[str, ...]
@@ -41,12 +41,12 @@ class FreshCodes:
         return FreshCodes(codes, tuple(fresh_id("cr", random) for _ in codes))
 
     def __repr__(self) -> str:
-        """Without the codes."""
+        """Return a text that does not contain the codes."""
         return f"FreshCodes({len(self.codes)})"
 
 
 def name_fault(name: str) -> bool:
-    """Whether a passkey cannot be called that."""
+    """Return whether a passkey cannot have this name."""
     return not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip()
 
 
@@ -80,7 +80,7 @@ def add_passkey(
 
 
 def rename_passkey(tx: Transaction, user: User, passkey_id: str, name: str, now: Instant) -> bool:
-    """Call it something else. False if this person has no such passkey."""
+    """Rename a passkey. False if the user has no such passkey."""
     present = next((p for p in tx.credentials.passkeys_of(user.uid) if p.id == passkey_id), None)
     if present is None:
         return False
@@ -103,7 +103,7 @@ def remove_passkey(tx: Transaction, user: User, passkey_id: str, now: Instant) -
 
 
 def is_only_way_in(tx: Transaction, user: User) -> bool:
-    """Whether one passkey is all that opens the account."""
+    """Return whether the user can sign in with one passkey and in no other way."""
     if tx.users.password_hash(user.uid) is not None or tx.identities.of_user(user.uid):
         return False
     return len(tx.credentials.passkeys_of(user.uid)) <= 1
@@ -118,7 +118,7 @@ def add_authenticator(
     key: FingerprintKey,
     now: Instant,
 ) -> tuple[str, ...] | None:
-    """The recovery codes that come with the first factor, else none; None if there was an app."""
+    """Add the app. Return recovery codes for a first factor, else (); None if there was an app."""
     held = tx.users.find_to_change(user.uid)
     if held is None or not tx.credentials.add_authenticator(authenticator, step):
         return None
@@ -150,7 +150,7 @@ def issue_recovery_codes(
 
 
 def remove_password(tx: Transaction, user: User, now: Instant) -> bool:
-    """Let passkeys alone open the account. False if it has none, or no password."""
+    """Remove the password. False without a passkey, or if there is no password."""
     held = tx.users.find_to_change(user.uid)
     if held is None or not tx.credentials.remove_password(user.uid):
         return False

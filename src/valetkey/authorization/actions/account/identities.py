@@ -1,4 +1,4 @@
-"""Linked accounts at upstream providers: sign in by one, link one, unlink one.
+"""Linked accounts at upstream providers: sign in with one, link one, unlink one.
 
 An email address never identifies an account, not even a verified one: its holder may change. Only a
 signed-in user can link an identity, and only one that is not linked to another user.
@@ -54,7 +54,7 @@ def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Inst
 
 
 def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bool:
-    """Whether they can sign in without this one: by password, passkey or another identity."""
+    """Return whether the user can sign in without this identity."""
     if tx.users.password_hash(uid) is not None or tx.credentials.passkeys_of(uid):
         return True
     others = [(each.issuer, each.subject) for each in tx.identities.of_user(uid)]
@@ -62,7 +62,7 @@ def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bo
 
 
 class FederatedAccounts(Struct, frozen=True):
-    """Makes accounts for people whom another server vouches for."""
+    """Creates accounts for users who sign in through an upstream provider."""
 
     accounts: Accounts
     brand_name: str
@@ -86,7 +86,7 @@ class FederatedAccounts(Struct, frozen=True):
         record = UserRecord(username, email, name, email_verified=True)
         made = self.accounts.register(tx, record, now)
         if isinstance(made, User) and not connect(tx, made, claimed, now):
-            # Another tab was faster by a moment: nothing of this one may stay.
+            # Another request linked the identity: roll back the new account.
             raise AlreadyLinked
         return made
 

@@ -1,4 +1,4 @@
-"""Invitations: an address whose owner may make an account, by a link that works once."""
+"""Invitations: single-use links that let the owner of an email address create an account."""
 
 from msgspec import Struct
 
@@ -12,11 +12,11 @@ from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Secret
 
 LIFETIME = LIFETIMES[VoucherKind.INVITATION]
-"""So long an invitation works."""
+"""How long an invitation can be used."""
 
 
 class Invitations(Struct, frozen=True):
-    """Invites people. Its methods run inside a transaction."""
+    """Creates and finds invitations. Its methods run inside a transaction."""
 
     links: Links
     outbox: MailOutbox

@@ -35,10 +35,10 @@ class NewPasswordFault(StrEnum):
 
     SHORT = "short"
     IMPOSSIBLE = "impossible"  # too long, or with control characters
-    NAME = "name"  # it is their username or email address
+    NAME = "name"  # it is the username or the email address
     COMMON = "common"  # among the most used passwords
-    SAME = "same"  # it is the one they have
-    DIFFERENT = "different"  # it was not typed twice alike
+    SAME = "same"  # it is the current password
+    DIFFERENT = "different"  # the two fields differ
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,7 +120,7 @@ class PasswordChange(Struct, frozen=True):
         data = await offload.run(hash_prepared, prepared, self.passwords.passwords, salt)
 
         def replace_password(tx: Transaction) -> bool:
-            # Locked: of two parallel changes, the second finds a password other than it verified.
+            # Locked: of two parallel changes, the second finds another password than it verified.
             user = tx.users.find_to_change(found.uid)
             asking = find_still_signed_in(tx, signed_in.session.id, self.sessions, now)
             if user is None or asking is None or asking.user.uid != found.uid:

@@ -27,17 +27,17 @@ from valetkey.kernel.secret import Secret, same
 from valetkey.web.client_address import neighbourhood
 
 LIFETIME = LIFETIMES[VoucherKind.PASSWORD_RESET]
-"""So long the link works."""
+"""How long the link works."""
 
 FROM_ONE_PLACE = Limit(30, hours(1))
-"""Requests from one network (/24 or /56)."""
+"""Maximum rate of requests from one network (/24 or /56)."""
 
 _LONGEST_NAME = 320
 _SALT = 16
 
 
 class PasswordReset(Struct, frozen=True):
-    """Lets people in again who read the emails to their account."""
+    """Reset a forgotten password with a link sent to the account's verified address."""
 
     links: Links
     outbox: MailOutbox

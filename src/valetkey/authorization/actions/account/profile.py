@@ -28,10 +28,10 @@ ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
 """The parts of a postal address that are edited; `formatted` is derived from them."""
 
 FIELDS = ("username", "name", *TEXTS, *ADDRESS)
-"""Everything that the form says, in its order."""
+"""Every field of the form, in display order."""
 
 ATTRIBUTE = "attribute."
-"""What the names of the fields of declared attributes begin with."""
+"""The prefix of the names of fields for declared attributes."""
 
 _LINKS = ("profile", "picture", "website")
 _BETWEEN_DIGITS = str.maketrans("", "", " -/().\u00a0\u2011")
@@ -42,8 +42,8 @@ Typed = Mapping[str, str]
 class ProfileFault(StrEnum):
     """The reason why one field is rejected."""
 
-    TAKEN = "taken"  # another has this user name
-    WRONG = "wrong"  # the field's own rule says no
+    TAKEN = "taken"  # another user has this username
+    WRONG = "wrong"  # the field's own rule rejects the value
 
 
 class ProfileRejected(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ProfileRejected(Struct, frozen=True):
 
     @property
     def is_stale(self) -> bool:
-        """Whether another window was faster."""
+        """Return whether another request changed the profile after the form was shown."""
         return not self.faults
 
 
@@ -71,7 +71,7 @@ def profile_of(user: User) -> dict[str, str]:
 
 
 def mark_of(user: User, key: FingerprintKey) -> str:
-    """Names this state of the profile, so that a form knows what it was made from."""
+    """Return a hash of the profile's current values, by which a stale form is detected."""
     parts = "\0".join(f"{name}={text}" for name, text in profile_of(user).items())
     return key.of("profile", f"{user.uid}\0{parts}\0{user.attributes.encode()}")
 
@@ -83,7 +83,7 @@ def attributes_typed(user: User, declared: Sequence[Attribute]) -> dict[str, str
 
 
 def _changes(user: User, declared: Sequence[Attribute], typed: Typed) -> dict[str, object]:
-    """Return what was typed into the fields of attributes, where it differs from the values."""
+    """Return the attributes whose submitted value differs from the stored one."""
     before = attributes_typed(user, declared)
     return {
         each.name: typed_value(each, typed[name])
@@ -95,7 +95,7 @@ def _changes(user: User, declared: Sequence[Attribute], typed: Typed) -> dict[st
 
 
 def tidied(typed: Typed) -> dict[str, str]:
-    """The fields as they were meant: no space around them, links with a scheme, plain numbers."""
+    """Return the fields without surrounding spaces, links with a scheme, plain numbers."""
     said = {name: typed.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
     for name in _LINKS:
         if said[name] and "://" not in said[name]:
@@ -145,7 +145,7 @@ class ProfileChange(Struct, frozen=True):
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, User):
             after = change_attributes(tx, changed, changes, now)
-            # Together they may be too large; raised, so that nothing of the rest is written.
+            # Together, values may be too large; raise, so that everything is rolled back.
             if isinstance(after, tuple):
                 raise Refused(Refusal(ErrorCode.INVALID_REQUEST, after[0].detail, "attributes"))
             return after
@@ -156,7 +156,7 @@ def _record(user: User, said: Typed) -> UserRecord:
     before = user.claims
     parts = {name: said[name] for name in ADDRESS}
     same = all(getattr(before.address, name) == text for name, text in parts.items())
-    # What was written out as a whole would tell of the old parts.
+    # `formatted` contains the old parts.
     address = before.address if same else Address(**parts)
     number = said["phone_number"]
     claims = replace(
@@ -213,6 +213,6 @@ class PictureChange(Struct, frozen=True):
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, User):
             return changed
-        # Something else in the account breaks a rule that is newer than the account.
+        # Another field of the account breaks a rule that is newer than the account.
         detail = "; ".join(f"{fault.field}: {fault.detail}" for fault in changed)
         raise Refused(Refusal(ErrorCode.INVALID_REQUEST, detail, "picture.account"))

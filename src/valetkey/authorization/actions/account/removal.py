@@ -1,4 +1,4 @@
-"""The end of an account: planned, called off by signing in, and carried out when its time comes."""
+"""Account removal: schedule it, cancel it by signing in, and carry it out when it is due."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later
 
 _AT_ONCE = 5
-"""Accounts in one transaction of the sweep: each ends sessions and grants."""
+"""Accounts removed in one transaction of the sweep: each ends sessions and grants."""
 
 _BECAUSE = "user_removed"
 _DAY = 86_400
@@ -69,7 +69,7 @@ class Removal(Struct, frozen=True):
         return self._carry_out(tx, user, now)
 
     def sweep(self, tx: Transaction, now: Instant) -> int:
-        """Remove some of those whose time has come; how many it was."""
+        """Remove some of the accounts whose removal is due. Return how many."""
         gone = 0
         for uid in tx.account_removals.due(now, _AT_ONCE):
             user = tx.users.find_to_change(uid)

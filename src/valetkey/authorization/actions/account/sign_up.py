@@ -42,19 +42,19 @@ from valetkey.web.client_address import neighbourhood
 from valetkey.web.offload import Busy
 
 LIFETIME = LIFETIMES[VoucherKind.SIGN_UP]
-"""So long the link works."""
+"""How long the link works."""
 
 FROM_ONE_PLACE = Limit(30, hours(1))
-"""Attempts from one address (/24 or /56)."""
+"""Maximum rate of attempts from one network (/24 or /56)."""
 
 SENT_AGAIN = Limit(3, hours(1))
-"""Emails sent again to one address."""
+"""Maximum rate of emails sent again to one address."""
 
 _AGAIN = "sign-up to send again"
-"""What the sealed sign-up is bound to."""
+"""The purpose to which a sealed sign-up is bound."""
 
 _GUESSES = Limit(10, hours(1))
-"""Passwords tried at one link, where it is opened in another browser."""
+"""Maximum rate of password attempts at one link that is opened in another browser."""
 
 _LONGEST_NAME = 200
 _SALT = 16
@@ -64,7 +64,7 @@ class SignUpFault(StrEnum):
     """The reason why one field of the form is rejected."""
 
     EMPTY = "empty"
-    WRONG = "wrong"  # the field's own rule says no
+    WRONG = "wrong"  # the field's own rule rejects the value
     TAKEN = "taken"
 
 
@@ -100,14 +100,14 @@ class Typed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Sealed:
-    """A sign-up as the page keeps it, encrypted: what the link is issued with."""
+    """A sign-up as its page keeps it, encrypted, until the link is sent again."""
 
     says: dict[str, str]
     until: Instant
 
 
 class SignUpErrors(Struct, frozen=True):
-    """Nothing was begun: faults by field, or seconds to wait."""
+    """The sign-up was rejected: faults by field, or the seconds to wait."""
 
     faults: Mapping[str, SignUpFault | NewPasswordFault]
     wait: int = 0
@@ -135,7 +135,7 @@ class SignUpOrigin(Struct, frozen=True):
 
 
 Enter = Callable[[Transaction, User], None]
-"""What else happens in the transaction that made the account."""
+"""What else is done in the transaction that creates the account."""
 
 
 class Confirmation(Struct, frozen=True):
@@ -151,7 +151,7 @@ class Confirmation(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Wanted:
-    """The values of a sign-up that its transaction needs."""
+    """The values that the transaction of a sign-up needs."""
 
     record: UserRecord
     hash: str

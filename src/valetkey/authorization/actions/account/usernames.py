@@ -1,4 +1,4 @@
-"""Which usernames may be given: none that reads like a uid, an address, an id or the operator."""
+"""Usernames that can be chosen: none that resembles a uid, an address, an id or the operator."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from valetkey.authorization.protocol.register.self_registration import RESERVED,
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
 _ID = re.compile(r"(?:[a-z]{2,8}|vk_[a-z]{2,4})_[a-z0-9_-]{16,}", re.ASCII)
-"""The shape of the ids and secrets that this server makes, in small letters."""
+"""The pattern of the ids and secrets of this server, in lowercase."""
 
 _OPERATORS = (
     *("abuse", "admin", "admins", "anonymous", "api", "apply", "cli", "everybody", "everyone"),
@@ -24,19 +24,19 @@ _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
     r"|[\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that show nothing: fillers, variation selectors, the empty Braille cell."""
+"""Invisible characters: fillers, variation selectors, the empty Braille cell."""
 
 _DIGITS = str.maketrans("0135!|$", "olesils")
 """Digits and signs that stand for letters: `adm1n`, `r00t`."""
 
 
 def is_choosable(username: str) -> bool:
-    """Return whether it is 3 to 40 letters and digits that cannot be confused with others."""
+    """Return whether it is 3 to 40 letters and digits and does not resemble an id."""
     return _CHOOSABLE.fullmatch(username) is not None and not _reads_like_an_id(fold(username))
 
 
 def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
-    """Whether people would take its user for this server, who runs it, or one of `more`."""
+    """Return whether the name could be mistaken for this server, its operator, or one of `more`."""
     words = (*RESERVED, *_OPERATORS, *more)
     return _bare(username) in map(_bare, words) or _seen(username) in map(_seen, words)
 

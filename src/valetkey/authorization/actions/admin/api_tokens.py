@@ -1,4 +1,4 @@
-"""Tokens of the admin API: made, found and ended, never worth more than their maker (AD-09)."""
+"""Tokens of the admin API: issue, list and end them; a token never allows more than its creator."""
 
 from collections.abc import Collection, Sequence
 
@@ -23,11 +23,11 @@ from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
 
 LONGEST_LIFETIME = days(365)
-"""The longest that a token works."""
+"""The longest lifetime of a token."""
 
 LONGEST_NAME = 80
 MOST = 50
-"""Tokens of one person that work at a time."""
+"""Maximum number of live tokens of one user."""
 
 _PURPOSE = "api token"
 Faults = tuple[MetadataError, ...]
@@ -48,7 +48,7 @@ class Program(Struct, frozen=True):
 
     @property
     def done_by(self) -> DoneBy:
-        """`user 17 token at_…`."""
+        """Return how events name the token: `user 17 token at_…`."""
         return by_token(self.uid, self.token_id)
 
     def powers(self, tx: Transaction) -> ActorPermissions:
@@ -87,9 +87,9 @@ def issue(
     fresh: FreshToken,
     now: Instant,
 ) -> ApiToken | Faults:
-    """The new token, or what is wrong with it.
+    """Return the new token, or every error.
 
-    It gives what its maker's role gives, and what the actor may do, and no more. A token made with
+    It allows what the role of its creator and the actor allow, and no more. A token created with
     a token expires no later, and ends with it. Raises Refused (forbidden).
     """
     # Locked: parallel requests are counted one after the other, and the end of a role ends
@@ -137,13 +137,13 @@ def authenticate(
 
 
 def page(tx: Transaction, actor: Actor, before: Cursor, limit: int) -> Sequence[ApiToken]:
-    """At most `limit`, newest first. Raises Refused (forbidden)."""
+    """Return at most `limit` tokens, newest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.api_tokens.page(before.at, before.id, limit)
 
 
 def end(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
-    """End a token and those that were made with it; False if there is none that works.
+    """End a token and those created with it; False if no such token is live.
 
     Raises Refused (forbidden).
     """
@@ -171,7 +171,7 @@ def _end_made_with(tx: Transaction, token: ApiToken, now: Instant) -> None:
 
 
 def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
-    """End every token of a user, whatever happens to the account."""
+    """End every token of a user, whatever the status of the account."""
     for token in tx.api_tokens.live_of(uid, now):
         if tx.api_tokens.end(token.id, now):
             tx.events.add(ApiTokenEnded(uid, token.id), now)

@@ -19,7 +19,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 
 MOST = 1_000
-"""Faults that are reported; verification stops there."""
+"""Maximum number of faults that are reported; verification stops there."""
 
 _BLOCKS = 20
 _EVENTS = 5_000
@@ -74,7 +74,7 @@ async def verify(
         walk.judge(pages)
         if len(walk.missing) + len(walk.verdict.faults) >= MOST:
             break
-    # Read again: what expired meanwhile was not removed by anybody else.
+    # Read again: more events may have expired since the first read.
     walk.end(await store.scan(partial(_expired, public)))
     position: tuple[Instant, str] | None = (Instant(-1), "")
     while position is not None and len(walk.verdict.faults) < MOST:
@@ -177,7 +177,7 @@ class _Walk(Struct):
         """Look at a page of events for those that no block can list."""
         found, position = tx.audit_chain.unlisted_events(at, after, _EVENTS)
         for id_, name in found:
-            # Found already where a block lists it: changed, not inserted.
+            # An event that a block lists was reported there: it was changed, not inserted.
             if not any(fault.what == id_ for fault in self.verdict.faults):
                 self._fault(FaultKind.INSERTED, id_, f"{name}: no block lists it")
         return position

@@ -28,7 +28,7 @@ Faults = tuple[MetadataError, ...]
 
 
 class ClientWithUses(Struct, frozen=True):
-    """A client with its team and the number of users and grants that depend on it."""
+    """A client with its team and the number of its users and grants."""
 
     client: Client
     team: tuple[Membership, ...]
@@ -40,7 +40,7 @@ class ClientWithUses(Struct, frozen=True):
 def search(
     tx: Transaction, actor: Actor, wanted: ClientFilter, before: Cursor, limit: int
 ) -> Found:
-    """Some of the register. Raises Refused (forbidden)."""
+    """Return a page of the clients that match. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.client_search.page(wanted, before, limit)
 
@@ -60,7 +60,7 @@ def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientW
 
 
 def no_such_client() -> Refused:
-    """For what is not there."""
+    """Return the refusal of a client that does not exist."""
     return Refused(Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client"))
 
 

@@ -18,7 +18,7 @@ FORMATS = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
 """The formats of a copy, with their media types."""
 
 MOST = 100_000
-"""The most events in one copy."""
+"""Maximum number of events in one copy."""
 
 _PIECE = 500
 _HEAD = ("id", "at", "name", "client_id", "uid", "grant_id", "done_by", "data")
@@ -28,7 +28,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def page(
     tx: Transaction, actor: Actor, wanted: EventFilter, before: Cursor, limit: int
 ) -> Sequence[EventRecord]:
-    """At most `limit`, newest first. Raises Refused (forbidden)."""
+    """Return at most `limit` events, newest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.event_search.page(wanted, before, limit)
 
@@ -42,7 +42,7 @@ def begin_export(tx: Transaction, actor: Actor, format: str, now: Instant) -> No
 async def export(
     store: Store, actor: Actor, wanted: EventFilter, format: str
 ) -> AsyncGenerator[bytes]:
-    """Yield the copy, newest first; each piece is read when the one before is on its way."""
+    """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
     if format == "csv":
         yield _csv([_HEAD])
     place, left = END, MOST
@@ -75,7 +75,7 @@ def _row(event: EventRecord) -> Sequence[str]:
 
 
 def harmless(text: str) -> str:
-    """The text with an apostrophe before what a spreadsheet would take for a formula."""
+    """Return the text, after an apostrophe if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
@@ -90,7 +90,7 @@ def _ndjson(found: Sequence[EventRecord]) -> bytes:
 
 
 def as_json(event: EventRecord) -> dict[str, object]:
-    """An event for programs."""
+    """Return the event as it appears in NDJSON and in the admin API."""
     return {
         "id": event.id,
         "at": event.at,

@@ -54,14 +54,14 @@ _SENTENCES = tuple(
         (r"must match .*", "must not have control characters"),
     )
 )
-"""What the decoder says of a type, a length or a pattern, in plain words."""
+"""Errors of the JSON decoder about a type, a length or a pattern, with the sentences shown."""
 
 _NOT_CSV = (
     ("unexpected end of data", ": a quotation mark is not closed"),
     ("expected after", ": text follows a closing quotation mark"),
     ("field larger than", ": a cell is too long"),
 )
-"""What the parser of CSV says, in plain words."""
+"""Errors of the CSV parser, and the sentences shown for them."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Numbers are read where a row is decoded: converting a long one takes quadratic time.
@@ -81,7 +81,7 @@ COLUMNS = tuple(
 
 
 class _Names(msgspec.Struct, frozen=True):
-    """What names the user of a row, unchecked."""
+    """The fields of a row that name its user, unchecked."""
 
     username: object = ""
     email: object = ""
@@ -274,7 +274,7 @@ def _read_ndjson(text: str) -> _Rows:
 
 
 def _named(data: str) -> tuple[str, _Names]:
-    """Return the record and what it is named; no record if it is not JSON."""
+    """Return the record and the names of its user; no record if it is not JSON."""
     if "\x00" in data:
         # The decoder skips it in a member that it does not know; PostgreSQL does not store it.
         return "", _Names()

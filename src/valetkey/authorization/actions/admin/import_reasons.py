@@ -49,7 +49,7 @@ REASONS = (
     translatable("the row is not JSON"),
     translatable("the import was stopped"),
 )
-"""What an import says of a row, after the name of the field. A value has no spaces."""
+"""The sentences about a row, after the name of the field. A value has no spaces."""
 
 REQUIREMENTS = (
     translatable("must be %(least)s to %(most)s printable characters"),
@@ -59,7 +59,7 @@ REQUIREMENTS = (
     translatable("must be a letter, then at most 39 letters, digits and _"),
     translatable("must be valid JSON"),
 )
-"""What else a form of the console says of a field."""
+"""The other requirements that a form of the console states about a field."""
 
 FAULTS = (
     translatable("choose a file"),
@@ -80,7 +80,7 @@ FAULTS = (
     translatable('there are two columns "%(column)s"'),
     translatable('the first row is the heading, and has no "%(column)s"'),
 )
-"""Why a file is refused as a whole."""
+"""The reasons why a file is refused as a whole."""
 
 _OTHER = "%(said)s"
 _FIELD = re.compile(r"(?:([a-z_]+(?:/[a-z_]+)*): )?(.*)", re.DOTALL)

@@ -72,5 +72,5 @@ def _csv(lines: Sequence[Sequence[str]]) -> bytes:
 
 
 def _harmless(cell: str) -> str:
-    # A spreadsheet would compute it.
+    # A spreadsheet would evaluate such a text as a formula.
     return f"'{cell}" if cell.startswith(_FORMULA) else cell

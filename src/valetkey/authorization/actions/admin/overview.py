@@ -15,10 +15,10 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, hours
 
 KEPT = hours(24 * 90)
-"""So long the numbers of an hour are kept."""
+"""How long the counts of an hour are kept."""
 
 LONGER = 10_000
-"""What is said of answers that took more than five seconds."""
+"""The bucket, in milliseconds, of responses that took more than five seconds."""
 
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 _HOUR = 3_600
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
 
     GOOD = "good"
     REFUSED = "refused"
-    FAILED = "failed"  # by our fault, or because too many asked
+    FAILED = "failed"  # a status of 500 or more
 
 
 _GOOD = Outcome.GOOD.value
@@ -53,12 +53,12 @@ class Hour(Struct, frozen=True):
 
 
 def hour_of(at: Instant) -> int:
-    """The hour, counted from 1970."""
+    """Return the hour of a time, counted from 1970."""
     return at // _HOUR
 
 
 def key_of(at: Instant, status: int, seconds: float) -> Key:
-    """Under what an answer is counted."""
+    """Return the key under which a response is counted: hour, outcome, bucket of its duration."""
     outcome = _GOOD
     if status >= _REFUSED:
         outcome = Outcome.FAILED.value if status >= _FAILED else Outcome.REFUSED.value
@@ -77,7 +77,7 @@ def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:
 
 
 def sweep_latency(tx: Transaction, now: Instant, limit: int) -> int:
-    """Forget at most `limit` numbers that are too old."""
+    """Delete at most `limit` counts that are older than `KEPT`."""
     return tx.answer_times.sweep(hour_of(Instant(now - KEPT)), limit)
 
 
@@ -96,13 +96,13 @@ def _within(amounts: Counter[tuple[str, int]], percent: int) -> int:
 
 
 DAYS = 30
-"""Days that are shown unless asked otherwise."""
+"""Default number of days shown."""
 
 HOURS = 24
-"""Hours that are shown."""
+"""Number of hours shown."""
 
 MOST = 100_000
-"""The largest count that is determined exactly, so that no million rows are read for a number."""
+"""Largest total that is counted exactly, so that a page never reads millions of rows."""
 
 
 class Amount(Struct, frozen=True):

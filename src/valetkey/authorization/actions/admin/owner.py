@@ -18,7 +18,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_secret, well_formed
 
 LASTS = minutes(15)
-"""So long the link is good."""
+"""How long the link can be used."""
 
 PURPOSE = "owner link"
 """The purpose under which links are fingerprinted."""
@@ -27,27 +27,27 @@ _BREAK_GLASS = "break_glass"
 
 
 class OwnerLink(Struct, frozen=True):
-    """A link that is still good."""
+    """A link that can still be used."""
 
     voucher: Voucher
 
     @property
     def break_glass(self) -> bool:
-        """Whether it makes an owner although there is one."""
+        """Return whether the link makes its bearer an owner even though the server has one."""
         return self.voucher.payload == _BREAK_GLASS
 
 
 def fresh_link(random: Callable[[int], bytes]) -> Secret:
-    """The secret part of a link that is about to be made."""
+    """Generate the secret part of a link."""
     return fresh_secret(Prefix.LINK, random)
 
 
 def issue_link(
     tx: Transaction, link: Secret, key: FingerprintKey, now: Instant, *, break_glass: bool = False
 ) -> None:
-    """Let its bearer become an owner.
+    """Issue a link that makes its bearer an owner.
 
-    Raises Refused (conflict) where there is an owner already, unless glass is to be broken.
+    Raises Refused (conflict) if there is an owner already and `break_glass` is not set.
     """
     if tx.people.has_owner() and not break_glass:
         raise Refused(
@@ -71,7 +71,7 @@ def issue_link(
 
 
 def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> OwnerLink | None:
-    """The link, if it can still make an owner."""
+    """Return the link if it can still make an owner, otherwise None."""
     if not well_formed(Prefix.LINK, link):
         return None
     voucher = tx.vouchers.find(VoucherKind.OWNER, key.of(PURPOSE, link))
@@ -114,7 +114,7 @@ def become_owner(
     """
     found = find_still_signed_in(tx, session_id, sessions, now)
     user = None if found is None else tx.users.find_to_change(found.user.uid)
-    # One at a time: of two links, too, only the first makes an owner.
+    # Locked: of two links that are redeemed at once, only the first makes an owner.
     tx.people.take_turn()
     if user is None or _still(tx, link, now) is None:
         raise _over()

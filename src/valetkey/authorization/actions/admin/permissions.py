@@ -60,7 +60,7 @@ class ActorPermissions(Struct, frozen=True):
     permissions: frozenset[Permission]
 
     def allow(self, permission: Permission, about: User | None = None) -> bool:
-        """Whether this may be done, to this person."""
+        """Return whether the permission is present and covers this user."""
         if permission not in self.permissions:
             return False
         return about is None or _RANK[about.role] <= self._rank
@@ -77,7 +77,7 @@ class ActorPermissions(Struct, frozen=True):
 
 
 NOTHING = ActorPermissions(None, frozenset())
-"""What most people may do."""
+"""The permissions of users without a role: none."""
 
 
 class Actor(Protocol):
@@ -101,11 +101,11 @@ class Person(Struct, frozen=True):
 
     @property
     def done_by(self) -> DoneBy:
-        """`user 17`."""
+        """Return how events name the user: `user 17`."""
         return by_user(self.uid)
 
     def powers(self, tx: Transaction) -> ActorPermissions:
-        """Return those of the user's role; none if the account is disabled or signed out."""
+        """Return the permissions of the user's role; none if disabled or signed out."""
         # Locked: the role must not end between this check and the operation.
         tx.users.hold(self.uid)
         user = tx.users.find(self.uid)
@@ -146,12 +146,12 @@ def require_to_issue(tx: Transaction, actor: Actor, permission: Permission) -> A
 
 
 def hold_in_order(tx: Transaction, actor: Actor, uid: Uid) -> None:
-    """Hold the accounts of the actor and of the user who is about to be changed."""
+    """Lock the accounts of the actor and of the user who is about to be changed."""
     hold_both(tx, getattr(actor, "uid", None), uid)
 
 
 def hold_both(tx: Transaction, judged: Uid | None, changed: Uid) -> None:
-    """Hold two accounts, the lower uid first: one that is judged, one that is to be changed.
+    """Lock the account that is judged and the one that is to be changed, the lower uid first.
 
     Two administrators who act on each other would deadlock without an order.
     """

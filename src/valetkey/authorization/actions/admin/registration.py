@@ -20,7 +20,7 @@ from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fre
 LONGEST_NOTE = 200
 MOST_USES = 1_000_000
 MOST = 100
-"""Live invitations that one account has issued."""
+"""Maximum number of live invitations issued by one account."""
 TOO_MANY = MetadataError("note", f"one of at most {MOST} that work: end another first")
 
 LONGEST_LIFETIME = days(3_650)
@@ -88,6 +88,6 @@ def invite(
 
 
 def withdraw(tx: Transaction, actor: Actor, id: str, now: Instant) -> bool:
-    """Take it back. False if there is none. Raises Refused (forbidden)."""
+    """Withdraw an invitation. False if there is none. Raises Refused (forbidden)."""
     require(tx, actor, Permission.CLIENTS)
     return registrations.withdraw(tx, id, now)

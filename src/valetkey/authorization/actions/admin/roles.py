@@ -1,4 +1,4 @@
-"""Roles are given and taken; there is always an owner."""
+"""Assign and remove roles; the server always keeps an owner."""
 
 from collections.abc import Sequence
 
@@ -78,7 +78,7 @@ class Roles(Struct, frozen=True):
 
 
 def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
-    """The person as they will still be when this transaction changes them.
+    """Return the user, locked until the commit.
 
     Raises Refused (not found).
     """

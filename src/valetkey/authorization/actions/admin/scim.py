@@ -35,7 +35,7 @@ class Provisioner(Struct, frozen=True):
 
     @property
     def done_by(self) -> DoneBy:
-        """`scim sc_…`."""
+        """Return how events name the credential: `scim sc_…`."""
         return by_scim(self.credential_id)
 
     def powers(self, tx: Transaction) -> ActorPermissions:
@@ -57,7 +57,7 @@ def issue(
     tx: Transaction, key: FingerprintKey, credential: ScimCredential, token: Secret
 ) -> tuple[MetadataError, ...]:
     """Issue a credential with this token. Faults: there are too many."""
-    # Counted one after the other.
+    # Locked: parallel requests are counted one after the other.
     tx.people.take_turn()
     if len(tx.scim_credentials.live(MOST)) >= MOST:
         return (MetadataError("name", f"one of at most {MOST}: end another one first"),)

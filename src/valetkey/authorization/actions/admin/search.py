@@ -1,4 +1,4 @@
-"""People are looked for, and looked at, by those who may."""
+"""Search and read user accounts, for administrators."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ RECOVERY_CODE = "recovery_code"
 
 _BATCH = 100
 _LOOKED_AT = 2_000
-"""Words looked at for one page: a filter without a match ends there and can be continued."""
+"""Words read for one page: a filter without a match stops there and can be continued."""
 
 _PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
 _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
@@ -66,7 +66,7 @@ class UserDetails(Struct, frozen=True):
 def find_people(
     tx: Transaction, actor: Actor, text: str, chosen: Filter, after: str, limit: int
 ) -> Found:
-    """At most `limit` of those by a word of whom `text` is the beginning, or whose uid it is.
+    """Return at most `limit` users with a word that begins with `text`, or with that uid.
 
     Without a text all users, newest first. `after` is the `more` of the page before; raises
     Refused for one that never was, and where the role does not allow it.
@@ -101,14 +101,14 @@ def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetail
 
 
 def uid_of(text: str) -> Uid | None:
-    """Return the uid that is written so; None for text that is none."""
+    """Return the uid that the text contains; None if it is not a uid."""
     if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
         return None
     return Uid(int(text))
 
 
 def is_gone(user: User) -> bool:
-    """Return whether the user was deleted: only the uid is left."""
+    """Return whether the user was removed, so that only the uid is left."""
     return not user.email
 
 
@@ -172,7 +172,7 @@ def _foreign() -> Refused:
 def _factors(tx: Transaction, uid: Uid) -> Sequence[Factor]:
     found: dict[str, Factor] = {}
     for place, (kind, name, since, last_used_at) in enumerate(tx.people.factors_of(uid)):
-        # Of codes only how many are left is worth a line.
+        # Only the number of unused recovery codes is shown.
         known = found.get(kind) if kind == RECOVERY_CODE else None
         count = 1 if known is None else known.count + 1
         key = kind if kind == RECOVERY_CODE else f"{kind} {place}"
@@ -184,7 +184,7 @@ _LONGEST = 320
 
 
 def resolve_users(tx: Transaction, text: str) -> Sequence[User]:
-    """Every user that this text can mean, without those who are deleted; several are ambiguous.
+    """Return every user that this text can mean, except removed ones; several are ambiguous.
 
     A bare word can be a username, an email address or a uid.
     """

@@ -68,7 +68,7 @@ def transport_of(outbox: MailOutbox) -> Literal["smtp", "mailbox", "off"]:
 
 
 def signing_keys(tx: Transaction, actor: Actor, now: Instant) -> Sequence[SigningKeyRecord]:
-    """Every key that is published, the earliest to sign first. Raises Refused (forbidden)."""
+    """Return every published key, the earliest to sign first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.signing_keys.all(now)
 

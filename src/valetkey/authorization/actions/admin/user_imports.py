@@ -1,4 +1,4 @@
-"""Imports of users: each row is checked first, and becomes an account of its own afterwards."""
+"""Imports of users: every row is checked first, then each becomes an account."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -39,10 +39,10 @@ BATCH = 20
 """Users that one transaction checks or creates: at most some ten milliseconds."""
 
 MOST_OPEN = 5
-"""Imports that may wait for a decision or be under way."""
+"""Maximum number of imports that wait for a decision or are running."""
 
 UPLOAD_LIFETIME = minutes(10)
-"""How long an incomplete upload is kept; its process was killed."""
+"""How long an incomplete upload is kept, such as that of a killed process."""
 
 WAITING_LIFETIME = days(1)
 """How long a checked file is kept without a decision."""
@@ -51,7 +51,7 @@ REPORT_LIFETIME = days(7)
 """How long the report of an import is kept."""
 
 MOST_KEPT = 100
-"""Imports whose report is kept; older ones are deleted."""
+"""Number of imports whose report is kept; older ones are deleted."""
 
 _LEASE = seconds(10)
 _CHUNK = 200
@@ -71,7 +71,7 @@ _BEFORE = {
 
 
 class ImportLimit(Mistake):
-    """Others wait for a decision or are under way."""
+    """Too many imports wait for a decision or are running."""
 
 
 class ImportUpload(Struct, frozen=True):
@@ -96,7 +96,7 @@ class ImportUpload(Struct, frozen=True):
         """
         form = form or format_of(name, content)
         rows = read_file(form, content, self.most)
-        # The first rows before anything is written: most faults of a file are in its heading.
+        # Read the first rows before anything is written: most faults of a file are in its heading.
         chunk = await _some(rows)
         uid: Uid | None = getattr(actor, "uid", None)
         import_id = fresh_id("im", self.random)
@@ -120,7 +120,7 @@ class ImportUpload(Struct, frozen=True):
         return import_id
 
     async def move(self, actor: Actor, import_id: str, after: ImportState, now: Instant) -> bool:
-        """Begin the next stage, or stop. False if another request was faster."""
+        """Begin the next stage, or stop the import. False if another request was faster."""
         return await self._write(actor, lambda tx: move_import(tx, actor, import_id, after, now))
 
     async def _write(self, actor: Actor, work: Callable[[Transaction], bool]) -> bool:
@@ -154,7 +154,7 @@ def _add(tx: Transaction, actor: Actor, import_id: str, rows: Sequence[ImportRow
 def move_import(
     tx: Transaction, actor: Actor, import_id: str, after: ImportState, now: Instant
 ) -> bool:
-    """Begin the next stage, or stop. False if another request was faster."""
+    """Begin the next stage, or stop the import. False if another request was faster."""
     require(tx, actor, Permission.PEOPLE)
     moved = [
         before
@@ -175,7 +175,7 @@ class ImportWork(Struct, frozen=True):
     accounts: Accounts
 
     def step(self, tx: Transaction, found: UserImport, now: Instant) -> UserImport | None:
-        """Do the next batch of a stage; return the import as it is then.
+        """Process the next batch of a stage. Return the import with its new state.
 
         None if another worker has it, or if it was the last batch.
         """
@@ -237,7 +237,7 @@ class ImportWork(Struct, frozen=True):
         return RowState.FAULTY, _told(made)
 
     def _judged(self, kind: ImportKind, row: ImportRow) -> _Judged | str:
-        """Return what to register, or what is wrong with it."""
+        """Return the user to register, or what is wrong with the row."""
         wanted = decode(kind, row.data)
         if isinstance(wanted, str):
             return wanted

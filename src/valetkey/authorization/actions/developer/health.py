@@ -26,13 +26,13 @@ from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.replace import replace
 
 UNUSED_AFTER = days(90)
-"""What was not used for so long is not needed."""
+"""Scopes, redirect URIs and grant types without use for this long are reported."""
 
 OLD_SECRET = days(365)
-"""An older secret has been in too many hands, files and backups."""
+"""Secrets older than this are reported: they are in too many files and backups."""
 
 IDLE_SECRET = days(30)
-"""A secret that is still unused after so long is only a risk."""
+"""Secrets without use for this long since their creation are reported."""
 
 _RECENT = days(30)
 _BEHIND = hours(1)
@@ -258,7 +258,7 @@ def _scopes(facts: _Facts) -> Sequence[Finding]:
         for what, at in facts.latest.items()
         if what.startswith(grant_used(""))
     )
-    # An app that is not used at all is not in need of fewer scopes.
+    # For an app without any use, unused scopes are not reported.
     if not used:
         return ()
     kept = {*client.required_scope, *CLIENT_SCOPE, OPENID, OFFLINE_ACCESS}

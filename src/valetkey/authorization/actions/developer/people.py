@@ -1,4 +1,4 @@
-"""The people who connected with an app, as far as the app itself may know them."""
+"""Users of an app, as far as the app itself may know them."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def people_of(
     limit: int,
     now: Instant,
 ) -> ConnectedUsers:
-    """Return at most `limit` users, latest first, from before that time and uid."""
+    """Return at most `limit` users, latest first, after the given position of time and uid."""
     connections = Connections(tx.db)
     found = connections.page(client.id, *before, limit)
     people = [_person(tx, connections, client, subjects, each, now) for each in found]

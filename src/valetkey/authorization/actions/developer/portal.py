@@ -28,7 +28,7 @@ from valetkey.kernel.secret import Secret, fresh_id
 
 CHANNEL = "portal"
 _STILL_UNDER_WAY = 60
-"""Seconds after which nothing writes any more for an app that was deleted."""
+"""Seconds after which no request of a deleted app can still be running."""
 
 _BATCH = 100
 CHOSEN_GRANTS = frozenset(
@@ -72,7 +72,7 @@ class Portal(Struct, frozen=True):
 
     @property
     def kinds(self) -> tuple[AppKind, ...]:
-        """The apps that can be registered with the grant types that the settings allow."""
+        """Return the kinds of apps that can be registered with the grant types in the settings."""
         allowed, kinds = self.settings.grant_types, list[AppKind]()
         if GrantTypeName.AUTHORIZATION_CODE in allowed:
             kinds += [AppKind.SERVER, AppKind.BROWSER, AppKind.DEVICE]
@@ -115,7 +115,7 @@ class Portal(Struct, frozen=True):
         )
 
     def faults(self, metadata: ClientMetadata) -> Faults:
-        """Return the errors in what a developer wants, without those that need a transaction."""
+        """Return the errors in an app's metadata, except those that only a transaction can find."""
         return self.registrar.rules.faults(metadata)
 
     def register(
@@ -145,7 +145,7 @@ class Portal(Struct, frozen=True):
     def change(
         self, tx: Transaction, client: Client, metadata: ClientMetadata, now: Instant
     ) -> Client | Faults:
-        """Change an app. Return it, or all faults of the change."""
+        """Change an app. Return it, or every error."""
         if faults := self._own_faults(metadata, client):
             return (*faults, *self.faults(metadata))
         return self.registrar.change(tx, client, metadata, now)
@@ -153,13 +153,13 @@ class Portal(Struct, frozen=True):
     def drop_grant_type(
         self, tx: Transaction, client: Client, name: GrantTypeName, now: Instant
     ) -> Client | Faults:
-        """The app without a grant type of old, which only an administrator can give it again."""
+        """Remove a legacy grant type, which only an administrator can restore. Return the app."""
         before = metadata_of(client)
         left = tuple(each for each in before.grant_types if each != name)
         return self.registrar.change(tx, client, replace(before, grant_types=left), now)
 
     def delete(self, tx: Transaction, client: Client, now: Instant) -> None:
-        """End the app and all it holds, and dissolve its team. Its id is never given again."""
+        """Delete the app with all that was issued to it, and its team. Its id is never reused."""
         self.registrar.remove(tx, client, now, because="deleted")
         tx.members.remove_all_of(client.id, now)
 
@@ -186,16 +186,16 @@ class Portal(Struct, frozen=True):
 
 
 def fresh_client_id(random: Callable[[int], bytes]) -> str:
-    """An id for a new app."""
+    """Generate the id of a new app."""
     return fresh_id("app", random)
 
 
 def sweep_invitations(tx: Transaction, now: Instant) -> int:
-    """Delete some invitations whose time is over; how many."""
+    """Delete some expired invitations. Return how many."""
     return tx.team_invitations.sweep(now, _BATCH)
 
 
 def sweep_deleted(tx: Transaction, now: Instant) -> int:
-    """Delete the rows of some apps that were deleted a while ago; how many."""
+    """Delete the rows of some apps that were deleted a while ago. Return how many."""
     found = tx.members.dissolved_before(Instant(now - _STILL_UNDER_WAY), _BATCH)
     return delete_clients(tx, found, now)

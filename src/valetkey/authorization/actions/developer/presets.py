@@ -27,9 +27,9 @@ class AppKind(StrEnum):
     """The kind of app; client type, authentication and PKCE follow from it."""
 
     SERVER = "server"  # a web application with a server that keeps a secret
-    BROWSER = "browser"  # a single-page application: all its code is with the visitor
-    DEVICE = "device"  # on a telephone or a desktop
-    MACHINE = "machine"  # no person is involved
+    BROWSER = "browser"  # a single-page application, whose code is public
+    DEVICE = "device"  # on a phone or a desktop
+    MACHINE = "machine"  # no user is involved
 
 
 def kind_of(app: Client | ClientMetadata) -> AppKind:
@@ -60,7 +60,7 @@ def new_app(kind: AppKind, profile: str, allowed: Collection[str]) -> ClientMeta
 
 
 SECRET_TO_FILL_IN = "CLIENT_SECRET"
-"""Stands in a configuration where the secret is not known."""
+"""The placeholder in a configuration whose secret is not known."""
 
 _ALL = frozenset(grant.value for grant in GrantTypeName)
 _PLACE = re.compile(r"\{([a-z_]+)\}")

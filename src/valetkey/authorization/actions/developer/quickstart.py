@@ -127,7 +127,7 @@ class Quickstart(Struct, frozen=True):
 
 
 class Quickstarts(Struct, frozen=True):
-    """Fills in the quickstarts of this server."""
+    """Fills in the quickstarts with the addresses of this server."""
 
     issuer: str
     api: str

@@ -30,11 +30,11 @@ class Cursor(Struct, frozen=True):
 
 
 NEWEST = Cursor(Instant(1 << 53), "")
-"""Before all others."""
+"""The position before the newest request."""
 
 
 class AppRequests(Struct, frozen=True):
-    """Which requests are listed; with a `code`, of the refused ones those with that error."""
+    """The requests to list; with a `code`, only refused ones with that error."""
 
     refused: bool = True
     successful: bool = True
@@ -71,19 +71,19 @@ def plain_reference(text: str) -> str:
 
 
 def codes_of(tx: Transaction, client_id: str, now: Instant) -> Sequence[str]:
-    """The errors that its refusals of the last seven days had, in the order of the alphabet."""
+    """Return the errors among the app's refusals of the last seven days, in alphabetical order."""
     since = Instant(now - DECISION_LIFETIME)
     return sorted({code for day in usage_of(tx, client_id, since) for code in day.errors})
 
 
 def find_failure(tx: Transaction, client_id: str, reference: str) -> Decision | None:
-    """One refusal of that app; None also where it is another's."""
+    """Return a refusal of this app; None if there is none or it belongs to another app."""
     found = tx.decisions.find(reference)
     return found if found is not None and found.client_id == client_id else None
 
 
 def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
-    """The id of the app that a refusal is about, for its team; None for other users."""
+    """Return the id of the app that a refusal is about, for its team; None for other users."""
     found = tx.decisions.find(reference)
     if found is None or found.client_id is None:
         return None
@@ -91,12 +91,12 @@ def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
 
 
 def may_be_another(decision: Decision) -> bool:
-    """Whether others than the app could have sent that request."""
+    """Return whether someone other than the app could have sent that request."""
     return decision.check.startswith(_UNPROVEN) or decision.endpoint == "/oauth/authorize"
 
 
 def missing_redirect_uri(decision: Decision) -> str:
-    """The redirect URI that was sent and is not registered; "" for every other refusal."""
+    """Return the redirect URI that was sent but is not registered; "" for every other refusal."""
     if decision.check != "redirect_uri.unknown":
         return ""
     match = _QUOTED.fullmatch(decision.received)
@@ -106,7 +106,7 @@ def missing_redirect_uri(decision: Decision) -> str:
 def add_redirect_uri(
     tx: Transaction, registrar: Registrar, client: Client, redirect_uri: str, now: Instant
 ) -> Client | Faults:
-    """The client with one redirect URI more, or what is wrong with it."""
+    """Register one more redirect URI. Return the client, or every error."""
     if redirect_uri in client.redirect_uris:
         return client
     before = metadata_of(client)

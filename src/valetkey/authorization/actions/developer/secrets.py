@@ -1,4 +1,4 @@
-"""An app's secrets in its team's hands: two may live side by side, so that none is ever missing."""
+"""Client secrets of an app, managed by its team: two may be live, so that a rotation has no gap."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,16 +33,16 @@ class Overlap(StrEnum):
 
 
 class NoNewSecret(StrEnum):
-    """Why there is no new secret."""
+    """The reasons why no secret is issued."""
 
-    GONE = "gone"  # no such app, or no member of its team any more
+    GONE = "gone"  # no such app, or the user is no longer in its team
     OTHERS = "others"  # a secret was issued or revoked meanwhile
     FULL = "full"
-    NONE = "none"  # this app has no use for one
+    NONE = "none"  # this client does not use secrets
 
 
 class AppSecrets(Struct, frozen=True):
-    """Makes and ends them. Its methods run inside a transaction."""
+    """Issues and ends the secrets of apps. Its methods run inside a transaction."""
 
     registrar: Registrar
 
@@ -57,7 +57,7 @@ class AppSecrets(Struct, frozen=True):
         seen: str,
         overlap: Overlap,
     ) -> NoNewSecret | None:
-        """One more; the old one ends after `overlap`. `seen` is the `state` that the person saw."""
+        """Issue a secret; the old one ends after `overlap`. `seen` is the shown `state_of`."""
         tx.clients.touch()
         tx.users.hold(uid)
         client, user = tx.clients.find_held(client_id), tx.users.find(uid)
@@ -76,7 +76,7 @@ class AppSecrets(Struct, frozen=True):
         return None
 
     def end(self, tx: Transaction, client_id: str, uid: Uid, secret_id: str, now: Instant) -> bool:
-        """End one now. False where there is none, or this person is not in the app's team."""
+        """End a secret at once. False if there is none, or the user is not in the app's team."""
         tx.clients.touch()
         client = tx.clients.find_held(client_id)
         if client is None or tx.members.find(client_id, uid) is None:
@@ -110,5 +110,5 @@ def seen_in_url(
 
 
 def state_of(live: Sequence[KnownSecret]) -> str:
-    """Which secrets there are, in a word: a form made for others does nothing."""
+    """Return a hash of the ids of the secrets, by which a stale form is detected."""
     return hashlib.sha256(" ".join(sorted(each.id for each in live)).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Requests to paste: programs with an app's own ids in them, and never with a secret."""
+"""Example programs with an app's own ids filled in, and never its secret."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ _BASIC = "client_secret_basic"
 
 
 class Snippet(Struct, frozen=True):
-    """One program. `language` is its name for people, `needs` what must be installed first."""
+    """An example program. `language` is its display name, `needs` what must be installed first."""
 
     id: str
     language: str
@@ -29,7 +29,7 @@ class Snippet(Struct, frozen=True):
 
 
 def snippets_of(client: Client, issuer: str, api: str) -> tuple[Snippet, ...]:
-    """Programs that get this client a token, each complete; none for a client without a way to.
+    """Return complete programs that get this client a token; none if it has no grant type for one.
 
     A secret is read from the environment: this server could not fill it in, and would not.
     """
@@ -86,7 +86,7 @@ def _filled(snippet: Snippet, client: Client, issuer: str, api: str) -> Snippet:
 
 
 def _script(value: str) -> str:
-    """A string of JavaScript or Python, also inside of an HTML element."""
+    """Return a string literal for JavaScript or Python that is also safe inside an HTML element."""
     return json.dumps(value).replace("<", "\\u003c")
 
 

@@ -27,22 +27,22 @@ LIFETIME = days(7)
 """How long an invitation can be answered."""
 
 MOST_WAITING = 20
-"""Invitations of one app that wait for an answer: a team is no mailing list."""
+"""Maximum number of open invitations of one app, so that they cannot be used to send spam."""
 
 MOST_MEMBERS = 50
-"""People in the team of one app, with those who are invited."""
+"""Maximum number of members of an app's team, including those who are invited."""
 
 _LONGEST = 254
 
 
 class TeamError(StrEnum):
-    """Why nothing was done."""
+    """The reasons why a change of the team is refused."""
 
-    GONE = "gone"  # no such app or person, or not the visitor's to do
-    NOBODY = "nobody"  # neither a name nor an address
-    NUMBER = "number"  # a uid or a name: not said which
-    MEMBER = "member"  # they are in the team
-    TWICE = "twice"  # they are asked already
+    GONE = "gone"  # no such app or user, or the visitor may not do this
+    NOBODY = "nobody"  # neither a username nor an address
+    NUMBER = "number"  # could be a uid or a username
+    MEMBER = "member"  # the user is in the team already
+    TWICE = "twice"  # the user has an open invitation
     FULL = "full"
     LAST_OWNER = "last_owner"
 
@@ -142,7 +142,7 @@ class Teams(Struct, frozen=True):
     def find(
         self, tx: Transaction, id: str, user: User, token: str, now: Instant
     ) -> TeamInvitation | None:
-        """The invitation, if this person may answer it."""
+        """Return the invitation if this user may answer it."""
         found = tx.team_invitations.find(id, now)
         if found is None:
             return None
@@ -154,7 +154,7 @@ class Teams(Struct, frozen=True):
     def accept(
         self, tx: Transaction, id: str, user: User, token: str, now: Instant
     ) -> TeamInvitation | None:
-        """Come into the team, once. None where there is nothing to accept.
+        """Accept an invitation and join the team. None if it cannot be accepted.
 
         An invitation is worth nothing once its inviter is no owner of the app.
         """
@@ -173,7 +173,7 @@ class Teams(Struct, frozen=True):
         return found
 
     def decline(self, tx: Transaction, id: str, user: User, token: str, now: Instant) -> bool:
-        """Stay away. False where there is nothing to decline."""
+        """Decline an invitation. False if there is none."""
         found = self.find(tx, id, user, token, now)
         if found is None or not tx.team_invitations.end(found.id, found.client_id, now):
             return False
@@ -181,7 +181,7 @@ class Teams(Struct, frozen=True):
         return True
 
     def withdraw(self, tx: Transaction, client_id: str, by: Uid, id: str, now: Instant) -> bool:
-        """Take an invitation back. False where there is none, or `by` is no owner."""
+        """Withdraw an invitation. False if there is none, or if `by` is not an owner."""
         if not _owns(tx.members.team_to_change(client_id), by):
             return False
         if not tx.team_invitations.end(id, client_id, now):
@@ -263,7 +263,7 @@ def _is_last_owner(team: Sequence[Membership], uid: Uid) -> bool:
 
 
 class OwnApp(Struct, frozen=True):
-    """An app, and what one person is to it."""
+    """An app, and the role of one user in its team."""
 
     client: Client
     membership: Membership
@@ -275,14 +275,14 @@ class OwnApp(Struct, frozen=True):
 
 
 def find_own(tx: Transaction, client_id: str, uid: Uid) -> OwnApp | None:
-    """The app, if this person is in its team; None for strangers and where there is none."""
+    """Return the app if this user is in its team, otherwise None."""
     membership = tx.members.find(client_id, uid)
     client = None if membership is None else tx.clients.find(client_id)
     return None if client is None or membership is None else OwnApp(client, membership)
 
 
 def own_apps(tx: Transaction, uid: Uid) -> Sequence[OwnApp]:
-    """The apps in whose teams this person is, by name."""
+    """Return the apps in whose teams this user is, by name."""
     found = (find_own(tx, membership.client_id, uid) for membership in tx.members.of(uid))
     return sorted(
         (app for app in found if app is not None),
@@ -296,7 +296,7 @@ def owned_apps(tx: Transaction, uid: Uid) -> Sequence[Client]:
 
 
 def sole_owned(tx: Transaction, uid: Uid) -> Sequence[Client]:
-    """Return the apps that would have no owner without this user, by name."""
+    """Return the apps of which this user is the only owner, by name."""
     return [
         client
         for client in owned_apps(tx, uid)

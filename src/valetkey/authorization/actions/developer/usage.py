@@ -31,7 +31,7 @@ BATCH = 250
 """Events counted in one transaction: a few milliseconds in which SQLite has no other writer."""
 
 PEOPLE = "people"
-"""The kind under which people are counted, each once a day."""
+"""The kind of the rows that count users, each once a day."""
 
 SIGN_INS = "sign_ins"
 FAILED_SIGN_INS = "sign_ins_failed"
@@ -39,7 +39,7 @@ _TOKENS = "tokens."
 _ERRORS = "errors."
 _APIS = "apis."
 
-# Events by which an access token came into being; `access_token.issued` says how by itself.
+# Events with which an access token was issued; `access_token.issued` names its own grant type.
 _ISSUED: Mapping[str, str] = MappingProxyType(
     {
         "code.redeemed": "authorization_code",
@@ -51,7 +51,7 @@ _ISSUED: Mapping[str, str] = MappingProxyType(
 
 
 class _Said(msgspec.Struct):
-    """The counted members of an event's data."""
+    """The members of an event's data that are counted."""
 
     grant_type: str = ""
     scope: str = ""
@@ -60,20 +60,20 @@ class _Said(msgspec.Struct):
 
 
 class Day(Struct, frozen=True):
-    """One day of one client, or of all clients."""
+    """The counts of one day, for one client or for all."""
 
     day: int
     tokens: Mapping[str, int]
-    """Access tokens by the grant type that gave them."""
+    """Number of access tokens by grant type."""
     people: int
-    """Different people for whom tokens were issued."""
+    """Number of different users for whom tokens were issued."""
     errors: Mapping[str, int]
-    """Refusals by their code."""
+    """Number of refusals by error code."""
     apis: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Access tokens by the identifier of their API; those of earlier versions are not counted."""
+    """Number of access tokens by API; tokens issued by earlier versions are not counted."""
     sign_ins: int = 0
     failed_sign_ins: int = 0
-    """Of the whole server: no client signs users in."""
+    """Number of failed sign-ins, for the whole server only."""
 
 
 class _Tally(Struct):
@@ -100,7 +100,7 @@ def roll_up(tx: Transaction, now: Instant) -> int:
     that loses the race counts nothing.
     """
     before = tx.usage.cursor()
-    # What is forgotten anyway is not counted first.
+    # Events that are too old to be kept are not counted first.
     start = max(before, (Instant(now - DAYS_KEPT * 86_400), ""))
     events = [event for event in tx.events.page(*start, limit=BATCH) if event.at < now - LAG]
     if not events or not tx.usage.advance(before, (events[-1].at, events[-1].id)):
@@ -108,7 +108,7 @@ def roll_up(tx: Transaction, now: Instant) -> int:
     tally = _Tally()
     for event in events:
         _count(tally, event)
-    # In one order everywhere: no two transactions wait for each other's rows.
+    # Sorted: two transactions that lock rows in different orders would deadlock.
     for day, client_id, uid in sorted(tally.people):
         if tx.usage.was_active(client_id, uid, day):
             tally.counts[client_id, day, PEOPLE] += 1
@@ -120,7 +120,7 @@ def roll_up(tx: Transaction, now: Instant) -> int:
 
 
 def count_refusals(tx: Transaction, decisions: Sequence[Decision]) -> None:
-    """Count refusals, in the transaction that writes them down."""
+    """Count refusals, in the transaction that stores them."""
     counts: Counter[tuple[str, int, str]] = Counter()
     for decision in decisions:
         day, kind = day_of(decision.at), _ERRORS + decision.code
@@ -132,7 +132,7 @@ def count_refusals(tx: Transaction, decisions: Sequence[Decision]) -> None:
 
 
 def usage_of(tx: Transaction, client_id: str | None, since: Instant) -> Sequence[Day]:
-    """The days since then on which anything was counted, oldest first.
+    """Return the days since `since` on which anything was counted, oldest first.
 
     `client_id` None is for all clients together, with the sign-ins of the server. Numbers are at
     most two minutes and a round of maintenance behind.
@@ -144,12 +144,12 @@ def usage_of(tx: Transaction, client_id: str | None, since: Instant) -> Sequence
 
 
 def sweep_counts(tx: Transaction, now: Instant, limit: int) -> int:
-    """Forget at most `limit` numbers that are too old."""
+    """Delete at most `limit` counts that are older than `DAYS_KEPT`."""
     return tx.usage.sweep_counts(day_of(now) - DAYS_KEPT, limit)
 
 
 def sweep_people(tx: Transaction, now: Instant, limit: int) -> int:
-    """Forget at most `limit` people who stayed away."""
+    """Delete at most `limit` entries of users without recent activity."""
     return tx.usage.sweep_people(day_of(now) - PEOPLE_DAYS, limit)
 
 
@@ -186,16 +186,16 @@ def _count_of_client(tally: _Tally, event: EventRecord, client_id: str, day: int
 
 PKCE_USED = "pkce used"
 PKCE_MISSING = "pkce missing"
-"""What a client last did with an authorization request that gave a code."""
+"""The name under which an authorization request without PKCE that led to a code is recorded."""
 
 
 def grant_used(grant_type: str) -> str:
-    """The name under which the last token of a grant type is noted."""
+    """Return the name under which the last token of a grant type is recorded."""
     return f"grant {grant_type}"
 
 
 def scope_used(name: str) -> str:
-    """The name under which the last token with a scope is noted."""
+    """Return the name under which the last token with a scope is recorded."""
     return f"scope {name}"
 
 

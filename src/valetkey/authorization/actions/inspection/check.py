@@ -1,4 +1,4 @@
-"""The parts of a check: the conditions it knows, and the findings it returns."""
+"""The parts of a check: the conditions that it reports, and its findings."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -61,27 +61,27 @@ class Finding(Struct, frozen=True):
 
     @property
     def level(self) -> Level:
-        """The severity."""
+        """The severity of the condition."""
         return self.condition.level
 
     @property
     def about(self) -> str:
-        """What was looked at."""
+        """The subject that was checked."""
         return self.condition.about % self.values
 
     @property
     def found(self) -> str:
-        """What was found."""
+        """A sentence that says what was found."""
         return self.condition.text % self.values
 
     @property
     def fix(self) -> str:
-        """What to do, without the command; "" for nothing."""
+        """The recommended action, without the command; "" for none."""
         return self.condition.fix % self.values
 
     @property
     def command(self) -> str:
-        """The command that fixes it, "" for none."""
+        """The command that fixes the problem, "" for none."""
         return self.condition.command % self.values
 
 

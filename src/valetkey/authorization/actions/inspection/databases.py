@@ -1,4 +1,4 @@
-"""Checks of a database: the one that its server knows, clocks in agreement, standbys."""
+"""Checks of a database: identity, clocks, standbys."""
 
 from collections.abc import Callable
 
@@ -124,7 +124,7 @@ STANDBY_GOOD = STANDBY_BEHIND.as_good("standby_good")
 
 
 class DatabaseOf(Struct, frozen=True):
-    """A server's database; `name` is the section of its settings."""
+    """A database with the name of its server's section in the settings."""
 
     name: str
     settings: Settings
@@ -132,7 +132,7 @@ class DatabaseOf(Struct, frozen=True):
 
     @property
     def is_file(self) -> bool:
-        """Whether it is SQLite's: it has this machine's clock, and no standbys."""
+        """Return whether it is an SQLite file, with this machine's clock and no standbys."""
         return database_file(self.settings, self.server) is not None
 
 
@@ -193,7 +193,7 @@ def standbys(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
 
 _Look = Callable[[Connection, DatabaseOf, Instant], Findings]
 _LOOKS: tuple[tuple[str, _Look, tuple[Condition, ...]], ...] = (
-    # First: it compares the present.
+    # Called first: it compares the present.
     ("clock", clock, (CLOCK, CLOCK_WRONG, CLOCK_GOOD)),
     (
         "known_database",

@@ -1,4 +1,4 @@
-"""The findings that the console shows: evaluated within a time limit, and kept for a moment."""
+"""Findings for the console: evaluated within a time limit, and cached for ten seconds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ WITHIN = 2.0
 """Seconds that a page waits for the checks."""
 
 KEPT = 10
-"""Seconds for which findings are shown again without another look."""
+"""Seconds for which findings are cached."""
 
 UNFINISHED = Condition(
     "unfinished",
@@ -42,7 +42,7 @@ FAILED = Condition(
 
 
 class _Part(Struct):
-    """The checks of one kind: at most one evaluation at a time, however long it takes."""
+    """The checks of one kind; at most one evaluation runs at a time."""
 
     task: "asyncio.Task[None] | None" = None
     found: Sequence[Finding] = ()

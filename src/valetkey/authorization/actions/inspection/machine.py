@@ -19,11 +19,11 @@ from valetkey.config.settings import OTHER_DESCRIPTORS, Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
-_LITTLE = 0.10  # of a disk
+_LITTLE = 0.10  # share of a disk
 _HARDLY_ANY = 0.02
 _MEBIBYTE = 1 << 20
 _GIBIBYTE = 1 << 30
-_ENOUGH = 10 * _GIBIBYTE  # with this much free a small share is no warning
+_ENOUGH = 10 * _GIBIBYTE  # with this much free, a small share is no problem
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 DISK = Condition(

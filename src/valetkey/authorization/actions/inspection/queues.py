@@ -92,7 +92,7 @@ def outboxes(tx: Transaction, site: Site) -> Findings:
 
 
 def webhooks(tx: Transaction, site: Site) -> Findings:
-    """Find the operator's webhooks whose receivers fail, or that were disabled therefore."""
+    """Find the operator's webhooks whose deliveries fail, or that were disabled for that reason."""
     for each in tx.webhooks.of_operator():
         since = each.failing_since
         if since is None:

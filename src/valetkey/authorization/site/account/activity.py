@@ -30,9 +30,9 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 
 SHOWN = 30
-"""Events on a page."""
+"""Maximum number of events on a page."""
 
-# Events of which the latest are chosen: most are of apps that renew tokens, which are not listed.
+# Number of events that are read: most are refreshes of tokens, which the page does not list.
 _RECENT = 1_000
 # Later than all events, and an integer that both databases store.
 _END = Instant(1 << 53)
@@ -114,7 +114,7 @@ _TOLD = {
 TOLD: Mapping[str, Kind] = MappingProxyType(
     {name: kind for kind, names in _TOLD.items() for name in names}
 )
-"""The events that the page lists; each has its text in parts.html."""
+"""The events that the page lists; the text of each is in parts.html."""
 
 NOT_TOLD: Mapping[str, str] = MappingProxyType(
     {
@@ -179,12 +179,12 @@ class Activity(Struct, frozen=True):
     store: Store
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Activity")
         return (Page(ACTIVITY, signed_in, self.show, title=title, nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """A page of it; `before` names the last event of the previous page."""
+        """Show a page of events; `before` names the last event of the previous page."""
         before, kind = request.query.get("before"), _kind(request.query.get("kind"))
         at, place = (_END, "") if before is None else _parse(before)
         uid = request.user.uid
@@ -207,7 +207,7 @@ class ActivityEntry(Struct, frozen=True):
     session: Session | None
 
     def line(self, now: Instant) -> ActivityLine:
-        """The event as the page shows it."""
+        """Return the event as the page shows it."""
         event, session = self.event, self.session
         browser, system = ("", "") if session is None else browser_of(session.user_agent)
         return ActivityLine(
@@ -222,7 +222,7 @@ class ActivityEntry(Struct, frozen=True):
 
 
 def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list[ActivityLine]:
-    """The latest listed events among the last `_RECENT`, newest first, without browsers."""
+    """Return the latest listed events among the last `_RECENT`, newest first, without browsers."""
     events = tx.events.of_person(uid, _END, "", limit, among=_RECENT)
     return [each.line(now) for each in _entries(tx, events, {})]
 
@@ -230,7 +230,7 @@ def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list
 def read_activity(
     tx: Transaction, uid: Uid, at: Instant, place: str, limit: int, kind: Kind | None = None
 ) -> Sequence[ActivityEntry]:
-    """At most `limit` listed events before that position, newest first."""
+    """Return at most `limit` listed events before that position, newest first."""
     events = tx.events.of_person(uid, at, place, limit, kind)
     ids = {_said(each).session_id for each in events} - {""}
     return _entries(tx, events, {each: tx.sessions.find_by_id(each) for each in ids})

@@ -22,7 +22,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import origin
 
 _MOST = 50
-"""Apps listed as links: a user with more has bookmarks."""
+"""Maximum number of apps listed as links."""
 
 _MOST_SESSIONS = 1_000
 
@@ -30,7 +30,7 @@ _RECENT = 4
 
 
 class OwnApp(Struct, frozen=True):
-    """A connected app that can be opened from here."""
+    """A connected app that can be opened from the overview."""
 
     name: str
     domain: str
@@ -71,14 +71,14 @@ class OverviewPage(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """Show the overview at the root, where a visitor who is not signed in sees another page."""
+    """Show the overview at the root, where visitors who are not signed in see another page."""
 
     store: Store
     sessions: SessionSettings
 
     async def show(self, signed_in: SignedIn, csrf: str, now: Instant) -> Outcome:
-        """The page for a signed-in user; `csrf` is for the button that signs out."""
-        # Each statement reads little however much the user has, so this is no report.
+        """Show the overview to a signed-in user; `csrf` is for the sign-out button."""
+        # Each statement reads few rows, so the page needs no reporting transaction.
         return Show(await self.store.read(lambda tx: self._read(tx, signed_in, csrf, now)))
 
     def _read(self, tx: Transaction, signed_in: SignedIn, csrf: str, now: Instant) -> OverviewPage:

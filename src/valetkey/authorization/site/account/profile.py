@@ -61,7 +61,7 @@ _REGIONS = frozenset(
         "Pacific",
     }
 )
-"""Other names of the time zone database are old names of the same zones."""
+"""Regions of the time zone database; names outside them are aliases of the same zones."""
 
 _LINES = ("street_address",)
 _RECENT = minutes(5)
@@ -125,7 +125,7 @@ class Profile(Struct, frozen=True):
     brands: CurrentBrand
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         save = Act(self.save, opaque=_LINES)
         return (Page(PROFILE, signed_in, self.show, save, title=translatable("Profile"), nav=True),)
 
@@ -214,7 +214,7 @@ class Profile(Struct, frozen=True):
 
 
 def _languages(offered: Sequence[Language], chosen: str) -> tuple[tuple[str, str], ...]:
-    """Return the menu of languages: those of the server, and the one that was chosen elsewhere."""
+    """Return the menu of languages: those of the server, and a stored one it does not offer."""
     menu = tuple((each.tag, each.name) for each in offered)
     return menu if not chosen or chosen in dict(menu) else (*menu, (chosen, chosen))
 
@@ -246,10 +246,10 @@ LARGEST_UPLOAD = 10 * 1024 * 1024
 """Maximum size of an upload, in bytes."""
 
 UPLOADS_WAITING = 8
-"""Uploads that may wait for a process to decode them; more are refused for a moment."""
+"""Uploads that may wait for a process to decode them; further ones are refused."""
 
 _FORM = 64 * 1024
-"""What the rest of the form may take."""
+"""Bytes that the other fields of the form may take."""
 
 
 class ProfilePicture(Struct, frozen=True):
@@ -259,7 +259,7 @@ class ProfilePicture(Struct, frozen=True):
     images: Offload
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The two forms."""
+        """Return the forms that upload and remove a picture."""
         upload = Act(self.upload, upload=LARGEST_UPLOAD + _FORM)
         return (
             Page(PICTURE, signed_in, act=upload),

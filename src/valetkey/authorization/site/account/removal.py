@@ -1,4 +1,4 @@
-"""/account/data and /account/delete: download one's data, delete one's account after a while."""
+"""/account/data and /account/delete: download one's data, schedule the deletion of the account."""
 
 from typing import ClassVar
 
@@ -48,7 +48,7 @@ class DataPage(Struct, frozen=True):
 
 
 class Data(Struct, frozen=True):
-    """Offer the file and send it."""
+    """Show the data page, and send the export."""
 
     store: Store
     browsers: Browsers
@@ -56,12 +56,12 @@ class Data(Struct, frozen=True):
     api: str
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         act = Act(self.download, requires=confirmed)
         return (Page(DATA, signed_in, self.show, act, title=translatable("Your data"), nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The page."""
+        """Show what the export contains, with the button that downloads it."""
         session = request.session
         # A user who signed in a moment ago was not asked to authenticate again.
         proved = session.proved_at > session.created_at and not await confirmation_needed(
@@ -70,7 +70,7 @@ class Data(Struct, frozen=True):
         return Show(DataPage(DATA, request.csrf, self.api, proved=proved))
 
     async def download(self, request: SignedInRequest) -> Outcome:
-        """The file."""
+        """Send the export as a file."""
         now, session = request.now, request.session.id
         origin = Origin(self.brands.current.name, self.browsers.issuer, self.api)
 
@@ -136,15 +136,15 @@ class RemoveAccount(Struct, frozen=True):
     removal: Removal
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         return (Page(REMOVAL, confirmed, self.show, Act(self.remove), under=DATA),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show what the deletion would end."""
+        """Show what the deletion would end, and ask for confirmation."""
         return await self._form(request)
 
     async def remove(self, request: SignedInRequest) -> Outcome:
-        """Schedule it."""
+        """Schedule the deletion and sign the user out everywhere."""
         user, typed = request.user, request.form.get("username") or ""
         if fold(typed) != fold(user.username):
             return await self._form(request, _BAD_REQUEST, typed=typed)

@@ -55,7 +55,7 @@ class Sessions(Struct, frozen=True):
     sign_out: SignOut
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Sessions")
         return (Page(SESSIONS, signed_in, self.show, Act(self.end), title=title, nav=True),)
 

@@ -45,13 +45,13 @@ _SEEN_EVERY = minutes(1)
 
 
 class AdministrationCookie(Struct, frozen=True):
-    """A cookie that no other site can make a browser send, not even by a link to this server."""
+    """A cookie that is sent only with requests from pages of this server."""
 
     secure: bool
 
     @property
     def name(self) -> str:
-        """The cookie's name."""
+        """The name of the cookie."""
         return "__Host-administration" if self.secure else "valetkey-administration"
 
     def read(self, request: Request) -> str:
@@ -62,7 +62,7 @@ class AdministrationCookie(Struct, frozen=True):
         return value
 
     def set(self, cookie: Secret) -> tuple[str, str]:
-        """Set it until the browser is closed or the server ends it."""
+        """Set the cookie until the browser is closed or the server ends it."""
         secure = "; Secure" if self.secure else ""
         return (
             "set-cookie",
@@ -103,7 +103,7 @@ def find_entered(
     settings: AdministrationSettings,
     now: Instant,
 ) -> Administration | None:
-    """Return the entry of this session with this cookie unless it expired."""
+    """Return the admin session of this session and cookie unless it expired."""
     entry = tx.administrations.find(session_id) if cookie else None
     if entry is None or not same(entry.fingerprint, key.of(PURPOSE, cookie)):
         return None
@@ -119,7 +119,7 @@ def is_stale(entry: Administration, now: Instant) -> bool:
 
 
 ADMIN = "/admin"
-"""The first page of the console: the only one where a stranger is asked to sign in."""
+"""The first page of the console, the only one that redirects visitors to sign-in."""
 
 PEOPLE = translatable("People")
 APPS_AND_APIS = translatable("Apps and APIs")

@@ -37,7 +37,7 @@ from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
 State = UserState | Client | Api | Group
-"""What decides which buttons a page offers."""
+"""The state that decides which buttons a page offers."""
 
 MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
 _LONGEST = 500
@@ -77,7 +77,7 @@ class Ends(Struct, frozen=True):
 
 
 class Subject(Struct, frozen=True):
-    """What an operation is about: the page it is shown on, its name, and what tells it from others.
+    """The subject of an operation: its page, its name, and what distinguishes it from others.
 
     `values` are those of the fields of the form, by name.
     """
@@ -115,7 +115,7 @@ class ConfirmPage(Struct, frozen=True):
 
 
 class Confirmed(Struct, frozen=True):
-    """A button with its operation."""
+    """A button with its operation, as the path of the request names them."""
 
     operation: Operation
     button: Button
@@ -134,7 +134,7 @@ class Confirmed(Struct, frozen=True):
         return call_of(services, self.operation, request.actor, request.now, every, body)
 
     def is_unconfirmed(self, form: Form) -> bool:
-        """Whether the operation is irreversible and the name shown was not typed."""
+        """Return whether the operation is irreversible and the shown name was not typed."""
         return self.button.irreversible and is_unconfirmed(form)
 
     def page(
@@ -177,7 +177,7 @@ class Confirmed(Struct, frozen=True):
 
 
 def is_unconfirmed(form: Form) -> bool:
-    """Whether the name that the page shows was not typed; for what cannot be undone."""
+    """Return whether the shown name was not typed, as irreversible operations require."""
     typed, shown = form.get("confirmation") or "", form.get("confirms") or ""
     return not shown or typed.strip() != shown.strip()
 
@@ -187,13 +187,13 @@ def _invalid() -> Refused:
 
 
 class Buttons(Struct, frozen=True):
-    """The buttons of the operations on one kind of thing, by slug."""
+    """The buttons of the operations on one kind of object, by slug."""
 
     by_slug: Mapping[str, Confirmed]
 
     @staticmethod
     def below(path: str) -> "Buttons":
-        """Return those of the operations whose path is this or below it."""
+        """Return the buttons of operations whose path is this one or below it."""
         return Buttons(
             {
                 button.slug: Confirmed(operation, button)
@@ -204,7 +204,7 @@ class Buttons(Struct, frozen=True):
         )
 
     def of(self, request: Request) -> Confirmed:
-        """Return the one in the path. Raises Refused (not found)."""
+        """Return the button that the path names. Raises Refused (not found)."""
         found = self.by_slug.get(request.arguments["act"])
         if found is None:
             raise page_not_found()
@@ -212,7 +212,7 @@ class Buttons(Struct, frozen=True):
 
     @property
     def requirement(self) -> Requirement[AdminRequest]:
-        """The permission, and recent authentication, that the operation in the path requires."""
+        """Return the requirement of the operation that the path names."""
 
         def permission(request: Request) -> Permission:
             return self.of(request).operation.permission
@@ -236,7 +236,7 @@ class Buttons(Struct, frozen=True):
         address: str,
         about: User | None = None,
     ) -> tuple[Offer, ...]:
-        """Return those that make sense for this state, and that the role allows."""
+        """Return the buttons that apply to this state and that the role allows."""
         return tuple(
             Offer(slug, it.button.title, f"{address}/{slug}")
             for slug, it in self.by_slug.items()
@@ -249,7 +249,7 @@ class Buttons(Struct, frozen=True):
         return (others or {}).get(slug or "", "") if found is None else found.button.done
 
     def may(self, slug: str, powers: ActorPermissions, about: User | None = None) -> bool:
-        """Whether the role allows the operation behind this button."""
+        """Return whether the role allows the operation of this button."""
         return powers.allow(self.by_slug[slug].operation.permission, about)
 
 
@@ -266,7 +266,7 @@ def _offered(button: Button, state: State) -> bool:
 
 
 class Confirmation(Struct, frozen=True):
-    """The page that asks before operations on one kind of thing, and runs them.
+    """The page that asks before operations on one kind of object, and runs them.
 
     `path` ends with the segment `act`; its other segments are arguments of the operations.
     `subject` looks up what an operation is about, `finish` responds to its result. A conflict is
@@ -289,7 +289,7 @@ class Confirmation(Struct, frozen=True):
         return await self._ask(request, request.query)
 
     async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. A secret that has ended before counts as ended now."""
+        """Run the operation. Ending a secret that has already ended counts as success."""
         confirmed, form = self.buttons.of(request.request), request.form
         if confirmed.is_unconfirmed(form):
             return await self._ask(request, form, MISMATCH)

@@ -1,4 +1,4 @@
-"""/admin/events: what happened, searched and filtered, page by page; and a copy of it."""
+"""/admin/events: search, filter and export the audit log."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ class ExportPage(Struct, frozen=True):
 
 
 SHOWN = 25
-"""Events on a page."""
+"""Maximum number of events on a page."""
 
 _NAMES = tuple(sorted(kind.name for kind in KINDS))
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -116,12 +116,12 @@ Faults = tuple[tuple[str, str], ...]
 
 
 class Events(Struct, frozen=True):
-    """The log."""
+    """Search the audit log, and export it."""
 
     store: Store
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The log, and the confirmation before a copy is downloaded."""
+        """Return the log, and the confirmation before an export."""
         return (
             Page(EVENTS, administrator(), self.show, title=translatable("Events"), nav=SERVER),
             Page(
@@ -134,7 +134,7 @@ class Events(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """A page of it."""
+        """Show a page of the log."""
         form, actor = request.query, request.actor
         query, before = _query(form), place_in(form.get("after"))
 
@@ -168,7 +168,7 @@ class Events(Struct, frozen=True):
         return Show(page)
 
     async def export(self, request: AdminRequest) -> Outcome:
-        """Stream the copy as it is read."""
+        """Stream the export while it is read."""
         form = request.form
         actor, query, kind = request.actor, _query(form), form.get("format") or ""
         if kind not in FORMATS:
@@ -222,7 +222,7 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
 
 
 def _uids(tx: Transaction, text: str) -> set[int]:
-    """Return the users who match, deleted ones by uid, too: their events remain."""
+    """Return the uids of users who match, including removed ones, whose events remain."""
     meant: set[int] = {user.uid for user in resolve_users(tx, text)}
     number = _UID.fullmatch(text)
     if number and int(number[1]) <= LARGEST_UID and tx.users.find(Uid(int(number[1]))):

@@ -16,7 +16,7 @@ from valetkey.web.json_body import DEPTH, read_json
 
 T = TypeVar("T", bound=msgspec.Struct)
 Words = Mapping[str, tuple[str, str]]
-"""By field as JSON names it: label and hint, translatable. A field without words is left out."""
+"""Label and hint of each field by its JSON name, translatable. Other fields are left out."""
 
 Faults = tuple[MetadataError, ...]
 
@@ -30,7 +30,7 @@ _JSON_FAULTS = {
     "json.constant": "JSON without NaN and Infinity",
     "json.text": "JSON without U+0000 and lone surrogates",
 }
-"""What a field must be, by the check that refused its text; "valid JSON" for any other."""
+"""The required format by the check that refused the text; "valid JSON" for any other check."""
 
 
 class InputField(Struct, frozen=True):
@@ -58,7 +58,7 @@ class InputField(Struct, frozen=True):
 
 
 class InputFormPage(Struct, frozen=True):
-    """A form that creates or changes one thing. Posts `csrf`, `etag` and the fields."""
+    """A form that creates or changes one object. Posts `csrf`, `etag` and the fields."""
 
     template: ClassVar[str] = "admin/input_form.html"
 
@@ -92,12 +92,12 @@ def input_fields(
 
 
 def typed(form: Form, words: Words) -> Mapping[str, str]:
-    """Return what was typed, by field."""
+    """Return the submitted text of each field."""
     return {name: "\n".join(form.all(name))[:_LONGEST] for name in words}
 
 
 def as_text(value: object) -> str:
-    """Return a value of an input type as its field shows it; a dictionary has a line per entry."""
+    """Return a value as the text of its field; a dictionary has a line per entry."""
     match value:
         case None:
             return ""
@@ -197,7 +197,7 @@ def _kind(declared: inspect.Type) -> str:
 
 
 def _is_json(declared: inspect.DictType) -> bool:
-    """Return whether the values are any JSON, so that the field takes the object as JSON."""
+    """Return whether the values may be any JSON, so that the field takes the object as JSON."""
     return isinstance(_plain(declared.value_type), inspect.CustomType)
 
 

@@ -1,4 +1,4 @@
-"""/admin: numbers, charts and findings at a glance."""
+"""/admin: numbers, charts and findings."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -22,7 +22,7 @@ from valetkey.kernel.words import translatable
 
 
 class Figure(Struct, frozen=True):
-    """A number; `more` where it is at least so many."""
+    """A count; with `more`, a lower bound."""
 
     count: int
     more: bool = False
@@ -66,21 +66,21 @@ class OverviewPage(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """The first page."""
+    """Show the first page of the console."""
 
     store: Store
     inspector: Inspector
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The first page of the console."""
+        """Return the page of this feature."""
         title = translatable("Overview")
         return (Page(ADMIN, administrator(), self.show, title=title, nav=True),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Numbers and charts."""
+        """Show findings, numbers and charts."""
         actor, now = request.actor, request.now
         chosen = chosen_range(request.query.get("days"), DAYS)
-        # First: it checks that the actor may see this.
+        # Called first: it checks the actor's permission.
         found = await self.store.scan(lambda tx: overview(tx, actor, now, chosen))
         findings = await self.inspector.findings(now)
         dates, hours = [day_text(each.day) for each in found.days], found.hours
@@ -103,7 +103,7 @@ class Overview(Struct, frozen=True):
 
 
 def finding_line(finding: Finding) -> FindingLine:
-    """Return what the page shows of a finding."""
+    """Return the finding as the page shows it."""
     row = finding.condition
     return FindingLine(
         row.level is Level.ERROR,

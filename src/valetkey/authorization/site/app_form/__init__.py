@@ -1,1 +1,1 @@
-"""The form of an app, for the portal and the console."""
+"""The form that registers or changes an app, for the portal and the console."""

@@ -75,7 +75,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""By what the rules say, which is written for programs as well."""
+"""The sentence shown for each detail of a fault; details are also read by programs."""
 
 _PREFIX = "this redirect URI cannot be used: "
 _PLACES = MappingProxyType({"grant_types": "profile", "default_scopes": "scopes"})
@@ -83,13 +83,13 @@ _KNOWN = frozenset(field.name for field in fields_of(Editor.DEVELOPER))
 
 
 def sentence(detail: str) -> str:
-    """The sentence for this detail of a fault; the detail itself where there is none."""
+    """Return the sentence for the detail of a fault; the detail itself if there is none."""
     detail = detail.removeprefix(_PREFIX)
     return SENTENCES.get(detail, detail)
 
 
 def by_field(faults: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-    """The first sentence of each field of the form; what belongs to none is under `form`.
+    """Return the first sentence of each field; what belongs to no field is under `form`.
 
     That is left out while a field is invalid: it may follow from the field, as a preset's sign-out
     address follows from the redirect URI.

@@ -30,11 +30,11 @@ _VERSIONED = (*fields_of(Editor.DEVELOPER), FIELDS["grant_types"])
 _VERSION = re.compile(rf"[0-9a-f]{{8}}(?:\.[0-9a-f]{{8}}){{{len(_VERSIONED) - 1}}}")
 _FIRST = ("name", "client_uri", "description")
 _MORE = 2
-"""Empty rows that the button for more redirect URIs adds."""
+"""Number of empty rows added by the button for more redirect URIs."""
 
 
 class UriRow(Struct, frozen=True):
-    """One redirect URI as typed; "" is an empty row. `fault` is a whole sentence."""
+    """One redirect URI as typed; "" for an empty row. `fault` is a whole sentence."""
 
     value: str = ""
     fault: str = ""
@@ -43,7 +43,7 @@ class UriRow(Struct, frozen=True):
 
 
 class ScopeBox(Struct, frozen=True):
-    """One scope with its sentence. `given`: only an administrator can give it to an app."""
+    """One scope with its sentence. `given`: only an administrator can assign it to an app."""
 
     name: str
     sentence: str
@@ -52,7 +52,7 @@ class ScopeBox(Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """What it concerns: `identity`, or the part of its name before the colon; "" for none."""
+        """The group of the scope: `identity`, or its name before the colon; "" for none."""
         if self.name in IDENTITY_SCOPES:
             return "identity"
         return self.name.rpartition(":")[0]
@@ -71,7 +71,7 @@ class TextInput(Struct, frozen=True):
 
 
 class AppForm(Struct, frozen=True):
-    """The form of an app as it is shown.
+    """The app form as it is shown.
 
     `faults` has a whole sentence for each field that has one.
     """
@@ -104,37 +104,37 @@ class AppForm(Struct, frozen=True):
 
     @property
     def links(self) -> tuple[TextInput, ...]:
-        """The inputs of the other fields that are one line of text each."""
+        """The one-line inputs of the other fields."""
         return tuple(_input(each, self.app) for each in _TEXTS if each.name not in _FIRST)
 
     @property
     def is_advanced_wrong(self) -> bool:
-        """Whether any of the advanced options has to be fixed."""
+        """Whether any of the advanced options is invalid."""
         return bool(self.faults.keys() - {"form", "redirect_uris", "scopes", *_FIRST})
 
     @property
     def has_groups(self) -> bool:
-        """Whether the scopes are of more than one group."""
+        """Whether the scopes belong to more than one group."""
         return len({box.group for box in self.scopes}) > 1
 
     @property
     def stays_connected(self) -> bool:
-        """Return whether the app gets refresh tokens and keeps access without asking again."""
+        """Whether the app gets refresh tokens and keeps access without asking again."""
         return GrantTypeName.REFRESH_TOKEN in self.app.grant_types
 
     @property
     def acts_alone(self) -> bool:
-        """Return whether the app also uses client credentials."""
+        """Whether the app also uses client credentials."""
         return GrantTypeName.CLIENT_CREDENTIALS in self.app.grant_types
 
     @property
     def on_devices(self) -> bool:
-        """Whether it also runs on devices without a browser, which show a code."""
+        """Whether the app also runs on devices without a browser, which show a code."""
         return GrantTypeName.DEVICE_CODE in self.app.grant_types
 
     @property
     def is_wrong(self) -> bool:
-        """Whether any field has to be fixed."""
+        """Whether any field is invalid."""
         return bool(self.faults) or any(row.fault for row in self.redirect_uris)
 
 
@@ -156,7 +156,7 @@ class AppForms(Struct, frozen=True):
         return app if kind is AppKind.MACHINE else replace(app, scopes=(OPENID,))
 
     def read(self, form: Form, before: ClientMetadata) -> ClientMetadata:
-        """Return the metadata with what the form holds; a field that is not in it stays."""
+        """Return the metadata in the form; a field that is not in the form keeps its value."""
         kind = kind_of(before)
         values: dict[str, object] = {each.name: _text(form, each.name) for each in _TEXTS}
         values["profile"] = _text(form, "profile") or before.profile
@@ -215,7 +215,7 @@ class AppForms(Struct, frozen=True):
     def pressed(
         self, form: Form, app: ClientMetadata, kind: AppKind, before: Client | None = None
     ) -> AppForm | None:
-        """The form after a button that saves nothing; None for the button that saves.
+        """Return the form after a button that saves nothing; None for the button that saves.
 
         `check` judges the redirect URIs, `more` adds rows for them.
         """
@@ -229,7 +229,7 @@ class AppForms(Struct, frozen=True):
                 return None
 
     def _chosen(self, form: Form, before: ClientMetadata) -> tuple[str, ...]:
-        """The scopes that are ticked, and those that have no box."""
+        """Return the scopes that are ticked, and those that have no box."""
         hidden = tuple(name for name in before.scopes if name not in self.scopes)
         ticked = tuple(n.removeprefix("scope:") for n in form.names if n.startswith("scope:"))
         # In the order of their declaration, not in that of the request.
@@ -244,7 +244,7 @@ class AppForms(Struct, frozen=True):
             for name, said in self.scopes.items()
             if name in offered or (before is not None and name in before.scope)
         )
-        # Those of a group together; the groups in the order of their first scopes.
+        # Scopes of one group together, groups in the order of their first scopes.
         groups: dict[str, list[ScopeBox]] = {"identity": []}
         for box in boxes:
             groups.setdefault(box.group, []).append(box)
@@ -290,7 +290,7 @@ def _input(each: Field, app: ClientMetadata) -> TextInput:
 
 
 def _typed_uris(form: Form) -> tuple[str, ...]:
-    """The redirect URIs in the order of their rows, without the empty ones."""
+    """Return the redirect URIs in the order of their rows, without the empty ones."""
     # One row more than can be registered, so that one too many is reported and not dropped.
     rows = (_text(form, f"redirect_uri_{number}") for number in range(MOST_REDIRECT_URIS + 1))
     return tuple(row for row in rows if row)

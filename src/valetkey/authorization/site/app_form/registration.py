@@ -1,4 +1,4 @@
-"""The pages that register an app: its kind, its form, and what it needs to start."""
+"""Pages that register an app: choose its kind, fill in its form, see its credentials."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ class NewAppPage(Struct, frozen=True):
 
 
 class RegisteredPage(Struct, frozen=True):
-    """The context of registered.html; `secret` is shown this once, "" where it has none."""
+    """The context of registered.html; `secret` is shown once, "" if the app has none."""
 
     template: ClassVar[str] = "app_form/registered.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -79,17 +79,17 @@ class RegisteredPage(Struct, frozen=True):
 
 
 class NewIds(Struct, frozen=True):
-    """Client IDs that this server generated for a form, which is then registered once."""
+    """Client ids generated for a form, each of which can be registered once."""
 
     keyring: Keyring
     random: Callable[[int], bytes]
 
     def fresh(self) -> str:
-        """Return an id for a form."""
+        """Return a client id for a form."""
         return fresh_client_id(self.random)
 
     def mark(self, session_id: str, client_id: str) -> str:
-        """Return what the form of this session posts with its id."""
+        """Return the mark that the form of this session posts with its client id."""
         return self.keyring.fingerprint_key.of("new app", f"{session_id} {client_id}")
 
     def is_own(self, session_id: str, said: Form) -> bool:
@@ -100,11 +100,11 @@ class NewIds(Struct, frozen=True):
 
 
 def kind_in(said: Form, portal: Portal) -> AppKind | None:
-    """Return the chosen kind of app; None for none that can be registered."""
+    """Return the chosen kind of app; None if it cannot be registered."""
     return next((kind for kind in portal.kinds if kind == said.get("kind")), None)
 
 
 def preset_in(said: Form, kind: AppKind) -> Preset | None:
-    """Return the chosen preset; None for none of this kind."""
+    """Return the chosen preset; None unless it is one of this kind."""
     found = PRESETS.get(said.get("preset") or "")
     return found if found is not None and found.kind is kind else None

@@ -1,1 +1,1 @@
-"""Ask a user whether an app may have what it requests."""
+"""The consent page: ask a user whether an app may have the requested access."""

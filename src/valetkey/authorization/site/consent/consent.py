@@ -1,4 +1,4 @@
-"""/oauth/consent: may the app do this, in plain words? And the way to another account."""
+"""/oauth/consent: ask the user about the requested access, or switch to another account."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -72,7 +72,7 @@ CLAIM_WORDS: Mapping[str, str] = MappingProxyType(
         "groups": "know which groups you are in",
     }
 )
-"""What an app wants that asks for one of them: each continues "It wants to …"."""
+"""Descriptions of single claims that an app requests: each continues "It wants to …"."""
 
 
 class ChangedPart(StrEnum):
@@ -80,12 +80,12 @@ class ChangedPart(StrEnum):
 
     NAME = "name"
     LOGO = "logo"
-    TERMS = "terms"  # or its privacy policy
-    PLACE = "place"  # where it takes people back to
+    TERMS = "terms"  # or the privacy policy
+    PLACE = "place"  # the redirect URI
 
 
 class Change(Struct, frozen=True):
-    """One change of the app; `before` is what it was, empty where there is nothing to quote."""
+    """One change of the app; `before` is the previous value, empty if it is not shown."""
 
     part: ChangedPart
     before: str = ""
@@ -108,7 +108,7 @@ class ScopeLine(Struct, frozen=True):
 
 
 class ClaimLine(Struct, frozen=True):
-    """A single claim that the app requests, in a sentence like that of a scope."""
+    """A single claim that the app requests, described in a sentence like a scope."""
 
     claim: str
     sentence: str
@@ -116,7 +116,7 @@ class ClaimLine(Struct, frozen=True):
 
 
 class ConsentPage(Struct, frozen=True):
-    """Ask a signed-in person whether an app may do what it wants.
+    """Ask a signed-in user whether an app may have the requested access.
 
     Posts `csrf`, `decision=allow` or `decision=deny`, `scope` or `claim` once for each box left
     checked, and `required` for each required scope shown. Another account: `csrf` to
@@ -150,25 +150,25 @@ NO_DECISION = Refusal(
 )
 
 PURPOSE = "consent"
-"""The purpose of the form's token."""
+"""The purpose of the form's CSRF token."""
 
 _NOTHING_CHOSEN = 400
 
 
 class AskedRequest(VisitorRequest, frozen=True, kw_only=True):
-    """A request of a signed-in user who is to decide about an app's authorization request."""
+    """A request of a signed-in user who decides about an app's authorization request."""
 
     pending: Pending
     signed_in: SignedIn
 
 
 class ConsentPages(Struct, frozen=True):
-    """Ask a signed-in user whether the app may do what it wants."""
+    """Ask a signed-in user whether the app may have the requested access."""
 
     server: Server
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature, and the button that leads to another account."""
+        """Return the consent page, and the button that switches to another account."""
         decide = Act(self.decide, multiple=("scope", "required", "claim"))
         return (
             Page(CONSENT, self._asked(AUTHORIZE), self.show, decide, head=False),
@@ -208,7 +208,7 @@ class ConsentPages(Struct, frozen=True):
         return SeeOther(decides_again(self.server, decided))
 
     async def switch_account(self, request: AskedRequest) -> Outcome:
-        """Redirect to the sign-in page, for another account. Nothing else changes."""
+        """Redirect to the sign-in page to choose another account."""
         return SeeOther(address(self.server, SIGN_IN, request.pending.interaction))
 
     def _asked(self, otherwise: str) -> Requirement[AskedRequest]:
@@ -268,14 +268,14 @@ class ConsentPages(Struct, frozen=True):
 
 
 def required_of(client: Client) -> Scope:
-    """Return the scopes that a user cannot clear: without `openid` no app knows who allowed it."""
+    """Return the scopes that a user cannot clear, such as `openid`."""
     return client.required_scope | Scope.of(OPENID)
 
 
 def scope_lines(
     texts: Iterable[ScopeText], required: Scope, *, chosen: bool
 ) -> tuple[ScopeLine, ...]:
-    """Return the scopes as boxes, those of `required` with a mark in place of the box."""
+    """Return the scopes as checkboxes, those of `required` as fixed."""
     return tuple(
         ScopeLine(text.stored, text.sentence, text.stored in required, chosen, text.api)
         for text in texts
@@ -287,7 +287,7 @@ def _before(pending: Pending) -> Consent | None:
 
 
 def changes_since(consent: Consent | None, client: Client) -> tuple[Change, ...]:
-    """Return how the app's appearance differs from the one that the user consented to."""
+    """Return the changes of the app's appearance since the user's consent."""
     if consent is None:
         return ()
     before = consent.appearance.split("\n")

@@ -1,4 +1,4 @@
-"""/developer/apps/{client_id}: what all pages about one app share, its overview, its deletion."""
+"""/developer/apps/{client_id}: parts shared by the pages of an app, its overview and deletion."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -32,11 +32,11 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 
 APP = f"{DEVELOPER}/apps/{{client_id}}"
-"""The path of the overview of an app; its other pages are below."""
+"""The path of the overview of an app; the paths of its other pages are below it."""
 
 
 class AppHead(Struct, frozen=True):
-    """The app's name and state on each of its pages. Templates have it as `app`."""
+    """The app's name and state on each of its pages; `app` in templates."""
 
     client_id: str
     name: str
@@ -48,12 +48,12 @@ class AppHead(Struct, frozen=True):
     has_secret: bool = False
 
     def at(self, section: str = "") -> str:
-        """The path of one of its pages, such as `settings`; of the overview for ""."""
+        """Return the path of a section of the app, such as `settings`; "" is the overview."""
         place = self.path(APP)
         return f"{place}/{section}" if section else place
 
     def path(self, pattern: str) -> str:
-        """The path of a page, given as the page declares it."""
+        """Return the path of a page of this app from the pattern that the page declares."""
         return pattern.replace("{client_id}", quote(self.client_id, safe=""))
 
 
@@ -83,7 +83,7 @@ async def member_of_app(visit: Visit) -> AppRequest:
 
 
 async def owner_of_app(visit: Visit) -> AppRequest:
-    """Require that the user owns the app. Refused (forbidden) for the others of its team."""
+    """Require that the user owns the app. Refused (forbidden) for other members of its team."""
     found = await member_of_app(visit)
     if not found.app.membership.owns:
         raise Refused(
@@ -116,7 +116,7 @@ async def member_of(visit: Visit, request: SignedInRequest, client_id: str) -> A
 
 
 async def confirmed_at(visit: Visit, request: AppRequest, section: str) -> AppRequest:
-    """Require recent authentication as well; it leads back to this page of the app."""
+    """Require recent authentication as well; the user returns to this page of the app."""
     await require_confirmed(visit.browsers, request, request.head.at(section))
     return request
 
@@ -178,11 +178,11 @@ class Overview(Struct, frozen=True):
     issuer: str
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         return (Page(APP, member_of_app, self.show, title=translatable("Overview"), nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The page."""
+        """Show the overview of the app."""
         client, now, scopes = request.client, request.now, self.scopes
         live, sighting = await self.store.read(
             lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_sighting(client.id))
@@ -226,13 +226,13 @@ class DeleteAppPage(Struct, frozen=True):
 
 
 class DeleteApp(Struct, frozen=True):
-    """Delete an app. Owners only."""
+    """Delete an app; for its owners only."""
 
     store: Store
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         act, title = Act(self.delete), translatable("Delete this app")
         under = f"{APP}/settings"
         return (Page(f"{APP}/delete", _may_delete, self.show, act, title=title, under=under),)
@@ -242,7 +242,7 @@ class DeleteApp(Struct, frozen=True):
         return await self._form(request)
 
     async def delete(self, request: AppRequest) -> Outcome:
-        """Delete it if its name was typed."""
+        """Delete the app if its name was typed."""
         app, uid, now = request.app, request.user.uid, request.now
         typed = (request.form.get("name") or "").strip()
         if typed != app.name:

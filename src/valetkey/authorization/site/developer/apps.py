@@ -25,7 +25,7 @@ from valetkey.kernel.words import translatable
 
 
 class OwnAppLine(Struct, frozen=True):
-    """One app in the list. `domain` is the host that users return to, "" for none."""
+    """One app in the list. `domain` is the host of its redirect URI, "" for none."""
 
     head: AppHead
     domain: str
@@ -34,7 +34,7 @@ class OwnAppLine(Struct, frozen=True):
 
 
 class OfferLine(Struct, frozen=True):
-    """An invitation to a team; `url` is where to answer it."""
+    """An invitation to a team; `url` is the page that answers it."""
 
     url: str
     app_name: str
@@ -61,12 +61,12 @@ class Apps(Struct, frozen=True):
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Your apps")
         return (Page(DEVELOPER, signed_in, self.show, title=title, nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The list."""
+        """Show the list of apps and invitations."""
         user = request.user
         apps, barrier, offers = await self.store.scan(
             lambda tx: (

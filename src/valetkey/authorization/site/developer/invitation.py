@@ -40,13 +40,13 @@ class InvitationPage(Struct, frozen=True):
 
 
 class Invitation(Struct, frozen=True):
-    """Show an invitation and take its answer, once."""
+    """Show an invitation; accept or decline it, once."""
 
     store: Store
     teams: Teams
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature. The query of its link is the secret of the email."""
+        """Return the page of this feature. The query of its URL is the secret of the email."""
         act, title = Act(self.answer), translatable("Invitation")
         path = f"{INVITATIONS}{{invitation_id}}"
         return (Page(path, signed_in, self.show, act, title=title, hides_query=True),)
@@ -77,7 +77,7 @@ class Invitation(Struct, frozen=True):
         return Show(context)
 
     async def answer(self, request: SignedInRequest) -> Outcome:
-        """Accept it, or decline it."""
+        """Accept or decline the invitation."""
         invitation_id, link = _named(request), request.form.get("link") or ""
         user, now = request.user, request.now
         if request.form.get("do") != "accept":

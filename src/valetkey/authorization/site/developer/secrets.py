@@ -72,7 +72,7 @@ class SecretsPage(Struct, frozen=True):
 
 
 class NewSecretPage(Struct, frozen=True):
-    """The context of new_secret.html, which shows the secret this once.
+    """The context of new_secret.html, which shows the secret once.
 
     `overlap` is how long the previous one stays valid: 1h, 24h, 7d, open, "" where there was none.
     """
@@ -107,7 +107,7 @@ class Secrets(Struct, frozen=True):
     secrets: AppSecrets
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title = translatable("Secrets")
         issue, revoke = Act(self.issue), Act(self.revoke)
         return (
@@ -116,11 +116,11 @@ class Secrets(Struct, frozen=True):
         )
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The list."""
+        """Show the list of secrets."""
         return await self._list(request, ended="ended" in request.query)
 
     async def issue(self, request: AppRequest) -> Outcome:
-        """Issue another secret and show it this once."""
+        """Issue another secret and show it once."""
         chosen = request.form.get("overlap") or Overlap.DAY.value
         overlap = next((one for one in Overlap if one == chosen), Overlap.DAY)
         secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
@@ -152,7 +152,7 @@ class Secrets(Struct, frozen=True):
         return Show(EndSecretPage(head, head.at("secrets/end"), request.csrf, line, last=last))
 
     async def revoke(self, request: AppRequest) -> Outcome:
-        """Revoke it."""
+        """Revoke the secret."""
         client_id, uid, now = request.client.id, request.user.uid, request.now
         chosen, place = request.form.get("secret") or "", request.head.at("secrets")
         ended = chosen.isascii() and await self.store.write(

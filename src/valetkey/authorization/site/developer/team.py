@@ -100,14 +100,14 @@ class RemoveMemberPage(Struct, frozen=True):
 
 
 class Team(Struct, frozen=True):
-    """Show the team to its members; let its owners change it."""
+    """Show the team to its members; owners can change it."""
 
     store: Store
     random: Callable[[int], bytes]
     teams: Teams
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title, change = translatable("Team"), Act(self.change, requires=_may_change)
         remove = Act(self.remove)
         return (
@@ -116,7 +116,7 @@ class Team(Struct, frozen=True):
         )
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The list."""
+        """Show the members and open invitations."""
         done = request.query.get("done") or ""
         return await self._list(request, done=done if done in _DONE else "")
 
@@ -139,7 +139,7 @@ class Team(Struct, frozen=True):
         return Show(RemoveMemberPage(head, head.at("team/remove"), request.csrf, line))
 
     async def remove(self, request: AppRequest) -> Outcome:
-        """Remove them."""
+        """Remove the member."""
         uid, by, now = _member(request, request.form), request.user.uid, request.now
         trouble = await self.store.write(
             lambda tx: self.teams.remove(tx, request.client.id, by, uid, now),
@@ -238,7 +238,7 @@ async def _confirmed_member(visit: Visit) -> AppRequest:
 
 
 def _member(request: AppRequest, said: Form) -> Uid:
-    """The member that the form names. Refused (not found) for others, unless by an owner."""
+    """Return the member that the form names. Refused (not found) for others, unless by an owner."""
     text = said.get("member") or ""
     if _NUMBER.fullmatch(text) is None or int(text) > LARGEST_UID:
         raise not_found("person")

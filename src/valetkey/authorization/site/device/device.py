@@ -1,4 +1,4 @@
-"""/device: where users enter the code of a device and allow it (RFC 8628 section 3.3)."""
+"""/device: users enter the code of a device and allow it (RFC 8628 section 3.3)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -106,7 +106,7 @@ class ConfirmDevicePage(Struct, frozen=True):
 
 
 class DeviceDecidedPage(Struct, frozen=True):
-    """The decision was recorded: the device continues, or gets no access.
+    """The decision was recorded: the device gets access, or none.
 
     Context of decided.html.
     """
@@ -118,7 +118,7 @@ class DeviceDecidedPage(Struct, frozen=True):
 
 
 class _Entered(Struct, frozen=True):
-    """A valid code that a user entered, the client that waits, and what it can be allowed."""
+    """A valid code that a user entered, its client, and the scopes that can be allowed."""
 
     code: DeviceCode
     client: Client
@@ -133,7 +133,7 @@ class DevicePages(Struct, frozen=True):
     settings: DeviceSettings
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """Enter the code; confirm it."""
+        """Return the pages that enter and confirm the code."""
         confirm = Act(self.decide, multiple=("scope", "required"))
         return (
             Page(DEVICE, signed_in, self.enter, Act(self.entered), title=_TITLE),
@@ -141,15 +141,15 @@ class DevicePages(Struct, frozen=True):
         )
 
     def routes(self, refuse: Refuse) -> tuple[Route, ...]:
-        """The QR code of `verification_uri_complete`, for devices that cannot render one."""
+        """Return the route of the QR code, for devices that cannot render one."""
         return (Route(f"{ONE}/qr.svg", {"GET": self.picture}, refuse),)
 
     async def enter(self, request: SignedInRequest) -> Outcome:
-        """The form for the code."""
+        """Show the form for the code."""
         return self._enter(request)
 
     async def entered(self, request: SignedInRequest) -> Outcome:
-        """Go on to the code that was entered."""
+        """Redirect to the confirmation page of the entered code."""
         typed = (request.form.get("user_code") or "").strip()
         code = read_user_code(typed)
         if code is None:
@@ -157,12 +157,12 @@ class DevicePages(Struct, frozen=True):
         return SeeOther(f"{DEVICE}/{shown_user_code(code)}", request.headers)
 
     async def confirm(self, request: SignedInRequest) -> Outcome:
-        """Show what waits for this code."""
+        """Show the request that waits for this code."""
         found = await self._find(request)
         return found if isinstance(found, Show) else await self._ask(request, found)
 
     async def decide(self, request: SignedInRequest) -> Outcome:
-        """Allow or deny what waits for this code."""
+        """Allow or deny the request that waits for this code."""
         found = await self._find(request)
         if isinstance(found, Show):
             return found
@@ -190,7 +190,7 @@ class DevicePages(Struct, frozen=True):
         return Show(DeviceDecidedPage(name, allowed=True))
 
     async def picture(self, request: Request) -> Response:
-        """The QR code of a user code as SVG. Says nothing about whether the code is valid."""
+        """Return the QR code of a user code as SVG, whether or not the code is valid."""
         code = read_user_code(request.arguments["user_code"])
         if code is None:
             raise Refused(
@@ -203,7 +203,7 @@ class DevicePages(Struct, frozen=True):
         )
         headers = (
             ("content-type", "image/svg+xml"),
-            # Pages of devices with a browser show it.
+            # Devices with a browser embed it in their pages.
             ("cross-origin-resource-policy", "cross-origin"),
         )
         return Response(200, svg.encode(), headers)
@@ -341,7 +341,7 @@ class DevicePages(Struct, frozen=True):
 def _waiting(
     tx: Transaction, server: Server, code: DeviceCode | None, now: Instant
 ) -> _Entered | None:
-    """Return what the user can still allow of what the client requested with this code."""
+    """Return what the user can still allow of the request with this code."""
     client = None if code is None else tx.clients.find(code.client_id)
     if (
         code is None

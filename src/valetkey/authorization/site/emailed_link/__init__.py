@@ -1,1 +1,1 @@
-"""Parts shared by the pages of emailed links."""
+"""Pages shared by all emailed links: check your email, and the link is invalid."""

@@ -1,4 +1,4 @@
-"""Parts shared by the pages of emailed links."""
+"""Pages shared by all emailed links: check your email, and the link is invalid."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -67,5 +67,5 @@ GONE = 410
 
 
 def link_in(request: VisitorRequest) -> str:
-    """Return the link in the address of a page."""
+    """Return the link's secret from the URL of a page."""
     return request.query.get("link") or ""

@@ -1,1 +1,1 @@
-"""Error pages: the refusal of one request, and what each error code means."""
+"""Error pages for refused requests, and explanations of error codes."""

@@ -106,7 +106,7 @@ class ProblemPage(Struct, frozen=True):
     issuer: str = ""
 
 
-# Addresses that look like ours may be written down; any other could hold secrets.
+# Only paths of this server are recorded; any other could contain secrets.
 _OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
 _OWN_PAGES = ("/account", "/admin", "/developer", "/language", "/mailbox")
 _PAGES = ("/account", "/developer", "/admin", "/errors", "/notices")
@@ -114,12 +114,12 @@ _BY_VISITOR = ("interaction.", "csrf.", "consent.")
 
 
 def is_page(path: str) -> bool:
-    """Whether people read what is at this path: no endpoint of a protocol, and no API."""
+    """Return whether people read this path: it belongs to no protocol endpoint and no API."""
     return path == "/" or (path.startswith(_PAGES) and not path.startswith("/admin/api"))
 
 
 class RefuseWithPage(Struct, frozen=True):
-    """Refuse for routes that people visit. `keeps_path` is as in ClientRefusal."""
+    """Refuse with a page, for routes that people visit. `keeps_path` is as in ClientRefusal."""
 
     decisions: DecisionQueue
     brands: CurrentBrand
@@ -127,7 +127,7 @@ class RefuseWithPage(Struct, frozen=True):
     keeps_path: bool = True
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
-        """The problem page, with a reference to the record of what exactly was wrong."""
+        """Return the problem page, with a reference to the record of the failed check."""
         endpoint = request.path if self.keeps_path and _OURS.fullmatch(request.path) else ""
         reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(
@@ -141,20 +141,20 @@ class RefuseWithPage(Struct, frozen=True):
         )
         brand = self.brands.current
         policy = content_security_policy()
-        # Its own address is no place to come back to, and may hold what an attacker wrote.
+        # The URL of the error page is not a return target, and an attacker may have written it.
         viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)
         return html_response(body, refusal.code.status, policy, content_language(viewer))
 
 
 class RefuseUnknownPath(Struct, frozen=True):
-    """Refuse for addresses that no route has: a page for people, JSON for programs."""
+    """Refuse unknown paths: with a page for people, with JSON for programs."""
 
     page: RefuseWithPage
     programs: ClientRefusal
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
-        """Return the error page for browsers: the Accept header includes HTML."""
+        """Return the error page if the Accept header includes HTML, otherwise JSON."""
         if request.method == "GET" and "text/html" in (request.headers.get("accept") or ""):
             return self.page(request, refusal)
         return self.programs(request, refusal)
@@ -164,13 +164,13 @@ def _reader(request: Request, refusal: Refusal) -> Reader:
     if refusal.code is ErrorCode.NOT_FOUND or refusal.check.startswith(_BY_VISITOR):
         return Reader.VISITOR
     reader = TEXTS[refusal.code].remedies[0].reader
-    # No app sends people to our own pages.
+    # Apps do not redirect users to these pages.
     no_app = reader is Reader.DEVELOPER and request.path.startswith(_OWN_PAGES)
     return Reader.VISITOR if no_app else reader
 
 
 class QueryStringPage(Struct, frozen=True):
-    """Say why a secret does not belong in a URL, and how to move it. Paths are examples."""
+    """Explain why a secret does not belong in a URL, and how to move it. Paths are examples."""
 
     template: ClassVar[str] = "errors/query_string.html"
 
@@ -208,17 +208,17 @@ def explanation_of(code: str, reference: str = "") -> ErrorExplanationPage | Non
 
 
 def error_index() -> ErrorIndexPage:
-    """The page that lists them all."""
+    """Return the page that lists all error codes."""
     return ErrorIndexPage(tuple((code, TEXTS[code]) for code in ErrorCode))
 
 
 class ErrorPages(Struct, frozen=True):
-    """The explanations that `error_uri` and the Deprecation notice lead to."""
+    """The pages that `error_uri` and the Deprecation notice link to."""
 
     issuer: str
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         return (
             Page("/errors/", anyone, self.index),
             Page("/errors/{code}", anyone, self.explanation),
@@ -230,7 +230,7 @@ class ErrorPages(Struct, frozen=True):
         return Show(error_index())
 
     async def explanation(self, request: VisitorRequest) -> Outcome:
-        """One code. With the reference of a refusal, it leads to what exactly was wrong."""
+        """Explain one code. With the reference of a refusal, link to its details."""
         given = request.query.get("reference") or ""
         page = explanation_of(request.arguments["code"], plain_reference(given))
         if page is None:
@@ -240,5 +240,5 @@ class ErrorPages(Struct, frozen=True):
         return Show(page)
 
     async def query_string(self, request: VisitorRequest) -> Outcome:
-        """Why secrets do not belong in a URL: where the Deprecation notice leads."""
+        """Explain why secrets do not belong in a URL; the Deprecation notice links here."""
         return Show(QueryStringPage(f"{self.issuer}/oauth/token"))

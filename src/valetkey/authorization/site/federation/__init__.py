@@ -1,1 +1,1 @@
-"""Sign in with an account at another identity provider, and link it to an account here."""
+"""Sign in with an upstream identity provider, and link its accounts."""

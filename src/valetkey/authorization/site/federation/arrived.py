@@ -60,7 +60,7 @@ class UnlinkedIdentityPage(Struct, frozen=True):
 
 
 PURPOSE = "arrived"
-"""The purpose of the form's token."""
+"""The purpose of the form's CSRF token."""
 
 _TEXTS = ("username", "name")
 _BAD_REQUEST = 400
@@ -85,7 +85,7 @@ class UpstreamSignUp(Struct, frozen=True):
     federation: Federation
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         return (Page(ARRIVED, self._arrived, self.show, Act(self.join, opaque=_TEXTS)),)
 
     async def show(self, request: UnlinkedIdentityRequest) -> Outcome:
@@ -94,7 +94,7 @@ class UpstreamSignUp(Struct, frozen=True):
         return await self._page(request, claimed.username, claimed.name)
 
     async def join(self, request: UnlinkedIdentityRequest) -> Outcome:
-        """Make the account, connected and signed in, all or nothing."""
+        """Create the account, link the identity and sign in, in one transaction."""
         flow, newcomers, arrival = self.federation.flow, self.federation.newcomers, request.arrival
         username, name = (request.form.get(each) or "" for each in _TEXTS)
         if not await self._may_join(arrival):
@@ -121,7 +121,7 @@ class UpstreamSignUp(Struct, frozen=True):
         return await self._page(request, username, name, faults=faults, status=status)
 
     async def _arrived(self, visit: Visit) -> UnlinkedIdentityRequest:
-        """Require that a provider sent the visitor here. Raises Interrupt, to the sign-in page."""
+        """Require that a provider authenticated the visitor. Raises Interrupt otherwise."""
         it = visitor_request(visit, visit.form(), PURPOSE)
         arrival = self.federation.arrival(it.request)
         if arrival is None:
@@ -132,7 +132,7 @@ class UpstreamSignUp(Struct, frozen=True):
         )
 
     async def _may_join(self, arrival: UnlinkedIdentity) -> bool:
-        """Whether an account can be made: allowed here and for that provider, address free."""
+        """Return whether an account can be created: sign-up is allowed and the address is free."""
         provider = self.federation.providers.find(arrival.provider)
         email = arrival.claimed.proven_email
         if not self.federation.sign_up or provider is None or not provider.settings.sign_up:
@@ -140,7 +140,7 @@ class UpstreamSignUp(Struct, frozen=True):
         return bool(email) and not await self._is_taken(arrival)
 
     async def _is_taken(self, arrival: UnlinkedIdentity) -> bool:
-        # Only of a proven address: of any other it would tell strangers who is here.
+        # For an unverified address, this would tell strangers which addresses have accounts.
         email = arrival.claimed.proven_email
         if not email:
             return False

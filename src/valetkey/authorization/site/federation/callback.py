@@ -1,4 +1,4 @@
-"""GET /oauth/sign-in/with/<provider>/callback: back from another server, and who came."""
+"""GET /oauth/sign-in/with/<provider>/callback: read the provider's response and sign in."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -62,7 +62,7 @@ from valetkey.web.form import Form, read_query
 
 
 class FailedPage(Struct, frozen=True):
-    """Say that nothing happened, and lead back."""
+    """Say that the sign-in failed, with a link back."""
 
     template: ClassVar[str] = "federation/failed.html"
 
@@ -79,17 +79,17 @@ _PARAMETERS = ("code", "error", "iss")
 
 
 class Return(Struct, frozen=True):
-    """Read the answer of a provider, once, in the browser that left."""
+    """Read the response of a provider, once, in the browser that was redirected there."""
 
     federation: Federation
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The address to which providers send users back. Its query has the code."""
+        """Return the page at the callback URL. Its query contains the code."""
         path = f"{WITH}/{{provider}}/callback"
         return (Page(path, anyone, self.show, hides_query=True, head=False),)
 
     async def show(self, request: VisitorRequest) -> Outcome:
-        """Continue where the trip began."""
+        """Continue with the sign-in or link that the redirect began."""
         federation, server, came = self.federation, self.federation.server, request.request
         provider, now = federation.provider(came), request.now
         query = read_query(came.hidden_query)
@@ -186,7 +186,7 @@ def _answer(query: Form) -> Mapping[str, str]:
 
 
 class UpstreamSignInRequest(VisitorRequest, frozen=True, kw_only=True):
-    """A request that begins a trip to a provider; `state` names it there."""
+    """A request that redirects to a provider; `state` identifies it there."""
 
     provider: Provider
     trip: UpstreamSignIn
@@ -202,7 +202,7 @@ class ProviderRedirect(Struct, frozen=True):
     federation: Federation
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The address that leads to a provider."""
+        """Return the page whose URL redirects to a provider."""
         return (Page(f"{WITH}/{{provider}}", self._errand, self.leave, head=False),)
 
     async def leave(self, request: UpstreamSignInRequest) -> Outcome:
@@ -212,7 +212,7 @@ class ProviderRedirect(Struct, frozen=True):
         )
 
     async def _errand(self, visit: Visit) -> UpstreamSignInRequest:
-        """Require a link of a page of this server: to sign in, or to connect an account."""
+        """Require a link from a page of this server: to sign in, or to link an account."""
         request, cookies = visit.request, visit.browsers.cookies
         provider, query = self.federation.provider(request), read_query(request.query)
         errand = _ERRANDS.get(query.get("errand") or "")

@@ -1,4 +1,4 @@
-"""/account/connections: the accounts at other servers that are linked with this one."""
+"""/account/connections: accounts at identity providers that are linked with this one."""
 
 from typing import ClassVar
 
@@ -51,7 +51,7 @@ class Connection(Struct, frozen=True):
 
 
 class ConnectionsPage(Struct, frozen=True):
-    """List them, end one, connect another. Ending posts `csrf` and `connection`."""
+    """List linked accounts, unlink one, link another. Unlinking posts `csrf` and `connection`."""
 
     template: ClassVar[str] = "federation/connections.html"
 
@@ -78,13 +78,13 @@ class Connections(Struct, frozen=True):
     federation: Federation
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         act = Act(self.change, requires=confirmed_before(CONNECTIONS))
         title = translatable("Linked accounts")
         return (Page(CONNECTIONS, signed_in, self.show, act, title=title, under=SECURITY),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The list, and an account that was authenticated just now."""
+        """Show the list, and an account that was authenticated just now."""
         uid, now = request.user.uid, request.now
         found = await self.federation.server.store.read(lambda tx: _read(tx, uid))
         query = request.query

@@ -31,14 +31,14 @@ ARRIVED = "/oauth/sign-in/arrived"
 CONNECTIONS = "/account/connections"
 
 LEAVE = "federation"
-"""The purpose of the token of the links that lead away."""
+"""The purpose of the token of links that redirect to a provider."""
 
 _DEPARTURES = Limit(60, minutes(15))
-"""So many trips begin in one neighbourhood: each is a row until it is over."""
+"""Maximum rate of redirects to providers for one network: each is a row until it ends."""
 
 
 class Federation(Struct, frozen=True):
-    """The shared parts. `sign_up` says whether new users may create an account."""
+    """Parts shared by the pages. `sign_up` says whether new users may create an account."""
 
     server: Server
     flow: SignInFlow
@@ -49,7 +49,7 @@ class Federation(Struct, frozen=True):
     sign_up: bool
 
     def provider(self, request: Request) -> Provider:
-        """The one that the address names; Refused (not_found) for any other."""
+        """Return the provider that the path names; Refused (not_found) for any other."""
         found = self.providers.find(request.arguments["provider"])
         if found is None:
             raise Refused(
@@ -68,7 +68,7 @@ class Federation(Struct, frozen=True):
     def buttons(
         self, browser: str, errand: UpstreamPurpose, about: str, *, sealed: str = "", to: str = ""
     ) -> tuple[ProviderButton, ...]:
-        """Return a link for each provider that keeps the user's destination.
+        """Return a link for each provider; each keeps the user's return target.
 
         Links, not forms: browsers apply the form-action policy to every redirect after a form, and
         the URLs through which a provider redirects are unknown.
@@ -93,7 +93,7 @@ class Federation(Struct, frozen=True):
     async def depart(
         self, request: Request, provider: Provider, trip: UpstreamSignIn, state: str
     ) -> SeeOther:
-        """Remember the trip and send the browser away."""
+        """Store the pending sign-in and redirect the browser to the provider."""
         journey = trip.journey(state, self.callback(provider))
         target = await provider.leave_for(journey)
         voucher, now = self.trips.voucher(trip, state, request.at), request.at
@@ -128,12 +128,12 @@ class Federation(Struct, frozen=True):
         return UnlinkedIdentity.open(sealed, self.server.keyring.sealer, print_, request.at)
 
     def remember(self, arrival: UnlinkedIdentity) -> tuple[str, str]:
-        """The header that keeps it for a quarter of an hour."""
+        """Return the header that keeps the identity for a quarter of an hour."""
         sealed = arrival.seal(self.server.keyring.sealer, self.server.random)
         return self._set(sealed, LIFETIME)
 
     def forget(self) -> tuple[str, str]:
-        """The header that drops it."""
+        """Return the header that deletes the cookie."""
         return self._set("", 0)
 
     @property
@@ -147,6 +147,6 @@ class Federation(Struct, frozen=True):
 
 
 def with_place(path: str, sealed: str, to: str) -> str:
-    """Return the page at `path`, with the target after it: an app, or a page of this server."""
+    """Return the URL of the page at `path` with the return target: an app, or a local page."""
     said = {"interaction": sealed} if sealed else {"to": to} if to else {}
     return f"{path}?{urlencode(said)}" if said else path

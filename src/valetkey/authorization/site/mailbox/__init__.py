@@ -1,1 +1,1 @@
-"""The emails of a demo, shown instead of sent."""
+"""The mailbox of a demo: emails that are shown instead of sent."""

@@ -1,4 +1,4 @@
-"""/mailbox: the emails that a demo does not send, if the settings enable it."""
+"""/mailbox: the emails of a demo, shown instead of sent if the settings enable it."""
 
 from typing import ClassVar
 
@@ -41,7 +41,7 @@ class MailboxPage(Struct, frozen=True):
 
 
 class MailboxEmailPage(Struct, frozen=True):
-    """One email, with its links."""
+    """The context of the page of one email."""
 
     template: ClassVar[str] = "mailbox/email.html"
 
@@ -57,14 +57,14 @@ _SHOWN = 100
 
 
 class Mailbox(Struct, frozen=True):
-    """Emails readable without sign-in: the settings allow it on loopback only."""
+    """Show emails without sign-in; the settings allow it on loopback only."""
 
     store: Store
     brands: CurrentBrand
     outbox: MailOutbox
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The mailbox, where there is one."""
+        """Return the pages of the mailbox, none if email is sent."""
         if not self.outbox.settings.is_mailbox:
             return ()
         return (

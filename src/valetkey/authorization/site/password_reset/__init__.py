@@ -1,1 +1,1 @@
-"""Choose a new password by a link sent to the address of the account."""
+"""Password reset by a link sent to the address of the account."""

@@ -35,7 +35,7 @@ from valetkey.authorization.site.page import (
 
 
 class ForgottenPage(Struct, frozen=True):
-    """Ask for a user name or an address. Posts `csrf` and `name`."""
+    """Ask for a username or an address. Posts `csrf` and `name`."""
 
     template: ClassVar[str] = "password_reset/forgotten.html"
 
@@ -66,7 +66,7 @@ class ResetPage(Struct, frozen=True):
 
 
 class ResetDonePage(Struct, frozen=True):
-    """The password was changed."""
+    """Say that the password was changed."""
 
     template: ClassVar[str] = "password_reset/done.html"
 
@@ -74,7 +74,7 @@ class ResetDonePage(Struct, frozen=True):
 
 
 PURPOSE = "recovery"
-"""The purpose of the forms' token."""
+"""The purpose of the forms' CSRF tokens."""
 
 _LONGEST = 320
 
@@ -86,7 +86,7 @@ class ResetPassword(Struct, frozen=True):
     brands: CurrentBrand
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         met = visitor(PURPOSE)
         return (
             Page(FORGOTTEN, met, self.show, Act(self.send)),
@@ -98,7 +98,7 @@ class ResetPassword(Struct, frozen=True):
         return self._ask(request, "")
 
     async def send(self, request: VisitorRequest) -> Outcome:
-        """Send a link; the answer is the same whether or not there is such an account.
+        """Send a link; the response is the same whether or not there is such an account.
 
         Nothing but `name` is read: an email goes to the address of the account and nowhere else.
         """
@@ -120,7 +120,7 @@ class ResetPassword(Struct, frozen=True):
         )
 
     async def show_link(self, request: VisitorRequest) -> Outcome:
-        """Show the page of the link: it changes nothing before its form is sent."""
+        """Show the page of the link; nothing changes before its form is sent."""
         link = link_in(request)
         user = await self.reset.look(link, request.now)
         return _DEAD if user is None else _form(request, link, user.username)

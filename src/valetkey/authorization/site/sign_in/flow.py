@@ -1,4 +1,4 @@
-"""The steps after the first factor: second factor, session, redirect."""
+"""Steps after the first factor: second factor, session, redirect."""
 
 from urllib.parse import quote
 
@@ -56,7 +56,7 @@ class ReturnTarget(Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        """The id of the app's request, "" for none: forms are bound to it."""
+        """The id of the app's request, to which forms are bound, "" for none."""
         return "" if self.pending is None else self.pending.interaction.id
 
     def leads(self, path: str) -> str:
@@ -67,7 +67,7 @@ class ReturnTarget(Struct, frozen=True):
 
 
 class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
-    """A request of a visitor who is on their way to a target."""
+    """A request of a visitor with a return target."""
 
     target: ReturnTarget
 
@@ -81,7 +81,7 @@ class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
 
     @property
     def returns_to(self) -> str:
-        """The address at which the forms of the page may end, "" for this server."""
+        """The URL to which the forms of the page may redirect, "" for this server."""
         pending = self.target.pending
         return "" if pending is None else pending.asked.returns.redirect_uri
 
@@ -131,7 +131,7 @@ class SignInFlow(Struct, frozen=True):
         return ReturnTarget(sealed, "", await open_pending(self.server, request))
 
     def visitor(self, purpose: str) -> Requirement[TargetRequest]:
-        """Require a good return target; a form is bound to it."""
+        """Require a valid return target; a form is bound to it."""
 
         async def requirement(visit: Visit) -> TargetRequest:
             form = visit.form()
@@ -274,7 +274,7 @@ class SignInFlow(Struct, frozen=True):
         return user if same(self._password_print(tx, user), step.password) else None
 
     def again(self, target: ReturnTarget) -> SeeOther:
-        """Restart the sign-in."""
+        """Redirect to the start of the sign-in."""
         return SeeOther(target.leads(SIGN_IN), (self.server.cookies.step.drop(),))
 
     def _password_print(self, tx: Transaction, user: User) -> str:
@@ -289,7 +289,7 @@ def _name(target: ReturnTarget) -> str:
 
 
 def _insists_on_more(target: ReturnTarget, methods: tuple[str, ...]) -> bool:
-    """Whether the app requires an acr that the first factor alone does not reach."""
+    """Return whether the app requires an acr that the first factor alone does not reach."""
     if target.pending is None:
         return False
     needed = target.pending.asked.needed_acrs

@@ -66,7 +66,7 @@ class SecondFactorPage(Struct, frozen=True):
 
 
 PURPOSE = "second-factor"
-"""The purpose of the form's token, and of the question to a passkey."""
+"""The purpose of the form's CSRF token, and of the passkey challenge."""
 
 _OPAQUE = ("code", "recovery", "credential")
 _UNAUTHORIZED = 401
@@ -84,21 +84,21 @@ class StepRequest(TargetRequest, frozen=True, kw_only=True):
 
 
 class SecondFactor(Struct, frozen=True):
-    """Ask for the second factor after the first, and judge it."""
+    """Ask for the second factor after the first, and verify it."""
 
     flow: SignInFlow
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         prove = Act(self.prove, opaque=_OPAQUE)
         return (Page(SECOND_FACTOR, self._begun, self.show, prove, head=False),)
 
     async def show(self, request: StepRequest) -> Outcome:
-        """Show the page."""
+        """Show the form for the second factor."""
         return self._page(request)
 
     async def prove(self, request: StepRequest) -> Outcome:
-        """Judge the factor and sign in."""
+        """Verify the second factor and sign in."""
         flow, target, form = self.flow, request.target, request.form
         if target.pending is not None and form.get("decision") == "deny":
             denied = replace(target.pending.interaction, denied=True)

@@ -73,7 +73,7 @@ class SignInPage(Struct, frozen=True):
 
 
 PURPOSE = "sign-in"
-"""The purpose of the form's token."""
+"""The purpose of the form's CSRF token."""
 
 _OPAQUE = ("username", "password", "credential")
 _LONGEST_NAME = 320
@@ -92,7 +92,7 @@ def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[Provider
 
 
 class SignIn(Struct, frozen=True):
-    """Sign in with a password or a passkey, for the request of an app or by oneself."""
+    """Sign in with a password or a passkey, with or without the request of an app."""
 
     flow: SignInFlow
     password: PasswordSignIn
@@ -100,12 +100,12 @@ class SignIn(Struct, frozen=True):
     buttons: Buttons = no_buttons
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         act = Act(self.sign_in, opaque=_OPAQUE)
         return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act, head=False),)
 
     async def show(self, request: TargetRequest) -> Outcome:
-        """Show the page. A visitor who is signed in, without a request of an app, is redirected."""
+        """Show the page. A visitor who is signed in, without an app's request, is redirected."""
         target = request.target
         if target.pending is not None:
             return self._page(request, target.pending.asked.login_hint)
@@ -134,7 +134,7 @@ class SignIn(Struct, frozen=True):
         )
         if isinstance(user, Refusal):
             return self._page(request, username[:_LONGEST_NAME], user)
-        # The transaction may have run twice; the last run is the one that counts.
+        # The transaction may have run twice; the result of the last run counts.
         last = met[-1]
         if isinstance(last, SecondFactorNeeded):
             return flow.asks_for_more(came, target, last, by)

@@ -1,1 +1,1 @@
-"""Sign out of this browser, and tell the apps of the session."""
+"""Sign out of this browser, and notify the apps of the session."""

@@ -1,4 +1,4 @@
-"""/oauth/sign-out: end the session after a confirmation, so that no link can do it."""
+"""/oauth/sign-out: end the session after a confirmation."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -74,10 +74,10 @@ class SignedOutPage(Struct, frozen=True):
 
 
 PURPOSE = "sign-out"
-"""The purpose of the form's token."""
+"""The purpose of the form's CSRF token."""
 
 _SHOWN = 3
-"""Seconds for which the page with the frames of apps stays."""
+"""Seconds for which the page with the frames of apps is shown."""
 
 
 class SignOutTarget(Struct, frozen=True):
@@ -114,11 +114,11 @@ class SignOutTarget(Struct, frozen=True):
 
 
 NOWHERE = SignOutTarget()
-"""The user opened the page directly and stayed signed in."""
+"""The target of a user who opened the page directly and stayed signed in."""
 
 
 class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
-    """A request to sign out: the session in this browser, if any, and where to go afterwards."""
+    """A request to sign out: the session in this browser, if any, and the redirect afterwards."""
 
     session: Session | None
     way: SignOutTarget
@@ -126,18 +126,18 @@ class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 class LeavePages(Struct, frozen=True):
-    """Ask for confirmation, and sign out; opened directly or by an app."""
+    """Ask for confirmation and sign out; opened directly or by an app."""
 
     cookies: Cookies
     sign_out: SignOut
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         end = Act(self.end, requires=_pressed)
         return (Page(SIGN_OUT, self._alone, self.show, end, head=False),)
 
     async def show(self, request: SignOutRequest) -> Outcome:
-        """Ask; without a session, show or redirect to the end of the way."""
+        """Ask for confirmation; without a session, show the end or redirect to the app."""
         session, way = request.session, request.way
         if session is None:
             forget = self.cookies.end() if self.cookies.session(request.request) else ()
@@ -155,7 +155,7 @@ class LeavePages(Struct, frozen=True):
         return Show(page, returns_to=way.returns_to)
 
     async def end(self, request: SignOutRequest) -> Outcome:
-        """End the session, the grants that were to end with it, and the cookies; tell the apps."""
+        """End the session, the grants bound to it, and the cookies; notify the apps."""
         session, way, forget = request.session, request.way, self.cookies.end()
         frames = () if session is None else await self.sign_out.end(session, request.now)
         if frames or way.unreturned:
@@ -184,7 +184,7 @@ async def _pressed(visit: Visit) -> SignOutRequest:
     """Require that the form came from a page of this server, in this browser."""
     form = visit.form() or Form({})
     way, session = SignOutTarget.of(form), await _unended(visit)
-    # Who pressed twice has no session any more and still goes where the first press led.
+    # A second submit finds no session and is redirected like the first one.
     about = session.id if session is not None else form.get("session") or ""
     if not about:
         raise Interrupt(see_other(SIGN_OUT, *visit.browsers.cookies.end()))
@@ -206,7 +206,7 @@ async def _unended(visit: Visit) -> Session | None:
 def _signed_out(way: SignOutTarget, frames: Sequence[str], headers: Pairs) -> Show:
     page = SignedOutPage(way.returns_to, way.unreturned, way.reference, tuple(frames))
     if frames and way.returns_to:
-        # The header, for it needs no script: frames have so long to load.
+        # A header, because it works without scripts: the frames have this long to load.
         headers = (*headers, ("refresh", f"{_SHOWN}; url={way.returns_to}"))
     return Show(page, headers=headers, frames=frames)
 

@@ -1,4 +1,4 @@
-"""/account/new: an account of one's own, finished by a link in an email."""
+"""/account/new: create an account, confirmed by a link in an email."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -59,7 +59,7 @@ from valetkey.web.exchange import Interrupt, Request
 
 
 class SignUpPage(Struct, frozen=True):
-    """Ask for everything that an account needs.
+    """The sign-up form.
 
     Posts `csrf`, `username`, `email`, `name` and `new`, the password.
     """
@@ -94,7 +94,7 @@ class SignUpClosedPage(Struct, frozen=True):
 
 
 class FinishSignUpPage(Struct, frozen=True):
-    """Make the account: a form with one button, and a password in another browser.
+    """Create the account: a form with one button, and a password in another browser.
 
     Posts `csrf`, `link` and `password`.
     """
@@ -113,7 +113,7 @@ class FinishSignUpPage(Struct, frozen=True):
 
 
 PURPOSE = "sign-up"
-"""The purpose of the forms' token."""
+"""The purpose of the forms' CSRF tokens."""
 
 _LONGEST = 400
 _CLOSED = 403
@@ -121,14 +121,14 @@ _UNAUTHORIZED = 401
 
 
 class CreateAccount(Struct, frozen=True):
-    """The form, and the page behind the emailed link."""
+    """Show the sign-up form, and the page of the emailed link."""
 
     flow: SignInFlow
     sign_up: SignUp
     invitations: Invitations
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         finish = Act(self.finish, opaque=("password",))
         return (
             Page(SIGN_UP, self.flow.visitor(PURPOSE), self.show, Act(self.begin, opaque=("new",))),
@@ -221,7 +221,7 @@ class CreateAccount(Struct, frozen=True):
         return Show(CheckEmailPage(LinkSubject.SIGN_UP, done.email, form, resend, on, box))
 
     async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget:
-        """Return where they were going, if they began in this browser and not too long ago."""
+        """Return the target of the sign-up, if it began recently in this browser."""
         server, to = self.flow.server, safe_return_path(found.to)
         if not found.is_here or not found.interaction:
             return ReturnTarget("", to)
@@ -229,7 +229,7 @@ class CreateAccount(Struct, frozen=True):
             interaction = open_interaction(server, request, found.interaction)
             pending = await judge(server, request, interaction)
         except (Refused, Interrupt):
-            # An app that must be sent an error gets it when it asks again.
+            # If the app's request is invalid now, the app gets the error when it is repeated.
             return ReturnTarget("", to)
         return ReturnTarget(found.interaction, "", pending)
 
@@ -240,7 +240,7 @@ class CreateAccount(Struct, frozen=True):
         return enter
 
     def _browser(self, request: VisitorRequest) -> str:
-        """Return the fingerprint of the browser; "" for one that came without a cookie."""
+        """Return the fingerprint of the browser; "" if it sent no cookie."""
         cookies = self.flow.server.cookies
         return cookies.browser_print(cookies.browser(request.request)) or ""
 

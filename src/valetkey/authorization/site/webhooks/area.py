@@ -1,4 +1,4 @@
-"""Where pages about webhooks stand: in the console, or below an app in the portal."""
+"""The place of pages about webhooks: the console, or an app in the portal."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -68,7 +68,7 @@ _APP_WORDS: Words = {
 
 
 class Area(Struct, Generic[R], frozen=True):
-    """What differs between console and portal.
+    """The differences between console and portal.
 
     `judge` raises Refused unless the user may see, or change, the webhooks; it holds the right
     until the transaction ends. `because` is the reason of a webhook that the user disables.

@@ -1,4 +1,4 @@
-"""What the pages about webhooks show."""
+"""Contexts of the pages about webhooks."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -77,7 +77,7 @@ class WebhookRow(Struct, frozen=True):
 
 
 class WebhooksPage(Struct, frozen=True):
-    """The list; `new_url` is "" where the role may not, or there are as many as there may be."""
+    """The list; `new_url` is "" if the role may not add one, or at the maximum number."""
 
     template: ClassVar[str] = "webhooks/webhooks.html"
 
@@ -91,7 +91,7 @@ class WebhooksPage(Struct, frozen=True):
 
 
 class AttemptLine(Struct, frozen=True):
-    """An attempt; `replay_url` is "" where the user may not send it again."""
+    """An attempt; `replay_url` is "" if the user may not send it again."""
 
     at: When
     name: str
@@ -127,7 +127,7 @@ class WebhookPage(Struct, frozen=True):
 
 
 class WebhookSecretPage(Struct, frozen=True):
-    """A new signing secret, this once."""
+    """A new signing secret, shown once."""
 
     template: ClassVar[str] = "webhooks/secret.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -143,7 +143,7 @@ class WebhookSecretPage(Struct, frozen=True):
 def attempt_line(
     attempt: WebhookAttempt, now: Instant, replay_url: str, *, whole: bool
 ) -> AttemptLine:
-    """Return an attempt as a line; not `whole` without the response."""
+    """Return an attempt as a line; without the response unless `whole`."""
     again = with_query(replay_url, {"event": attempt.event_id}) if replay_url else ""
     return AttemptLine(
         When(attempt.at, now),

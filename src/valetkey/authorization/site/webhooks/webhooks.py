@@ -59,7 +59,7 @@ from valetkey.kernel.secret import fresh_id
 from valetkey.kernel.words import translatable
 
 SHOWN = 50
-"""Attempts on a page."""
+"""Maximum number of attempts on a page."""
 
 _BAD_REQUEST = 400
 _LONGEST_ID = 100
@@ -76,7 +76,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     area: Area[R]
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The list, the form for another one, one webhook, its form and its operations."""
+        """Return the list, the forms, one webhook, and the confirmation of operations."""
         area, one = self.area, f"{self.area.path}/{{webhook_id}}"
         new, edit = translatable("New webhook"), translatable("Edit webhook")
         create = Act(self.create, opaque=("events",))
@@ -119,11 +119,11 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return Show(page)
 
     async def ask_new(self, request: R) -> Outcome:
-        """Show the form for another one."""
+        """Show the form for a new webhook."""
         return self._form(request, None, {})
 
     async def create(self, request: R) -> Outcome:
-        """Create it and show its secret, this once."""
+        """Create the webhook and show its secret, once."""
         area, now = self.area, request.now
         values = typed(request.form, area.words)
         chance = self.actions.random(CHANCE)
@@ -146,7 +146,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return self._secret(request, webhook_id, masked(target.url), secret, rotated=False)
 
     async def show(self, request: R) -> Outcome:
-        """Show one with its delivery log."""
+        """Show a webhook with its delivery log."""
         area, now, may = self.area, request.now, self.area.may(request)
 
         def look(tx: Transaction) -> tuple[Webhook, int, Sequence[WebhookAttempt]]:
@@ -187,13 +187,13 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return Show(page)
 
     async def edit(self, request: R) -> Outcome:
-        """Show the form with what is chosen."""
+        """Show the form with the webhook's current values."""
         webhook = await self._find(request)
         values = {name: as_text(_value(webhook, name)) for name in self.area.words}
         return self._form(request, webhook, values)
 
     async def change(self, request: R) -> Outcome:
-        """Change it, unless it was changed since the form was shown."""
+        """Change the webhook, unless it was changed since the form was shown."""
         area, now, form = self.area, request.now, request.form
         webhook, values = await self._find(request), typed(request.form, self.area.words)
         try:
@@ -222,7 +222,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return self._ask(request, await self._find(request), request.query.get("event") or "")
 
     async def run(self, request: R) -> Outcome:
-        """Run an operation. What was so already counts as done."""
+        """Run an operation. A state that is already reached counts as success."""
         area, now, slug = self.area, request.now, request.arguments["act"]
         if slug not in BUTTONS:
             raise page_not_found()

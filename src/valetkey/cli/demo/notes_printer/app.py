@@ -245,7 +245,7 @@ class Browser(BaseHTTPRequestHandler):
     def _notes(self, visit: Visit) -> str:
         notes = cast("list[Reply]", self.app.read(visit, "notes")["items"])
         texts = [(str(note["title"]), str(note["text"])) for note in notes]
-        # Who it is stands in the token response, if the person let us know.
+        # The token response names the user, if the openid scope was granted.
         info = cast("Reply", visit.tokens.get("info", {}))
         return notes_page(str(info.get("name", "Your notes")), texts)
 

@@ -134,7 +134,7 @@ def lets_an_app_in(stage: WalkContext) -> None:
 def without_a_secret(stage: WalkContext) -> None:
     """PKCE (RFC 7636): a public client."""
     site, story, wire = stage.site, stage.story, stage.wire
-    # A native app takes whatever port is free (RFC 8252 section 7.3).
+    # A native app listens on any free port (RFC 8252 section 7.3).
     callback = "http://127.0.0.1:8499/pocket"
     verifier = to_base64url(SYSTEM.random(32))
     challenge = to_base64url(sha256(verifier.encode()).digest())

@@ -145,7 +145,7 @@ def _answer(exchange: Exchange) -> Iterator[str]:
 def _is_decisive(name: str, value: str, exchange: Exchange) -> bool:
     if name == "Content-Type":
         return value == _PROBLEM
-    # Whether it may be kept matters where a token is in it.
+    # Cache-Control matters in a response with a token.
     return name != "Cache-Control" or "access_token" in exchange.json
 
 

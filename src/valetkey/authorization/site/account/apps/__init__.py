@@ -1,1 +1,1 @@
-"""Connected apps: the list, one app, and the end of their access."""
+"""Connected apps: the list, one app, and the pages that revoke access."""

@@ -1,4 +1,4 @@
-"""/account/apps: the apps that are connected with an account, each on its page, and their end."""
+"""/account/apps: list the apps connected with an account, show one, revoke access."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -41,21 +41,21 @@ from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 
 _NEWS = minutes(5)
-"""How long the page may say that an access has just ended."""
+"""How long the page may say that access was just revoked."""
 
 
 class Used(StrEnum):
     """Whether an app used a permission."""
 
-    YES = "yes"  # last at a known time
+    YES = "yes"  # at a known time
     NEVER = "never"  # not since the app was connected
     NOT_SINCE = "not_since"  # not since a known time; before that it was not recorded
-    UNKNOWN = "unknown"  # it is not recorded
-    TOLD = "told"  # the app learns it at each sign-in
+    UNKNOWN = "unknown"  # use of this permission is not recorded
+    TOLD = "told"  # the app receives it at every sign-in
 
 
 class PermissionLine(Struct, frozen=True):
-    """A permission of an app: a sentence that starts with a verb, and its use."""
+    """A permission of an app: a sentence that starts with a verb, and when it was last used."""
 
     sentence: str
     used: Used = Used.UNKNOWN
@@ -66,7 +66,7 @@ class PermissionLine(Struct, frozen=True):
 
 
 class AppLine(Struct, frozen=True):
-    """One connected app."""
+    """One connected app in the list."""
 
     client_id: str
     name: str
@@ -81,7 +81,7 @@ class AppLine(Struct, frozen=True):
 
 
 class AppsPage(Struct, frozen=True):
-    """The context of apps.html. `ended` is the name of the app that just lost its access."""
+    """The context of apps.html. `ended` is the name of the app whose access was just revoked."""
 
     template: ClassVar[str] = "account/apps/apps.html"
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
@@ -113,14 +113,14 @@ class EndAppsPage(Struct, frozen=True):
 
 
 class Apps(Struct, frozen=True):
-    """List connected apps; end the access of one or of all."""
+    """List connected apps; revoke the access of one or of all."""
 
     store: Store
     directory: ClientDirectory
     scopes: Mapping[str, str]
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title = translatable("Connected apps")
         return (
             Page(APPS, signed_in, self.show, title=title, nav=True),
@@ -140,7 +140,7 @@ class Apps(Struct, frozen=True):
         )
 
     async def ask_to_end(self, request: SignedInRequest) -> Outcome:
-        """Ask before the access of one app ends."""
+        """Ask before the access of one app is revoked."""
         uid, now, client_id = request.user.uid, request.now, request.query.get("app") or ""
 
         def read(tx: Transaction) -> AppLine | None:
@@ -153,12 +153,12 @@ class Apps(Struct, frozen=True):
         return Show(EndAppPage(END_APP, request.csrf, line))
 
     async def end(self, request: SignedInRequest) -> Outcome:
-        """End it: its grants, their tokens and the consent."""
+        """Revoke the access of one app: its grants, their tokens and the consent."""
         uid, now, client_id = request.user.uid, request.now, request.form.get("app") or ""
         if not is_possible_id(client_id):
             raise not_found("app")
         ended = await self.store.write(
-            # A second press is answered as the first one was.
+            # A repeated submit gets the response of the first one.
             lambda tx: (
                 end_app(tx, uid, client_id, now)
                 or tx.events.has_revoked(uid, client_id, _lately(now))
@@ -170,14 +170,14 @@ class Apps(Struct, frozen=True):
         return SeeOther(f"{APPS}?ended={quote(client_id, safe='')}")
 
     async def ask_to_end_all(self, request: SignedInRequest) -> Outcome:
-        """Ask before the access of all apps ends."""
+        """Ask before the access of all apps is revoked."""
         apps = await self._apps(request)
         if not apps:
             return SeeOther(APPS)
         return Show(EndAppsPage(END_APPS, request.csrf, apps))
 
     async def end_all(self, request: SignedInRequest) -> Outcome:
-        """End it."""
+        """Revoke the access of all apps."""
         uid, now = request.user.uid, request.now
         await self.store.write(lambda tx: end_apps(tx, uid, now), done_by=request.actor)
         return SeeOther(f"{APPS}?ended=all")
@@ -257,7 +257,7 @@ def _lately(now: Instant) -> Instant:
 
 
 def is_possible_id(client_id: str) -> bool:
-    """Whether a client could have this id: one that no database stores must not reach it."""
+    """Return whether a client could have this id; PostgreSQL raises an error for other texts."""
     return bool(client_id) and client_id.isascii() and client_id.isprintable()
 
 
@@ -266,7 +266,7 @@ _SHOWN = 20
 
 
 class Connection(Struct, frozen=True):
-    """One grant of the user, and the browser it was made in, "" where that is not known."""
+    """One grant of the user, and the browser in which it was made, "" if unknown."""
 
     browser: str
     system: str
@@ -302,11 +302,11 @@ class App(Struct, frozen=True):
     scopes: Mapping[str, str]
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         return (Page(APP, signed_in, self.show, title=translatable("Connected app")),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The page. Refused (not found) alike for an app that is not connected and for none."""
+        """Show one app. Refused (not found) alike for unknown and for unconnected apps."""
         client_id = request.query.get("app") or ""
         if not is_possible_id(client_id):
             raise not_found("app")
@@ -335,7 +335,7 @@ class App(Struct, frozen=True):
 def _connection(
     tx: Transaction, app: ConnectedApp, grant: Grant, here: str, now: Instant
 ) -> Connection:
-    # A session is deleted when it is over.
+    # Sessions are deleted after their end.
     given_in = grant.sid or grant.session_id
     session = tx.sessions.find_by_id(given_in) if given_in else None
     browser, system = ("", "") if session is None else browser_of(session.user_agent)

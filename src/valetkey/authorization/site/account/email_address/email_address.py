@@ -78,7 +78,7 @@ class EmailLinkPage(Struct, frozen=True):
 
 
 class EmailDonePage(Struct, frozen=True):
-    """The message that the address is verified."""
+    """The context of the page that says that the address is verified."""
 
     template: ClassVar[str] = "account/email_address/done.html"
 
@@ -87,7 +87,7 @@ class EmailDonePage(Struct, frozen=True):
 
 
 PURPOSE = "email"
-"""The purpose of the links' forms."""
+"""The purpose of the CSRF tokens in the forms of links."""
 
 _LONGEST = 400
 
@@ -98,7 +98,7 @@ class Email(Struct, frozen=True):
     change: EmailChange
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Email")
         return (Page(EMAIL, confirmed, self.show, Act(self.send), title=title, under=SECURITY),)
 
@@ -155,12 +155,12 @@ class EmailLink(Struct, frozen=True):
     kind: VoucherKind
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         path, met = _PATHS[self.kind], visitor(PURPOSE, self.kind)
         return (Page(path, met, self.show, Act(self.follow)),)
 
     async def show(self, request: VisitorRequest) -> Outcome:
-        """Say what the link does: nothing changes before its button is pressed."""
+        """Show what the link does; nothing changes before its button is pressed."""
         link = link_in(request)
         change = await self.change.look(self.kind, link, request.now)
         if change is None:
@@ -176,7 +176,7 @@ class EmailLink(Struct, frozen=True):
         return Show(page)
 
     async def follow(self, request: VisitorRequest) -> Outcome:
-        """Do what the link is for."""
+        """Apply the effect of the link."""
         link, now = request.form.get("link") or "", request.now
         if self.kind is VoucherKind.EMAIL_UNDO:
             reset = await self.change.undo(link, now)

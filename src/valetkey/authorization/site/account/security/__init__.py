@@ -1,1 +1,1 @@
-"""The ways to sign in to an account, and how its user changes them."""
+"""Sign-in methods of an account: password, passkeys, authenticator app, recovery codes."""

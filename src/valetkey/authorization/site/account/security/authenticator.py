@@ -1,4 +1,4 @@
-"""/account/security/authenticator and /recovery-codes: second factors that are typed."""
+"""/account/security/authenticator and /recovery-codes: second factors entered as codes."""
 
 from typing import ClassVar
 
@@ -51,7 +51,7 @@ _RECOVERY_CODES = "recovery codes"
 
 
 class _Shown(Ticket, frozen=True, array_like=True, kw_only=True):
-    """The codes on a page, sealed, for the download of the same codes."""
+    """The codes on a page, encrypted, so that a download contains the same ones."""
 
     codes: tuple[str, ...]
 
@@ -90,7 +90,7 @@ class RecoveryCodes(Struct, frozen=True):
     factors: Factors
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The page, and the form that downloads a set just shown."""
+        """Return the page, and the form that downloads the codes that were just issued."""
         title = translatable("Recovery codes")
         return (
             Page(RECOVERY_CODES, confirmed, self.show, Act(self.issue), title=title),
@@ -109,7 +109,7 @@ class RecoveryCodes(Struct, frozen=True):
             return RecoveryPage(RECOVERY_CODES, request.csrf, codes.left, since)
 
         context = await self.store.read(read)
-        # Without a second factor there is nothing that codes could replace.
+        # Without a second factor, recovery codes are not needed.
         return SeeOther(SECURITY) if context is None else Show(context)
 
     async def issue(self, request: SignedInRequest) -> Outcome:
@@ -129,7 +129,7 @@ class RecoveryCodes(Struct, frozen=True):
         return show_codes(self.factors, request, codes) if codes else SeeOther(SECURITY)
 
     async def download(self, request: SignedInRequest) -> Outcome:
-        """The codes that a page has just shown, as a file."""
+        """Send the codes that a page has just shown, as a file."""
         sealer = self.browsers.keyring.sealer
         sealed = request.form.get("codes") or ""
         shown = open_ticket(sealed, _Shown, _RECOVERY_CODES, sealer, _SHOWN, request.now)
@@ -140,7 +140,7 @@ class RecoveryCodes(Struct, frozen=True):
 
 
 def show_codes(factors: Factors, request: SignedInRequest, codes: tuple[str, ...]) -> Show:
-    """The page that shows a set, this once."""
+    """Return the page that shows new codes, once."""
     shown = _Shown(
         uid=request.user.uid, browser="", expires_at=later(request.now, _SHOWN), codes=codes
     )
@@ -157,7 +157,7 @@ _BAD_REQUEST = 400
 
 
 class _Setup(Ticket, frozen=True, array_like=True, kw_only=True):
-    """A secret that is stored once a code of it was typed in the session that was shown it."""
+    """A secret that is stored once a code generated from it was entered in the same session."""
 
     key: bytes
     session: str
@@ -192,7 +192,7 @@ class AuthenticatorApp(Struct, frozen=True):
     notices: Notices
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The set-up, and the confirmation before it is removed."""
+        """Return the set-up, and the confirmation before it is removed."""
         return (
             Page(NEW, confirmed, self.show, Act(self.add, opaque=("code", "setup"))),
             Page(REMOVE, confirmed, self.ask_to_remove, Act(self.remove)),
@@ -214,7 +214,7 @@ class AuthenticatorApp(Struct, frozen=True):
         return self._form(request, setup)
 
     async def add(self, request: SignedInRequest) -> Outcome:
-        """Store it if the code is right; show recovery codes with the first factor."""
+        """Store the app if the code is valid; show recovery codes for a first factor."""
         now, user = request.now, request.user
         sealed = request.form.get("setup") or ""
         setup = open_ticket(sealed, _Setup, _PURPOSE, self.browsers.keyring.sealer, _SETUP, now)
@@ -248,7 +248,7 @@ class AuthenticatorApp(Struct, frozen=True):
         return SeeOther(f"{SECURITY}?done=authenticator-added", cookies)
 
     async def ask_to_remove(self, request: SignedInRequest) -> Outcome:
-        """Show the confirmation before it is removed."""
+        """Ask before the authenticator app is removed."""
         uid = request.user.uid
 
         def is_last(tx: Transaction) -> bool | None:
@@ -262,7 +262,7 @@ class AuthenticatorApp(Struct, frozen=True):
         return Show(RemovePage(REMOVE, request.csrf, Removed.AUTHENTICATOR, last=last))
 
     async def remove(self, request: SignedInRequest) -> Outcome:
-        """Remove it."""
+        """Remove the authenticator app."""
         await self.store.write(
             lambda tx: remove_authenticator(
                 tx, require_still_signed_in(tx, self.browsers, request), request.now

@@ -1,4 +1,4 @@
-"""/account/confirm: users prove again who they are, before something that matters."""
+"""/account/confirm: recent authentication, required before sensitive changes."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -43,7 +43,7 @@ from valetkey.web.exchange import Pairs
 
 
 def require_still_signed_in(tx: Transaction, browsers: Browsers, request: SignedInRequest) -> User:
-    """The user as the transaction sees them. Refused (forbidden) if the session has ended."""
+    """Return the user within the transaction. Refused (forbidden) if the session has ended."""
     found = find_still_signed_in(tx, request.session.id, browsers.sessions, request.now)
     if found is None or found.user.uid != request.user.uid:
         raise Refused(
@@ -68,12 +68,12 @@ class RecentProof(Struct, frozen=True):
 
     @staticmethod
     def of(browsers: Browsers, request: SignedInRequest) -> "RecentProof":
-        """For one request."""
+        """Return the recent proof for one request."""
         agent = request.request.headers.get("user-agent") or ""
         return RecentProof(browsers, request, NewSession.fresh(agent, browsers.random))
 
     def note(self, tx: Transaction, methods: tuple[str, ...]) -> bool:
-        """Store it under another session cookie. False if another tab was faster."""
+        """Record the proof under a new session cookie. False if another request was faster."""
         now = self.request.now
         asking = find_still_signed_in(tx, self.request.session.id, self.browsers.sessions, now)
         if asking is None:
@@ -84,7 +84,7 @@ class RecentProof(Struct, frozen=True):
 
     @property
     def cookies(self) -> Pairs:
-        """The headers that set that cookie."""
+        """Return the headers that set the session cookie."""
         return self.browsers.cookies.begin(self.new.cookie, self.request.session.id)
 
 
@@ -147,7 +147,7 @@ class ConfirmPage(Struct, frozen=True):
 
 
 class Confirm(Struct, frozen=True):
-    """Ask for the proof and judge it."""
+    """Ask for the strongest factor of the account, and verify it."""
 
     store: Store
     browsers: Browsers
@@ -161,7 +161,7 @@ class Confirm(Struct, frozen=True):
         return replace(self.passwords, channel="confirm")
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         return (Page(CONFIRM, signed_in, self.show, Act(self.prove, opaque=_OPAQUE)),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
@@ -196,7 +196,7 @@ class Confirm(Struct, frozen=True):
             form.get("code") or "", form.get("recovery") or "", form.get("credential") or ""
         )
         if shown == SubmittedFactor():
-            # A password, however fresh, is not enough where there is a second factor.
+            # With a second factor, a password alone is not enough.
             return await self._form(request, "password" if "password" in form else "code")
         looked: VerifiedPasskey | None = None
         if shown.credential:
@@ -255,5 +255,5 @@ class Confirm(Struct, frozen=True):
 
 def _go_on(request: SignedInRequest, proof: RecentProof, *, noted: bool) -> SeeOther:
     to = safe_return_path(request.query.get("to")) or HOME
-    # Where the session ended meanwhile, or another tab was faster, that page asks again.
+    # If the session ended or another request was faster, that page asks again.
     return SeeOther(to, proof.cookies if noted else ())

@@ -84,7 +84,7 @@ class SecurityPage(Struct, frozen=True):
 
     @property
     def has_second_factor(self) -> bool:
-        """Whether a password alone does not sign in."""
+        """Whether signing in takes more than a password."""
         return bool(self.passkeys) or self.authenticator_since is not None
 
 
@@ -97,7 +97,7 @@ class Security(Struct, frozen=True):
     is_federated: bool
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The overview, and the form of its list of devices."""
+        """Return the overview, and the form of its list of devices."""
         forget = Page(DEVICES, confirmed_before(SECURITY), act=Act(self.forget))
         return (
             Page(SECURITY, signed_in, self.show, title=translatable("Security"), nav=True),
@@ -105,13 +105,13 @@ class Security(Struct, frozen=True):
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """The overview; `done` in the address only repeats what the previous page did."""
+        """Show the overview; `done` in the query only repeats the message of the previous page."""
         here = self.browsers.cookies.device.read(request.request).partition(".")[0]
         done = request.query.get("done") or ""
         return Show(await self.store.scan(lambda tx: self._read(tx, request, here, done)))
 
     async def forget(self, request: SignedInRequest) -> Outcome:
-        """Ask for the second factor again: in the named browser, or in all where none is named."""
+        """Forget the named remembered device, or all of them if none is named."""
         only = request.form.get("device")
 
         def forget(tx: Transaction) -> bool:

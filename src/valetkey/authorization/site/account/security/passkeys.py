@@ -92,7 +92,7 @@ class Passkeys(Struct, frozen=True):
     notices: Notices
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """Add, rename and remove passkeys."""
+        """Return the pages of this feature."""
         return (
             Page(NEW, confirmed, self.show_new, Act(self.add, opaque=_OPAQUE)),
             Page(PASSKEY, confirmed, self.show, Act(self.rename, opaque=_OPAQUE)),
@@ -100,14 +100,14 @@ class Passkeys(Struct, frozen=True):
         )
 
     async def show_new(self, request: SignedInRequest) -> Outcome:
-        """The page on which the browser creates one."""
+        """Show the page on which the browser creates a passkey."""
         if not self.factors.passkeys.domain:
             return SeeOther(SECURITY)
         browser, system = browser_of(request.request.headers.get("user-agent") or "")
         return await self._new(request, system or browser)
 
     async def add(self, request: SignedInRequest) -> Outcome:
-        """Store it, and show recovery codes with the first factor of the account."""
+        """Store the passkey; show recovery codes for the first factor of the account."""
         now = request.now
         name = (request.form.get("name") or "").strip()
         if name_fault(name):
@@ -145,12 +145,12 @@ class Passkeys(Struct, frozen=True):
         return SeeOther(f"{SECURITY}?done=passkey-added", cookies)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Its name and use, and the link to remove it."""
+        """Show the name and use of a passkey, with a link to remove it."""
         passkey = await self._find(request)
         return _passkey_page(request, passkey, passkey.name)
 
     async def rename(self, request: SignedInRequest) -> Outcome:
-        """Give it another name."""
+        """Rename a passkey."""
         name = (request.form.get("name") or "").strip()
         passkey = await self._find(request)
         if name_fault(name):
@@ -192,7 +192,7 @@ class Passkeys(Struct, frozen=True):
         )
 
     async def remove(self, request: SignedInRequest) -> Outcome:
-        """Remove it, unless the user could not sign in without it."""
+        """Remove a passkey, unless it is the user's only way to sign in."""
         passkey = await self._find(request)
         removed = await self.store.write(
             lambda tx: remove_passkey(

@@ -1,4 +1,4 @@
-"""/account/security/password: change the password, or remove it where a passkey signs in."""
+"""/account/security/password: change the password, or remove it if a passkey signs in."""
 
 from typing import ClassVar
 
@@ -79,7 +79,7 @@ class Password(Struct, frozen=True):
     change: PasswordChange
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
-        """The form, and the confirmation before the password is removed."""
+        """Return the form, and the confirmation before the password is removed."""
         return (
             # The form asks for the current password: only a second factor adds to that.
             Page(PASSWORD, confirmed_if_guarded, self.show, Act(self.save, opaque=_FIELDS)),
@@ -115,7 +115,7 @@ class Password(Struct, frozen=True):
         return Show(RemovePage(REMOVE, request.csrf, Removed.PASSWORD, impossible=impossible))
 
     async def remove(self, request: SignedInRequest) -> Outcome:
-        """Remove it."""
+        """Remove the password."""
         await self.store.write(
             lambda tx: remove_password(
                 tx, require_still_signed_in(tx, self.browsers, request), request.now

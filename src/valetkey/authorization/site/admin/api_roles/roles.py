@@ -27,11 +27,11 @@ from valetkey.authorization.storage.administration.api_roles import ApiWithRoles
 from valetkey.authorization.storage.transaction import Transaction
 
 MOST_SHOWN = 500
-"""Roles and APIs on a page."""
+"""Maximum number of roles and of APIs on a page."""
 
 
 class RoleLine(Struct, frozen=True):
-    """A role at an API. `value` removes it, "" where it comes from `groups` alone."""
+    """A role at an API. `value` removes it, "" if it comes from `groups` alone."""
 
     role: str
     api: str
@@ -41,7 +41,7 @@ class RoleLine(Struct, frozen=True):
 
 
 class RolesPart(Struct, frozen=True):
-    """The roles, and a form for another. `action` is "" where the viewer may change nothing."""
+    """The roles, and a form to assign one. `action` is "" if the viewer may change nothing."""
 
     lines: tuple[RoleLine, ...]
     #: Value and label of each role that can be assigned.
@@ -100,7 +100,7 @@ class ApiRoleForms(Struct, frozen=True):
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Where the forms are sent."""
+        """Return the form handlers for users and for groups."""
         may = administrator(Permission.PEOPLE)
         return (
             Page(OF_USER, may, act=Act(self.of_user)),
@@ -116,7 +116,7 @@ class ApiRoleForms(Struct, frozen=True):
         return SeeOther(f"{user_address(uid)}?done={done}")
 
     async def of_group(self, request: AdminRequest) -> Outcome:
-        """Assign the role to the members of a group, or remove it."""
+        """Assign the role to a group, or remove it."""
         name = request.arguments["group"]
         done = await self._run(request, ASSIGN_GROUP_ROLE, WITHDRAW_GROUP_ROLE, {"group": name})
         return SeeOther(f"{group_address(name)}?done={done}")

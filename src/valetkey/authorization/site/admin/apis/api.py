@@ -95,12 +95,12 @@ class _Seen(Struct, frozen=True):
 
 
 class ApiPages(Struct, frozen=True):
-    """One API, and the operations on it."""
+    """Show one API, its form, and the operations on it."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """One API, its form, and the confirmation before an operation."""
+        """Return one API, its form, and the confirmation before an operation."""
         edits = Page(
             EDIT,
             administrator(Permission.CLIENTS),
@@ -115,19 +115,19 @@ class ApiPages(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show everything about it but its secrets."""
+        """Show the API without its secrets."""
         done = _BUTTONS.done(request.query.get("done"), _DONE)
         return Show(_page(await self._look(request), request, done))
 
     async def edit(self, request: AdminRequest) -> Outcome:
-        """The form with what it declares."""
+        """Show the form with the declaration of the API."""
         api = (await self._look(request)).api
         record = shown(api)
         values = {name: as_text(getattr(record, name)) for name in _CHANGE_WORDS}
         return _form(request, api, values, tag_of(record))
 
     async def change(self, request: AdminRequest) -> Outcome:
-        """Change it, unless it was changed since the form was shown."""
+        """Change the API, unless it was changed since the form was shown."""
         api = (await self._look(request)).api
         form, tag = request.form, tag_of(shown(api))
         values = typed(form, _CHANGE_WORDS)
@@ -195,7 +195,7 @@ class ApiPages(Struct, frozen=True):
 
 
 def named(request: AdminRequest) -> str:
-    """Return the id in the path. Raises Refused for one that no API can have."""
+    """Return the API id in the path. Raises Refused if no API can have it."""
     name = request.arguments["api_id"]
     if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
         raise no_such_api()

@@ -30,7 +30,7 @@ from valetkey.kernel.words import translatable
 APIS = "/admin/apis"
 NEW = "/admin/apis/new"
 LINES = ("scopes", "machine_scopes", "roles", "clients")
-"""The fields of several lines."""
+"""The fields with a value per line."""
 
 API_WORDS: Words = {
     "identifier": (
@@ -77,7 +77,7 @@ API_WORDS: Words = {
         translatable("Both APIs must allow it."),
     ),
 }
-"""The words of the fields of an API."""
+"""Labels and hints of the fields of an API."""
 
 _BAD_REQUEST = 400
 _LONGEST = 500
@@ -95,7 +95,7 @@ class ApiRow(Struct, frozen=True):
 
 
 class ApisPage(Struct, frozen=True):
-    """The APIs, page by page."""
+    """A page of the list of APIs."""
 
     template: ClassVar[str] = "admin/apis/apis.html"
 
@@ -110,12 +110,12 @@ class ApisPage(Struct, frozen=True):
 
 
 class Apis(Struct, frozen=True):
-    """The list, and the form for another API."""
+    """List the APIs; declare one."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list and the form."""
+        """Return the list and the form."""
         return (
             Page(APIS, administrator(), self.show, title=translatable("APIs"), nav=APPS_AND_APIS),
             Page(
@@ -128,7 +128,7 @@ class Apis(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """A page of it."""
+        """Show a page of the list."""
         query = {"after": (request.query.get("after") or "")[:_LONGEST]}
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
         found = await value_of(call, ApiList)
@@ -148,7 +148,7 @@ class Apis(Struct, frozen=True):
         return _form(request, {"clients": ANY})
 
     async def declare(self, request: AdminRequest) -> Outcome:
-        """Declare it."""
+        """Declare the API."""
         values = typed(request.form, API_WORDS)
         try:
             wanted = read_input(ApiWanted, API_WORDS, request.form)
@@ -160,13 +160,13 @@ class Apis(Struct, frozen=True):
 
 
 def api_address(api_id: str, act: str = "") -> str:
-    """The page about this API, or about one operation on it."""
+    """Return the URL of the page about an API, or about one operation on it."""
     place = f"{APIS}/{quote(api_id, safe='')}"
     return f"{place}/{act}" if act else place
 
 
 def row_of(api: ApiShown) -> ApiRow:
-    """The API in one row."""
+    """Return the API as a row of the list."""
     return ApiRow(
         name=api.name,
         identifier=api.identifier,

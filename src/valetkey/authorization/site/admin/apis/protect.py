@@ -29,7 +29,7 @@ PROTECT = f"{API}/protect"
 
 
 class Framework(Struct, frozen=True):
-    """How an API written with this framework accepts only tokens for it.
+    """Code for one framework that accepts only tokens for the API.
 
     `install` and `run` are commands or, for Maven, a dependency. Only tokens of the formats and
     algorithms listed are verified; with `secret`, the environment variable API_SECRET is needed.
@@ -108,12 +108,12 @@ class ProtectPage(Struct, frozen=True):
 
 
 class ProtectApi(Struct, frozen=True):
-    """The page with the code for an API."""
+    """Show the code that protects an API."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Protect this API")
         return (Page(PROTECT, administrator(), self.show, title=title),)
 
@@ -134,7 +134,7 @@ class ProtectApi(Struct, frozen=True):
 
 
 def protect_page(api: Api, issuer: str, asked: str | None) -> ProtectPage:
-    """Return the page for the framework asked for, or for the first that fits."""
+    """Return the page for the requested framework, or for the first that fits."""
     fitting = {name: each for name, each in FRAMEWORKS.items() if each.verifies(api)}
     chosen = asked if asked in fitting else next(iter(fitting))
     place = api_address(api.id, "protect")

@@ -85,7 +85,7 @@ _DONE = {"saved": translatable("Saved.")}
 
 
 class DeclarationPages(Struct, frozen=True):
-    """The list of one kind, its form, and the confirmation before one is deleted."""
+    """List declarations of one kind; create, edit and delete one."""
 
     services: Services
     kind: Kind
@@ -95,7 +95,7 @@ class DeclarationPages(Struct, frozen=True):
         return Buttons.below(self.kind.declares.path)
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list, the forms and the confirmation."""
+        """Return the list, the forms and the confirmation."""
         kind, texts = self.kind, self.kind.texts
         below = f"{kind.place}/{{{kind.argument}}}"
         may = administrator(Permission.CLIENTS)
@@ -111,7 +111,7 @@ class DeclarationPages(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """The list."""
+        """Show the list of declarations."""
         kind, texts = self.kind, self.kind.texts
         may = request.powers.allow(Permission.CLIENTS)
         page = ListPage(
@@ -129,23 +129,23 @@ class DeclarationPages(Struct, frozen=True):
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The form for a new one."""
+        """Show the form for a new declaration."""
         return await self._form(request, None, {})
 
     async def create(self, request: AdminRequest) -> Outcome:
-        """Declare it, unless the name is declared already."""
+        """Create the declaration, unless its name is taken."""
         name = (request.form.get(_NAME) or "").strip()[:_LONGEST]
         return await self._save(request, None, name, preconditions((), ("*",)))
 
     async def edit(self, request: AdminRequest) -> Outcome:
-        """The form with what is declared."""
+        """Show the form with a declaration."""
         item = await self._named(request)
         record = msgspec.to_builtins(item)
         values = {name: self._text(record[name]) for name in self.kind.words}
         return await self._form(request, item, values, tag=tag_of(item))
 
     async def change(self, request: AdminRequest) -> Outcome:
-        """Change it, unless it was changed since the form was shown."""
+        """Change the declaration, unless it was changed since the form was shown."""
         item = await self._named(request)
         seen = preconditions((request.form.get("etag") or '""',), ())
         return await self._save(request, item, item.name, seen)
@@ -237,7 +237,7 @@ class DeclarationPages(Struct, frozen=True):
     async def _source(
         self, request: AdminRequest, field: InputField, values: Mapping[str, str]
     ) -> Sequence[InputField]:
-        """Return the menu of sources, and the field for the text that some of them need."""
+        """Return the menu of sources, and the text field that some of them need."""
         call = call_of(self.services, LIST_ATTRIBUTES, request.actor, request.now)
         attributes = (await value_of(call, AttributeList)).items
         kinds = dict(SOURCES)
@@ -290,7 +290,7 @@ class DeclarationPages(Struct, frozen=True):
 
 
 def _with_source(form: Form) -> Form:
-    """Return the form with the text of a source that needs one behind its colon."""
+    """Return the form with the chosen source and its text joined by a colon."""
     source = form.get("from") or ""
     if not source.endswith(":"):
         return form

@@ -1,4 +1,4 @@
-"""/admin/claims/preview: what the tokens of a user for an app and an API would hold."""
+"""/admin/claims/preview: the tokens that a user would get for an app and an API."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -39,7 +39,7 @@ class TokenPreview(Struct, frozen=True):
 
 
 class PreviewPage(Struct, frozen=True):
-    """The form, sent with GET, and what it found. `faults` are by field."""
+    """The form, sent with GET, and the preview. `faults` are by field."""
 
     template: ClassVar[str] = "admin/claims/preview.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -61,12 +61,12 @@ class PreviewPage(Struct, frozen=True):
 
 
 class ClaimsPreviewPages(Struct, frozen=True):
-    """The preview, by the operation that `valetkey claims preview` runs."""
+    """Preview tokens, by the operation that `valetkey claims preview` runs."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The page."""
+        """Return the page of this feature."""
         title = translatable("Preview tokens")
         return (Page(kinds.PREVIEW, administrator(), self.show, title=title),)
 

@@ -1,1 +1,1 @@
-"""Apps: the register of clients."""
+"""The registered apps (clients): list, register, inspect and operate on them."""

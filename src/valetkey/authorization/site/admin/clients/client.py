@@ -100,7 +100,7 @@ class ClientPage(Struct, frozen=True):
 
 
 class SecretPage(Struct, frozen=True):
-    """A secret that was made just now, shown this once."""
+    """A new secret, shown once."""
 
     template: ClassVar[str] = "admin/clients/secret.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -115,25 +115,25 @@ class SecretPage(Struct, frozen=True):
 _BUTTONS = Buttons.below("/clients/{client_id}")
 _LONGEST_ID = 100
 _ELSEWHERE = frozenset({"name", "description", "requires_pkce", "key_set"})
-"""Fields that the page shows otherwise, and the key set, which is too long for it."""
+"""Fields shown elsewhere on the page, and the key set, which is too long."""
 
 _USUAL_END = "86400"
 
 
 class ClientPages(Struct, frozen=True):
-    """One app, and the operations on it."""
+    """Show one app, and run operations on it."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """One app, and the confirmation before an operation."""
+        """Return the page of an app, and the confirmation before an operation."""
         return (
             Page(CLIENT, administrator(), self.show),
             Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show everything about it but its secrets."""
+        """Show the app without its secrets."""
         held, names = await self._look(request)
         return Show(_page(held, names, request, _BUTTONS.done(request.query.get("done"))))
 
@@ -251,7 +251,7 @@ def _page(
 
 
 def _facts(client: Client) -> Iterator[Fact]:
-    """Return the fields with a label and those that were chosen; of texts no empty ones."""
+    """Return the fields that have a label and a value."""
     metadata = metadata_of(client)
     for field in FIELDS.values():
         value, kind = field.of(metadata), field.rule.kind

@@ -1,4 +1,4 @@
-"""/admin/clients: apps, searched and filtered, page by page; /new registers one."""
+"""/admin/clients: list, search and filter the apps; /new registers one."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -85,7 +85,7 @@ class ClientsPage(Struct, frozen=True):
 
 
 SHOWN = 50
-"""Apps on a page."""
+"""Maximum number of apps on a page."""
 
 _LONGEST = 80
 _WORDS = {
@@ -99,12 +99,12 @@ _PROFILES = ("modern", "classic")
 
 
 class Clients(Struct, frozen=True):
-    """The list."""
+    """List the apps."""
 
     store: Store
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list."""
+        """Return the page of this feature."""
         title = translatable("Apps")
         return (Page(CLIENTS, administrator(), self.show, title=title, nav=APPS_AND_APIS),)
 
@@ -134,13 +134,13 @@ class Clients(Struct, frozen=True):
 
 
 def client_address(client_id: str, act: str = "") -> str:
-    """The page about this app, or about one operation on it."""
+    """Return the URL of the page about an app, or about one operation on it."""
     place = f"{CLIENTS}/{quote(client_id, safe='')}"
     return f"{place}/{act}" if act else place
 
 
 def row_of(line: ClientLine, now: Instant) -> ClientRow:
-    """The app in one row."""
+    """Return the app as a row of the list."""
     return ClientRow(
         name=line.name or line.id,
         client_id=line.id,
@@ -180,7 +180,7 @@ _BAD_REQUEST = 400
 
 
 class NewClient(Struct, frozen=True):
-    """Ask for the kind of app, then for its form, then show what it needs to start.
+    """Choose the kind of app, fill in its form, and show the new app's credentials.
 
     `scopes` describes the scopes that users can be asked for.
     """
@@ -191,13 +191,13 @@ class NewClient(Struct, frozen=True):
     issuer: str
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         may, title = administrator(Permission.CLIENTS), translatable("Register an app")
         return (Page(NEW, may, self.show, Act(self.submit), title=title),)
 
     @property
     def _portal(self) -> Portal:
-        """The rules of the form: every scope, and every grant type that this server has."""
+        """The rules of the form: every scope, and every grant type of this server."""
         registrar = self.services.registrar("admin")
         grants = tuple(sorted(CHOSEN_GRANTS & registrar.rules.grant_types.keys()))
         settings = replace(self.services.settings.portal, grant_types=grants, scopes=())
@@ -237,7 +237,7 @@ class NewClient(Struct, frozen=True):
         self, request: AdminRequest, app: ClientMetadata, client_id: str, preset: Preset | None
     ) -> Outcome:
         body, url = LocalRegistration(app, client_id), client_address(client_id)
-        # The same form again: a reload, or a second press. The secret was shown.
+        # A repeated submit or a reload: the secret has been shown.
         if await self.services.store.read(lambda tx: tx.clients.find(client_id)) is not None:
             return SeeOther(url)
         call = call_of(self.services, REGISTER, request.actor, request.now, body=body)

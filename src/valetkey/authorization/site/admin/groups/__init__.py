@@ -1,1 +1,1 @@
-"""Groups of users."""
+"""Groups of users: list, create, edit, and manage members."""

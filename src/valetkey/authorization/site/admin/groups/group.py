@@ -56,7 +56,7 @@ MEMBERS = "/admin/groups/{group}/members"
 ACT = "/admin/groups/{group}/{act}"
 
 SHOWN = 50
-"""Members on a page."""
+"""Maximum number of members on a page."""
 
 _SUBGROUPS = 200
 _BUTTONS = Buttons.below("/groups/{group}")
@@ -73,7 +73,7 @@ _BAD_REQUEST = 400
 
 
 class MemberLine(Struct, frozen=True):
-    """A direct member; `remove_url` is "" where the role may not."""
+    """A direct member; `remove_url` is "" if the role may not remove members."""
 
     name: str
     username: str
@@ -83,7 +83,7 @@ class MemberLine(Struct, frozen=True):
 
 
 class GroupPage(Struct, frozen=True):
-    """One group. The form posts `csrf` and `person` to add a member."""
+    """The context of the group page. The form posts `csrf` and `person` to add a member."""
 
     template: ClassVar[str] = "admin/groups/group.html"
 
@@ -122,12 +122,12 @@ class _Seen(Struct, frozen=True):
 
 
 class GroupPages(Struct, frozen=True):
-    """One group, and the operations on it."""
+    """Show one group, change its members, and run operations on it."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """One group, the form for another member, and the confirmation before an operation."""
+        """Return the group, the form for another member, and the confirmation of operations."""
         add = Act(self.add, opaque=("person",))
         return (
             Page(GROUP, administrator(), self.show),
@@ -136,11 +136,11 @@ class GroupPages(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """The group and a page of its members."""
+        """Show the group and a page of its members."""
         return await self._page(request, done=_BUTTONS.done(request.query.get("done"), _DONE))
 
     async def add(self, request: AdminRequest) -> Outcome:
-        """Add the user that the text means; show whom it could mean, where these are several."""
+        """Add the user that the text means; list the candidates if it is ambiguous."""
         actor, text = request.actor, (request.form.get("person") or "").strip()[:_LONGEST]
 
         def find_users(tx: Transaction) -> Sequence[User]:

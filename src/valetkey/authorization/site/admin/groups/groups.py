@@ -73,7 +73,7 @@ class GroupRow(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """A name that leads to its page."""
+    """A name with the URL of its page."""
 
     name: str
     url: str
@@ -95,12 +95,12 @@ class GroupsPage(Struct, frozen=True):
 
 
 class Groups(Struct, frozen=True):
-    """The list, and the form for another group."""
+    """List groups; create one."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list and the form."""
+        """Return the list and the form."""
         return (
             Page(GROUPS, administrator(), self.show, title=translatable("Groups"), nav=PEOPLE),
             Page(
@@ -113,7 +113,7 @@ class Groups(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """A page of those whose names begin with the text."""
+        """Show a page of the groups whose names begin with the text."""
         query = request.query
         text, after = _name(query.get("q")), _name(query.get("after"))
         asked = {"prefix": text, "after": after}
@@ -135,7 +135,7 @@ class Groups(Struct, frozen=True):
         return _form(request, {"parent": _name(request.query.get("in"))})
 
     async def create(self, request: AdminRequest) -> Outcome:
-        """Create it."""
+        """Create the group."""
         try:
             wanted = read_input(GroupWanted, WORDS, request.form)
             call = call_of(self.services, CREATE_GROUP, request.actor, request.now, body=wanted)
@@ -146,13 +146,13 @@ class Groups(Struct, frozen=True):
 
 
 def group_address(name: str, act: str = "") -> str:
-    """The page about this group, or about one operation on it."""
+    """Return the URL of the page about a group, or about one operation on it."""
     place = f"{GROUPS}/{quote(name, safe='')}"
     return f"{place}/{act}" if act else place
 
 
 def group_link(name: str) -> Link:
-    """The name of this group, leading to its page."""
+    """Return a link to the page of a group."""
     return Link(name, group_address(name))
 
 
@@ -196,23 +196,23 @@ _WORDS = {
 
 
 class GroupForm(Struct, frozen=True):
-    """The form with what a group is."""
+    """Show and handle the form that edits a group."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The form."""
+        """Return the page of this feature."""
         may, title = administrator(Permission.PEOPLE), translatable("Edit group")
         return (Page(EDIT, may, self.ask, Act(self.change), title=title),)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the form."""
+        """Show the form with the group's values."""
         group = await self._look(request)
         values = {name: as_text(getattr(group, name)) for name in _WORDS}
         return _edit_form(request, group, values, tag_of(group))
 
     async def change(self, request: AdminRequest) -> Outcome:
-        """Change it, unless it was changed since the form was shown."""
+        """Change the group, unless it was changed since the form was shown."""
         group, form = await self._look(request), request.form
         values, tag = typed(form, _WORDS), form.get("etag") or ""
         path = {"group": request.arguments["group"]}

@@ -1,1 +1,1 @@
-"""Keys, registration, settings, mail and API tokens."""
+"""Pages about the server: keys, registration, settings, mail, API tokens and SCIM."""

@@ -1,4 +1,4 @@
-"""The page for people about the admin API: every operation, what it needs, and its manners."""
+"""The documentation page of the admin API: conventions, permissions and every operation."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
 
 
 class OperationShown(Struct, frozen=True):
-    """One operation."""
+    """One operation as the page shows it."""
 
     method: str
     path: str
@@ -38,7 +38,7 @@ class PermissionShown(Struct, frozen=True):
 
 
 class ApiPage(Struct, frozen=True):
-    """The whole of it."""
+    """The context of the page: conventions, permissions and operations."""
 
     template: ClassVar[str] = "admin/server/api.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)

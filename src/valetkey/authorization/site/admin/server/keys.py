@@ -1,4 +1,4 @@
-"""/admin/keys: the keys that sign, their rotation, and the withdrawal of one in an emergency."""
+"""/admin/keys: list the signing keys, rotate them, and withdraw one in an emergency."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -31,7 +31,7 @@ WITHDRAW = "/admin/keys/{kid}/withdraw"
 
 
 class KeyLine(Struct, frozen=True):
-    """One key; `state` is `next`, `current` or `retiring`. Moments are exact to the second."""
+    """One key; `state` is `next`, `current` or `retiring`. Times are exact to the second."""
 
     kid: str
     state: str
@@ -85,12 +85,12 @@ _DONE = ("rotated", "withdrawn")
 
 
 class SigningKeys(Struct, frozen=True):
-    """The keys."""
+    """List the signing keys; rotate and withdraw them."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The keys, and the confirmations before they are rotated and before one is withdrawn."""
+        """Return the list, and the confirmations before a rotation and a withdrawal."""
         keeper = administrator(Permission.KEYS, recent=True)
         rotate, withdraw = translatable("Rotate keys"), translatable("Withdraw key")
         return (
@@ -157,7 +157,7 @@ class SigningKeys(Struct, frozen=True):
         try:
             await WITHDRAW_KEY.run(call)
         except Refused as refused:
-            # A second press finds the key withdrawn.
+            # A repeated submit finds the key withdrawn.
             if refused.refusal.check != "admin.key":
                 raise
         return SeeOther(f"{KEYS}?done=withdrawn")

@@ -38,7 +38,7 @@ _TOO_MANY = translatable("No more invitations are possible at a time. Withdraw o
 
 
 class InvitationLine(Struct, frozen=True):
-    """One that can still be spent."""
+    """An invitation that can still be used."""
 
     id: str
     note: str
@@ -74,7 +74,7 @@ class RegistrationPage(Struct, frozen=True):
 
 
 class InvitationPage(Struct, frozen=True):
-    """A token that was made just now, shown this once."""
+    """A new token, shown once."""
 
     template: ClassVar[str] = "admin/server/invitation.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -92,12 +92,12 @@ _BAD_REQUEST = 400
 
 
 class Registration(Struct, frozen=True):
-    """The policy and the invitations."""
+    """Show the registration policy; create and withdraw invitations."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The policy with the form for another invitation, and the withdrawal of one."""
+        """Return the policy with the form for an invitation, and the withdrawal of one."""
         registrar = administrator(Permission.CLIENTS)
         title, invite = translatable("Registration"), Act(self.invite, requires=registrar)
         return (
@@ -106,12 +106,12 @@ class Registration(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Both."""
+        """Show the policy and the open invitations."""
         withdrawn = "withdrawn" in request.query
         return await self._page(request, withdrawn=withdrawn)
 
     async def invite(self, request: AdminRequest) -> Outcome:
-        """Make an invitation and show it this once."""
+        """Create an invitation and show its token once."""
         form = request.form
         wanted = WantedInvitation(
             (form.get("note") or "").strip(),
@@ -181,7 +181,7 @@ class Registration(Struct, frozen=True):
 
 
 def _number(text: str | None) -> int:
-    """The number, 0 for what is none: that is never right."""
+    """Return the number in the text, or 0, which is never valid, for any other text."""
     return int(text) if text and _NUMBER.fullmatch(text) else 0
 
 

@@ -48,7 +48,7 @@ _BAD_REQUEST = 400
 
 
 class ScimLine(Struct, frozen=True):
-    """One credential; the addresses are "" where the role may not."""
+    """One credential; the URLs are "" if the role may not change it."""
 
     id: str
     name: str
@@ -60,7 +60,7 @@ class ScimLine(Struct, frozen=True):
 
 
 class ScimPage(Struct, frozen=True):
-    """The credentials that work, oldest first."""
+    """The live credentials, oldest first."""
 
     template: ClassVar[str] = "admin/server/scim.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -75,7 +75,7 @@ class ScimPage(Struct, frozen=True):
 
 
 class ScimTokenPage(Struct, frozen=True):
-    """A new token of a credential, shown this once."""
+    """A new token of a credential, shown once."""
 
     template: ClassVar[str] = "admin/server/scim_token.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -87,12 +87,12 @@ class ScimTokenPage(Struct, frozen=True):
 
 
 class ScimCredentials(Struct, frozen=True):
-    """The credentials."""
+    """List SCIM credentials; issue, rotate and end them."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list, the form for another one, and the confirmation before one changes."""
+        """Return the list, the form for a new credential, and the confirmation of changes."""
         makes = administrator(Permission.KEYS, recent=True)
         title = translatable("New credential")
         return (
@@ -106,7 +106,7 @@ class ScimCredentials(Struct, frozen=True):
         return f"{self.services.settings.authorization.url.rstrip('/')}{_ENDPOINT}"
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """The list."""
+        """Show the list of credentials."""
         may = request.powers.allow(Permission.KEYS)
         page = ScimPage(
             listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),
@@ -118,11 +118,11 @@ class ScimCredentials(Struct, frozen=True):
         return Show(page)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the form for a new one."""
+        """Show the form for a new credential."""
         return _form(request, "")
 
     async def create(self, request: AdminRequest) -> Outcome:
-        """Create it and show its token this once."""
+        """Create the credential and show its token once."""
         try:
             body = read_input(ScimCredentialWanted, _WORDS, request.form)
             actor, create = request.actor, CREATE_SCIM_CREDENTIAL

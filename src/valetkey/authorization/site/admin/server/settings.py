@@ -100,13 +100,13 @@ _LONGEST = 200
 
 
 class SettingsPages(Struct, frozen=True):
-    """The settings."""
+    """List the settings; change the brand."""
 
     store: Store
     settings: Settings
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The settings, and the form of the brand."""
+        """Return the settings, and the form of the brand."""
         editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and color")
         return (
             Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=SERVER),
@@ -176,7 +176,7 @@ def _contains(each: Explained, words: Sequence[str]) -> bool:
 
 
 def shown(value: object, unit: str) -> str:
-    """A value as an operator would write it, with its unit."""
+    """Return a value as an operator would write it, with its unit."""
     text = json.dumps(value, ensure_ascii=False)
     return f"{text} {unit}" if unit else text
 
@@ -201,7 +201,7 @@ MAIL = "/admin/mail"
 
 
 class EmailLine(Struct, frozen=True):
-    """The outcome of an email; `because` is "" for one that the mail server took."""
+    """The outcome of an email; `because` is "" if the mail server accepted it."""
 
     kind: str
     when: When
@@ -210,7 +210,7 @@ class EmailLine(Struct, frozen=True):
 
 
 class MailPage(Struct, frozen=True):
-    """The state of the outbox, and the button.
+    """The state of the email queue, with the button for a test email.
 
     `transport` is `smtp`, `mailbox` or `off`; `tested` is `queued`, `refused`, or "".
     """
@@ -240,13 +240,13 @@ class _Said(msgspec.Struct):
 
 
 class Mail(Struct, frozen=True):
-    """The email queue, and a form for a test email."""
+    """Show the email queue; send a test email."""
 
     store: Store
     outbox: MailOutbox
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The state of delivery, with the button for a test email."""
+        """Return the state of the queue, with the button for a test email."""
         test = Act(self.test, requires=administrator(Permission.SETTINGS))
         title = translatable("Email")
         return (Page(MAIL, administrator(), self.show, test, title=title, nav=SERVER),)

@@ -38,7 +38,7 @@ PERMISSION_WORDS = {
     Permission.SETTINGS: translatable("Change name, logo and color"),
     Permission.ROLES: translatable("Assign and remove roles"),
 }
-"""What each lets a program do."""
+"""The description of each permission of a token."""
 
 _FAULTS = {
     "name": translatable("Enter a name of at most 80 visible characters."),
@@ -97,7 +97,7 @@ class NewTokenPage(Struct, frozen=True):
 
 
 class TokenMadePage(Struct, frozen=True):
-    """A token that was made just now, shown this once."""
+    """A new token, shown once."""
 
     template: ClassVar[str] = "admin/server/token_made.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -124,19 +124,19 @@ class EndTokenPage(Struct, frozen=True):
 
 
 SHOWN = 50
-"""Tokens on a page."""
+"""Maximum number of tokens on a page."""
 
 _DAYS = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
 _BAD_REQUEST = 400
 
 
 class ApiTokens(Struct, frozen=True):
-    """The tokens."""
+    """List, create and end admin API tokens."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list, the form for another token, and the confirmation before one ends."""
+        """Return the list, the form for a new token, and the confirmation before one ends."""
         maker = administrator(Permission.KEYS, recent=True)
         make, keeper = Act(self.make, multiple=("permission",)), administrator(Permission.KEYS)
         return (
@@ -177,7 +177,7 @@ class ApiTokens(Struct, frozen=True):
         return self._form(request)
 
     async def make(self, request: AdminRequest) -> Outcome:
-        """Make it and show it this once."""
+        """Create the token and show it once."""
         form = request.form
         said = form.get("days") or ""
         lifetime = days(int(said) if _DAYS.fullmatch(said) else 0)

@@ -1,1 +1,1 @@
-"""Users, their roles, and the link that makes the first owner."""
+"""Users, their roles, and the link that creates the first owner."""

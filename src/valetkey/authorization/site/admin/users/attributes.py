@@ -32,7 +32,7 @@ ATTRIBUTES = "/admin/users/{uid}/attributes"
 
 _PREFIX = "attributes/"
 _NAME = "attribute_"
-"""What the names of fields begin with, so that an attribute cannot be taken for `csrf`."""
+"""The prefix of field names, so that an attribute cannot be mistaken for `csrf`."""
 
 _TYPED = ("string", "integer", "number", "boolean")
 _LONGEST = 8_192
@@ -45,7 +45,7 @@ class UserAttributesPage(Struct, frozen=True):
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The form."""
+        """Return the page of this feature."""
         requirement, title = administrator(Permission.PEOPLE), translatable("Edit attributes")
         return (Page(ATTRIBUTES, requirement, self.edit, Act(self.change), title=title),)
 
@@ -57,7 +57,7 @@ class UserAttributesPage(Struct, frozen=True):
         return _form(request, user, declared, texts)
 
     async def change(self, request: AdminRequest) -> Outcome:
-        """Change what was edited; an empty field removes the value."""
+        """Change the edited attributes; an empty field removes the value."""
         user, declared = await self._look(request)
         texts = {
             each.name: (request.form.get(_NAME + each.name) or "")[:_LONGEST] for each in declared
@@ -129,7 +129,7 @@ def _form(
 
 
 def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
-    # A fault is of the attribute whose name its path holds, or of all together.
+    # A fault is about the attribute that its path names, or about all together.
     mine = [
         fault.detail
         for fault in faults

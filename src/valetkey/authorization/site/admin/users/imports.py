@@ -1,4 +1,4 @@
-"""/admin/users/import: upload a file of users, look at the check, import, and see the report."""
+"""/admin/users/import: upload a file of users, review the check, import, and read the report."""
 
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +42,7 @@ ONE = f"{IMPORT}/{{import_id}}"
 REPORT = f"{ONE}/report"
 
 SHOWN = 50
-"""Rows with problems on the page; the report has all."""
+"""Maximum number of rows with problems on the page; the report has all."""
 
 _BAD_REQUEST = 400
 _RECENT = 10
@@ -76,7 +76,7 @@ class ImportPage(Struct, frozen=True):
 
 
 class ProblemLine(Struct, frozen=True):
-    """A user of the file who gets no account, and why."""
+    """A row of the file that gets no account, and the reason."""
 
     line: int
     username: str
@@ -116,7 +116,7 @@ class UserImports(Struct, frozen=True):
     random: Callable[[int], bytes]
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The upload, one import, and its report."""
+        """Return the upload, one import, and its report."""
         recent = administrator(Permission.PEOPLE, recent=True)
         # A long import is watched for longer than a proof of identity is recent.
         anytime = administrator(Permission.PEOPLE)
@@ -138,11 +138,11 @@ class UserImports(Struct, frozen=True):
         return ImportUpload(self.store, self.random, self.settings.import_users)
 
     async def ask(self, request: AdminRequest) -> Outcome:
-        """The form."""
+        """Show the upload form and recent imports."""
         return await self._form(request)
 
     async def upload(self, request: AdminRequest) -> Outcome:
-        """Take the file; it is checked in the background."""
+        """Store the uploaded file; it is checked in the background."""
         file = request.form.file("file")
         if file is None:
             return await self._form(request, "choose a file")
@@ -155,7 +155,7 @@ class UserImports(Struct, frozen=True):
         return SeeOther(_address(import_id))
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Progress, the result of the check, or the report; it reloads while it is running."""
+        """Show the progress, the result of the check, or the report; reload while it is running."""
         import_id = request.arguments["import_id"]
         found, counts, problems = await self.store.scan(
             lambda tx: (
@@ -192,11 +192,11 @@ class UserImports(Struct, frozen=True):
         after = _DECISIONS.get(request.form.get("decision") or "")
         if after is not None:
             await self._uploads.move(actor, import_id, after, request.now)
-        # Also where another request was faster: the page shows what is true now.
+        # Redirect even if another request was faster: the page shows the current state.
         return SeeOther(_address(import_id))
 
     async def report(self, request: AdminRequest) -> Outcome:
-        """The outcome of every row, as CSV."""
+        """Send the outcome of every row as CSV."""
         import_id = request.arguments["import_id"]
         found = await self.store.read(lambda tx: tx.user_imports.find(import_id))
         if found is None or found.state.is_running:

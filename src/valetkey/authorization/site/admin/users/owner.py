@@ -1,4 +1,4 @@
-"""/admin/owner: the link of `valetkey owner` makes its user an owner."""
+"""/admin/owner: redeem the link of `valetkey owner`, which makes its user an owner."""
 
 from typing import ClassVar
 
@@ -47,7 +47,7 @@ from valetkey.web.form import read_query
 OWNER = "/admin/owner"
 OWNER_ACCOUNT = "/admin/owner/account"
 PURPOSE = "owner"
-"""The purpose of the token of the form for an account."""
+"""The purpose of the CSRF token of the account form."""
 
 _FIELDS = ("username", "email", "name", "password")
 _SALT = 16
@@ -76,7 +76,7 @@ class NewOwner(Struct, frozen=True):
     faults: tuple[tuple[str, str], ...] = ()
 
     def fault(self, field: str) -> str:
-        """The sentence about one field, "" for none."""
+        """Return the sentence about one field, "" for none."""
         return dict(self.faults).get(field, "")
 
 
@@ -106,7 +106,7 @@ class OwnerPage(Struct, frozen=True):
 
 
 class OwnerRequest(VisitorRequest, frozen=True, kw_only=True):
-    """A request of a browser that has a link; None for a link that is over."""
+    """A request of a browser that has an owner link; None for an expired link."""
 
     link: OwnerLink | None
     signed_in: SignedIn | None = None
@@ -118,14 +118,14 @@ class OwnerRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 class OwnerLinks(Struct, frozen=True):
-    """The way from the link to the role."""
+    """Handle an owner link: create an account or sign in, then assign the role."""
 
     browsers: Browsers
     accounts: Accounts
     passwords: PasswordSignIn
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of the link, for visitors too, and the form for an account."""
+        """Return the page of the link, for visitors too, and the form for an account."""
         become = Act(self.become, requires=self._becoming)
         make = Act(self.make, opaque=_FIELDS)
         return (
@@ -139,7 +139,7 @@ class OwnerLinks(Struct, frozen=True):
             return await self._over()
         given = read_query(request.request.hidden_query).get("link")
         if given is not None:
-            # From here on the link is in no address that a history or a referrer could keep.
+            # The redirect removes the link from the URL, which a history or a Referer could keep.
             return SeeOther(OWNER, (self._remember(given),))
         return await self._page(request)
 
@@ -180,7 +180,7 @@ class OwnerLinks(Struct, frozen=True):
         return SeeOther(OWNER, browsers.cookies.begin(new.cookie, new.id))
 
     async def become(self, request: OwnerRequest) -> Outcome:
-        """Use the link up."""
+        """Redeem the link and assign the role."""
         link, signed_in, now = request.link, request.signed_in, request.now
         if link is None or signed_in is None:
             return await self._over()
@@ -192,7 +192,7 @@ class OwnerLinks(Struct, frozen=True):
         return SeeOther(ADMIN, (self._forget(),))
 
     async def _looking(self, visit: Visit) -> OwnerRequest:
-        """Require the link, in the address or in a cookie. Raises Refused (not found) without."""
+        """Require the link, in the URL or in a cookie. Raises Refused (not found) without."""
         request = visit.request
         given = read_query(request.hidden_query).get("link")
         if given is not None:
@@ -250,7 +250,7 @@ class OwnerLinks(Struct, frozen=True):
         return Show(page, _NOT_FOUND, (self._forget(),))
 
     async def _known(self, request: Request) -> OwnerLink | None:
-        """Return the link of this browser, None if it is over. Raises Refused without any."""
+        """Return the link of this browser, None if it expired. Raises Refused without any."""
         given = request.cookie(self._name)
         if given is None:
             raise page_not_found()

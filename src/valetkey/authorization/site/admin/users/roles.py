@@ -30,7 +30,7 @@ ROLES = "/admin/roles"
 
 
 class HolderLine(Struct, frozen=True):
-    """A user with a role."""
+    """A user with a role, in the list."""
 
     person: PersonLine
     #: More than a password signs them in.
@@ -66,13 +66,13 @@ _BAD_REQUEST = 400
 
 
 class RoleHolders(Struct, frozen=True):
-    """Roles."""
+    """List the users with a role; assign a role to another."""
 
     store: Store
     roles: Roles
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list, with a form that leads to the confirmation page of the chosen user."""
+        """Return the list, with a form that leads to the confirmation page of the chosen user."""
         choose = Act(
             self.choose,
             opaque=("person",),

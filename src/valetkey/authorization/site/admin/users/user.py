@@ -65,7 +65,7 @@ ACT = "/admin/users/{uid}/{act}"
 
 
 class FactorLine(Struct, frozen=True):
-    """A way to sign in."""
+    """A sign-in method of the user."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ class FactorLine(Struct, frozen=True):
 
 
 class UserAppLine(Struct, frozen=True):
-    """An app that may do something for them."""
+    """An app connected with the account."""
 
     name: str
     since: When
@@ -85,7 +85,7 @@ class UserAppLine(Struct, frozen=True):
 
 
 class EventLine(Struct, frozen=True):
-    """An event of the user's account."""
+    """An event of the account."""
 
     name: str
     when: When
@@ -143,12 +143,12 @@ class _Extras(Struct, frozen=True):
 
 
 class UserPages(Struct, frozen=True):
-    """One user, and the operations on the account."""
+    """Show one user, and run operations on the account."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """One user, and the confirmation before an operation."""
+        """Return one user, and the confirmation before an operation."""
         return (
             Page(USER, administrator(), self.show),
             Confirmation(

@@ -61,7 +61,7 @@ class UsersPage(Struct, frozen=True):
 
 
 SHOWN = 50
-"""People on a page."""
+"""Maximum number of users on a page."""
 
 _LONGEST = 200
 _NEWS = minutes(5)
@@ -69,17 +69,17 @@ _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
 class Users(Struct, frozen=True):
-    """The list."""
+    """List, search and filter users."""
 
     store: Store
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """The list."""
+        """Return the page of this feature."""
         title = translatable("Users")
         return (Page(USERS, administrator(), self.show, title=title, nav=PEOPLE),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """A page of it."""
+        """Show a page of the list."""
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "")[:_LONGEST]
         said, after = query.get("show") or "", query.get("after") or ""
@@ -88,7 +88,7 @@ class Users(Struct, frozen=True):
         found, deleted = await self.store.scan(
             lambda tx: (
                 find_people(tx, actor, text, chosen, after, SHOWN),
-                # Checked: the address alone proves nothing.
+                # Checked, because anyone can write this URL.
                 gone is not None and tx.people.did(actor.done_by, "user.removed", gone, since),
             )
         )
@@ -106,12 +106,12 @@ class Users(Struct, frozen=True):
 
 
 def user_address(uid: Uid) -> str:
-    """The page about this user."""
+    """Return the URL of the page about a user."""
     return f"{USERS}/{uid}"
 
 
 def line_of(user: User, now: Instant) -> PersonLine:
-    """The person in one line."""
+    """Return the user as a line of the list."""
     return PersonLine(
         uid=user.uid,
         username=user.username,

@@ -224,7 +224,7 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         ),
     }
 )
-"""By the name of the check."""
+"""The advice by the name of the check that failed."""
 
 _FAMILIES: Mapping[str, Advice] = MappingProxyType(
     {

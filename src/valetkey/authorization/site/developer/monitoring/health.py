@@ -1,4 +1,4 @@
-"""/developer/apps/{client_id}/health: what should be fixed about an app, and the fixes."""
+"""/developer/apps/{client_id}/health: findings about an app, and their fixes."""
 
 from typing import ClassVar
 
@@ -65,13 +65,13 @@ class FixPage(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """Show what should be fixed about one app, and fix it."""
+    """Show the findings about one app, and apply fixes."""
 
     store: Store
     registrar: Registrar
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title, path, fix = translatable("Health"), f"{APP}/health", Act(self.fix)
         return (
             Page(path, member_of_app, self.show, title=title, nav=True),
@@ -79,7 +79,7 @@ class Health(Struct, frozen=True):
         )
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The list."""
+        """Show the list of findings."""
         client, now = request.client, request.now
         fixed = request.query.get("mended") or ""
         found = await self.store.scan(lambda tx: findings_of(tx, client, now))
@@ -93,7 +93,7 @@ class Health(Struct, frozen=True):
         )
 
     async def ask_to_fix(self, request: AppRequest) -> Outcome:
-        """Ask before a fix is applied; back to the list where it is not needed."""
+        """Ask before a fix is applied; redirect to the list if it is not needed."""
         client, now, head, wanted = request.client, request.now, request.head, _fix(request)
         found, people = await self.store.scan(
             lambda tx: (findings_of(tx, client, now), Connections(tx.db).count(client.id))
@@ -105,7 +105,7 @@ class Health(Struct, frozen=True):
         return Show(FixPage(head, action, request.csrf, line, people))
 
     async def fix(self, request: AppRequest) -> Outcome:
-        """Apply the fix if it is still needed. Refused (not found) for all but the team."""
+        """Apply the fix if it is still needed. Refused (not found) for users outside the team."""
         client_id, uid, now, wanted = (
             request.client.id,
             request.user.uid,

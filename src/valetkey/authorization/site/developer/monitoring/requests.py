@@ -1,4 +1,4 @@
-"""/developer/apps/{client_id}/requests and /failures: refused requests, why, and samples."""
+"""/developer/apps/{client_id}/requests and /failures: refused requests, and samples."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ from valetkey.kernel.words import translatable
 
 REQUESTS = f"{APP}/requests"
 SHOWN = 25
-"""Requests on a page."""
+"""Maximum number of requests on a page."""
 
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.(VK-[0-9A-Z-]{14}|[0-9]{16})", re.ASCII)
 _CODES = frozenset(ErrorCode)
@@ -103,13 +103,13 @@ class RequestsPage(Struct, frozen=True):
 
 
 class Requests(Struct, frozen=True):
-    """List the requests of an app."""
+    """List the refused and successful requests of an app."""
 
     store: Store
     sampled_every: int
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Requests")
         return (Page(REQUESTS, member_of_app, self.show, title=title, nav=True),)
 
@@ -192,7 +192,7 @@ def _parse(before: str) -> Cursor:
 
 
 def unknown_place() -> Refused:
-    """The refusal for a position in a list that no page links to."""
+    """Return the refusal of a list position that no page links to."""
     return Refused(
         Refusal(
             ErrorCode.INVALID_REQUEST,
@@ -204,11 +204,11 @@ def unknown_place() -> Refused:
 
 FAILURES = f"{APP}/failures"
 FIXING_PAGES = frozenset({"settings", "secrets", "start", "try"})
-"""The pages of an app that an advice may lead to."""
+"""The sections of an app that an advice may link to."""
 
 
 class FailurePage(Struct, frozen=True):
-    """The context of failure.html. `expected` and `received` may hold what anyone sent."""
+    """The context of failure.html. `expected` and `received` may contain text from anyone."""
 
     template: ClassVar[str] = "developer/monitoring/failure.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
@@ -256,7 +256,7 @@ class Failures(Struct, frozen=True):
     registrar: Registrar
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature; two find the app by a reference alone."""
+        """Return the pages of this feature; two find the app by a reference alone."""
         title, found = translatable("Failed requests"), translatable("Failed request")
         add = translatable("Add this redirect URI?")
         path, anywhere = f"{FAILURES}/{{reference}}", f"{DEVELOPER}/failures"
@@ -305,7 +305,7 @@ class Failures(Struct, frozen=True):
         return SeeOther(f"{AppHead(client_id, '').at('failures')}/{reference}")
 
     async def ask_to_add(self, request: AppRequest) -> Outcome:
-        """Ask before the redirect URI is added. Refused (not found) where none is missing."""
+        """Ask before the redirect URI is added. Refused (not found) if none is missing."""
         reference, uri = await self._missing(request)
         head, place, registered = request.head, origin(uri), request.client.redirect_uris
         return Show(
@@ -322,7 +322,7 @@ class Failures(Struct, frozen=True):
         )
 
     async def add(self, request: AppRequest) -> Outcome:
-        """Add it. Refused (conflict) for an address that no app may register."""
+        """Add the redirect URI. Refused (conflict) for one that no app may register."""
         _, uri = await self._missing(request)
         client_id, uid, now = request.client.id, request.user.uid, request.now
 

@@ -1,4 +1,4 @@
-"""/developer/apps/{client_id}/usage and /people: use day by day, and connected users."""
+"""/developer/apps/{client_id}/usage and /people: daily usage, and connected users."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 DAYS = 30
-"""Days shown unless the address says otherwise."""
+"""Days shown unless the query names another number."""
 
 ACTIVE_DAYS = 30
 """Days over which active users are counted."""
@@ -47,17 +47,17 @@ class UsageDay(Struct, frozen=True):
 
     @property
     def date(self) -> str:
-        """2026-11-21."""
+        """The date, such as 2026-11-21."""
         return day_text(self.day)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing happened."""
+        """Whether nothing was counted on this day."""
         return not (self.tokens or self.people or self.errors)
 
 
 class ApiTokens(Struct, frozen=True):
-    """An API and how many tokens were for it. `name` is "" for the default and deleted APIs."""
+    """An API and the number of its tokens. `name` is "" for the default and deleted APIs."""
 
     identifier: str
     name: str
@@ -90,17 +90,17 @@ class UsagePage(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Show the numbers of one app."""
+    """Show the usage of one app."""
 
     store: Store
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Usage")
         return (Page(f"{APP}/usage", member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The last days, as many as `days` says."""
+        """Show the last days, as many as `days` names."""
         client_id, now = request.client.id, request.now
         chosen = chosen_range(request.query.get("days"), DAYS)
         today = day_of(now)
@@ -134,7 +134,7 @@ class Usage(Struct, frozen=True):
                 grant_types=_totals(each.tokens for each in found.values()),
                 apis=apis,
                 errors=_totals(each.errors for each in found.values()),
-                # Where nothing happened for a long time, nothing was left out.
+                # If nothing happened for a long time, the counts are complete up to the lag.
                 counted=When(max(until, Instant(now - LAG)), now),
             )
         )
@@ -159,14 +159,14 @@ def _totals(days: Iterable[Mapping[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 SHOWN = 25
-"""Users on a page."""
+"""Maximum number of users on a page."""
 
 _NEWEST = (Instant(1 << 53), 0)
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([1-9][0-9]{0,17})", re.ASCII)
 
 
 class PersonLine(Struct, frozen=True):
-    """One user as the app knows them; `name` and `email` where it may read those."""
+    """One user as the app knows them; `name` and `email` if the app may read those."""
 
     subject: str
     scope: tuple[ScopeText, ...]
@@ -201,7 +201,7 @@ class People(Struct, frozen=True):
     random: Callable[[int], bytes]
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Connected users")
         return (Page(f"{APP}/people", member_of_app, self.show, title=title, nav=True),)
 

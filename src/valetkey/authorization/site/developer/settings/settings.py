@@ -105,7 +105,7 @@ class DropGrantTypePage(Struct, frozen=True):
 
 
 class _Outdated(Struct, frozen=True):
-    """The app was changed after the form was opened."""
+    """Faults of a save: the app was changed after the form was opened."""
 
     app: OwnApp
     parts: tuple[str, ...]
@@ -119,7 +119,7 @@ class Settings(Struct, frozen=True):
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title, save, drop = translatable("Settings"), Act(self.save), Act(self.drop)
         path, legacy = f"{APP}/settings", f"{APP}/legacy"
         return (
@@ -175,7 +175,7 @@ class Settings(Struct, frozen=True):
         return Show(DropGrantTypePage(head, head.at("legacy"), request.csrf, name.value))
 
     async def drop(self, request: AppRequest) -> Outcome:
-        """Remove it."""
+        """Remove the legacy grant type."""
         client, uid, now = request.client, request.user.uid, request.now
         name = _legacy(client, request.form)
 
@@ -223,7 +223,7 @@ def _form(
 
 
 def _legacy(client: Client, said: Form) -> GrantTypeName:
-    """The legacy grant type that is named. Refused (not found) where the app does not have it."""
+    """Return the named legacy grant type. Refused (not found) if the app does not have it."""
     for name in LEGACY:
         if name == said.get("grant_type") and name in client.grant_types:
             return name
@@ -243,7 +243,7 @@ def _switches(client: Client) -> Iterator[LegacySwitch]:
 
 
 class RegisterApp(Struct, frozen=True):
-    """Ask for the kind of app, then for its form, then show what it needs to start."""
+    """Choose the kind of app, fill in its form, and show the new app's credentials."""
 
     store: Store
     keyring: Keyring
@@ -253,7 +253,7 @@ class RegisterApp(Struct, frozen=True):
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         act, title = Act(self.submit), translatable("Register an app")
         return (Page(NEW_APP, signed_in, self.show, act, title=title, nav=True),)
 
@@ -307,7 +307,7 @@ class RegisterApp(Struct, frozen=True):
 
         made = await self.store.write(register, done_by=request.actor)
         if made is None:
-            # The same form again: a reload, or a second press. The secret was shown.
+            # A repeated submit or a reload: the secret has been shown.
             return SeeOther(AppHead(client_id, "").at())
         if isinstance(made, RegistrationBarrier):
             return self._choose(made)

@@ -1,1 +1,1 @@
-"""Try an app: programs to paste, and the authorization code flow step by step."""
+"""Try an app: example programs, and the authorization code flow step by step."""

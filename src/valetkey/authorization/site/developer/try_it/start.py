@@ -1,4 +1,4 @@
-"""/developer/apps/{client_id}/start and /quickstart: programs to paste with the client id."""
+"""/developer/apps/{client_id}/start and /quickstart: example programs with the client id."""
 
 from typing import ClassVar
 from urllib.parse import parse_qsl, urlsplit
@@ -53,12 +53,12 @@ class Start(Struct, frozen=True):
     api: str
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("First request")
         return (Page(f"{APP}/start", member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """The program in the language that `in` names, else the first."""
+        """Show the program in the language that `in` names, or the first."""
         client = request.client
         issuer, api = self.issuer, self.api
         snippets = snippets_of(client, issuer, api)
@@ -83,7 +83,7 @@ class Start(Struct, frozen=True):
 
 
 class QuickstartPage(Struct, frozen=True):
-    """The context of quickstart.html; without a quickstart, the app has none.
+    """The context of quickstart.html; `quickstart` is None if the app has none.
 
     `tabs` has the address and the label of each stack, and whether it is the one shown.
     """
@@ -102,7 +102,7 @@ class QuickstartPages(Struct, frozen=True):
     quickstarts: Quickstarts
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The page of this feature."""
+        """Return the page of this feature."""
         title = translatable("Quickstart")
         return (Page(f"{APP}/quickstart", member_of_app, self.show, title=title, nav=True),)
 
@@ -129,7 +129,7 @@ _SECRET = frozenset({"code", "state", "code_verifier", "client_secret"})
 
 
 class ApiChoice(Struct, frozen=True):
-    """An API that can be chosen; `scopes` are their values in the form, and their names."""
+    """An API that can be chosen, with its scopes: value in the form, and name."""
 
     identifier: str
     name: str
@@ -137,7 +137,7 @@ class ApiChoice(Struct, frozen=True):
 
 
 class Parameter(Struct, frozen=True):
-    """One parameter or member of a message; `value` is shortened where it is a secret."""
+    """One parameter or member of a message; a secret `value` is shortened."""
 
     name: str
     value: str
@@ -165,7 +165,7 @@ def apis_of(tx: Transaction, client: Client) -> tuple[ApiChoice, ...]:
 
 
 def parameters_in(landed: str) -> dict[str, str]:
-    """Return the query parameters of a pasted URL; none of them is trusted."""
+    """Return the query parameters of a pasted URL, which are untrusted."""
     try:
         query = urlsplit(landed.strip()).query
         return dict(parse_qsl(query, strict_parsing=True, errors="strict", max_num_fields=50))
@@ -174,7 +174,7 @@ def parameters_in(landed: str) -> dict[str, str]:
 
 
 def masked(name: str, value: str) -> str:
-    """Return the value to show: shortened where the parameter is a secret."""
+    """Return the value to show, shortened if the parameter is a secret."""
     return shortened(value) if name in _SECRET else value
 
 
@@ -186,7 +186,7 @@ def shown_token(name: str, value: object, audience: str) -> Token:
 
 
 def explained_at(head: AppHead, error_uri: object) -> str:
-    """The page about the failed request that an `error_uri` refers to; "" for none."""
+    """Return the URL of the failed request that an `error_uri` refers to; "" for none."""
     told = parameters_in(error_uri) if isinstance(error_uri, str) else {}
     reference = plain_reference(told.get("reference", ""))
     return f"{head.at('failures')}/{reference}" if reference else ""
@@ -199,7 +199,7 @@ def sent_by(
     headers: tuple[tuple[bytes, bytes], ...],
     body: bytes = b"",
 ) -> Request:
-    """A request of the same origin to another endpoint of this server."""
+    """Return a request of the same origin to another endpoint of this server."""
     came = request.request
     return Request(
         method,

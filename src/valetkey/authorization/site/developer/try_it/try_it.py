@@ -162,7 +162,7 @@ class TryUserInfoPage(Struct, frozen=True):
 
 
 class TryIt(Struct, frozen=True):
-    """The steps of the flow. `token` and `userinfo` are the endpoints of those names."""
+    """Run the flow step by step. `token` and `userinfo` are the endpoints of those names."""
 
     store: Store
     keyring: Keyring
@@ -174,7 +174,7 @@ class TryIt(Struct, frozen=True):
     userinfo: Endpoint
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title, path = translatable("Try it"), f"{APP}/try"
         begin = Act(self.begin, multiple=("scope",))
         exchange = Act(self.exchange, opaque=("code", "client_secret"))
@@ -195,7 +195,7 @@ class TryIt(Struct, frozen=True):
         return await self._begin(request)
 
     async def begin(self, request: AppRequest) -> Outcome:
-        """The authorization request, ready to be sent."""
+        """Show the authorization request, ready to be sent."""
         client, form = request.client, request.form
         ticked, resource = form.all("scope"), form.get("resource") or ""
         api = next(
@@ -225,7 +225,7 @@ class TryIt(Struct, frozen=True):
         return self._request(request, trial, trial.seal(self.keyring.sealer, random))
 
     async def read_pasted(self, request: AppRequest) -> Outcome:
-        """The answer, read from the address that was pasted."""
+        """Show the response in the URL that was pasted."""
         state = request.form.get("trial") or ""
         trial = self._open(state, request)
         landed = (request.form.get("landed") or "")[:_LONGEST]
@@ -235,13 +235,13 @@ class TryIt(Struct, frozen=True):
         return self._answer(request, state, said)
 
     async def catch(self, request: AppRequest) -> Outcome:
-        """The answer as it arrives at this server's own redirect URI."""
+        """Show the response that arrived at this server's own redirect URI."""
         query = read_query(request.request.query, opaque=_ANSWERS)
         said = {name: value for name in _ANSWERS if (value := query.get(name))}
         return self._answer(request, query.get("state") or "", said)
 
     async def exchange(self, request: AppRequest) -> Outcome:
-        """The tokens, or the error."""
+        """Exchange the code; show the tokens or the error."""
         trial, head = self._open(request.form.get("trial") or "", request), request.head
         sent, answer = await self._send(request, trial)
         said = read_object(answer.body) or {}
@@ -278,7 +278,7 @@ class TryIt(Struct, frozen=True):
         )
 
     async def ask_userinfo(self, request: AppRequest) -> Outcome:
-        """The response of the userinfo endpoint to the token."""
+        """Show the response of the userinfo endpoint to the token."""
         sealed, sealer = request.form.get("token") or "", self.keyring.sealer
         token = open_token(sealed, request.session.id, sealer)
         if token is None:
@@ -312,7 +312,7 @@ class TryIt(Struct, frozen=True):
     async def _send(
         self, request: AppRequest, trial: TestRun
     ) -> tuple[tuple[Parameter, ...], Response]:
-        """The token request as it is shown, and the response."""
+        """Return the token request as it is shown, and its response."""
         client, form = request.client, request.form
         secret = (form.get("client_secret") or "").strip()
         pairs = list(trial.exchange(form.get("code") or ""))
