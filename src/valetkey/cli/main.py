@@ -1,4 +1,4 @@
-"""The command line: which commands there are; each is loaded only when it is called."""
+"""The command line: its commands, each imported only when it is called."""
 
 import os
 import sys
@@ -125,12 +125,12 @@ def valetkey(context: click.Context) -> None:
 
 
 def main() -> None:
-    """The program `valetkey`."""
+    """Run the program `valetkey`."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the number is for the shell. Every known failure is one sentence."""
+    """Run one command line and return its exit code. Every known failure is one sentence."""
     try:
         answer = valetkey.main(list(arguments), prog_name="valetkey", standalone_mode=False)
     except click.UsageError as wrong:

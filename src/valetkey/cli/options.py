@@ -1,4 +1,4 @@
-"""Options that many commands share, the settings they lead to, and instants as people read them."""
+"""Options shared by commands, the settings that they select, and the format of times."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,19 +37,19 @@ def _every(**_: object) -> None: ...
 
 
 EVERY = _every.params
-"""The options that every derived command has."""
+"""Options that every derived command has."""
 
 
 def settings_of(config: Path | None) -> Settings:
-    """The settings that a command works with. Raises Mistake with every problem."""
+    """Return the settings that a command uses. Raises Mistake with every problem."""
     return load(find_file(config), environment())
 
 
 def shown(at: int | None) -> str:
-    """`2026-03-01 12:00:00 UTC`, or "" for never."""
+    """Return a time such as `2026-03-01 12:00:00 UTC`, or "" for None."""
     return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def stamp(at: Instant) -> str:
-    """`20260301-120000`, for names of files; in UTC."""
+    """Return a time such as `20260301-120000` for file names, in UTC."""
     return f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}"

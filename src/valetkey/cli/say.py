@@ -1,4 +1,4 @@
-"""Saying: what goes to people and what goes to scripts, in one voice."""
+"""Output for people and for scripts, in one style."""
 
 import json
 import shutil
@@ -29,19 +29,19 @@ def line(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a line on standard error: for people, never part of the answer."""
+    """Print a line for people on standard error, never part of the output."""
     click.echo(text, err=True)
 
 
 def progress(text: str) -> None:
-    """Show how far a command is, on one line of a terminal; nothing elsewhere."""
+    """Show the progress of a command on one line of a terminal; nothing elsewhere."""
     if sys.stderr.isatty():
         columns = shutil.get_terminal_size().columns
         click.echo(f"\r{text[: columns - 1]:<{columns - 1}}\r", nl=False, err=True)
 
 
 def error(text: str) -> None:
-    """Print what went wrong on standard error."""
+    """Print an error on standard error."""
     click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
 
 
@@ -51,17 +51,17 @@ def strong(text: str) -> str:
 
 
 def faint(text: str) -> str:
-    """`text` so that it steps back on a terminal."""
+    """Return `text` dimmed on a terminal."""
     return click.style(text, dim=True)
 
 
 def coloured(text: str, colour: str) -> str:
-    """`text` in a color on a terminal."""
+    """Return `text` in a color on a terminal."""
     return click.style(text, fg=colour)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns below their faint heads; what a terminal obeys is shown as ?."""
+    """Print rows in columns below dimmed headings; control characters are shown as ?."""
     cells = [[_plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in [list(head), *cells]) for at in range(len(head))]
     line(faint(_row(head, widths)))

@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: one endpoint per file."""
+"""Protocol endpoints over HTTP, one per file."""

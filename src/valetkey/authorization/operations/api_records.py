@@ -1,4 +1,4 @@
-"""APIs, as the admin API shows and takes them."""
+"""Input and output types of APIs in the admin API."""
 
 from typing import Annotated, Final
 
@@ -22,7 +22,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 ANY: Final = "any"
-"""How interfaces write that every client may ask for an API."""
+"""The text with which interfaces state that every client may request an API."""
 
 _Identifier = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=500)]
 _Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=80)]

@@ -1,4 +1,4 @@
-"""Clients, as the admin API shows and takes them."""
+"""Input and output types of clients in the admin API."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
@@ -57,7 +57,7 @@ def _type_of(field: Field) -> Any:
 
 
 def _shown_type(field: Field) -> Any:
-    """Return the type of a field in an answer."""
+    """Return the type of a field in a response."""
     match field.rule.kind:
         case Kind.FLAG:
             return bool
@@ -227,7 +227,7 @@ def shown(client: Client, now: Instant) -> msgspec.Struct:
 
 
 def read(held: ClientWithUses, record: msgspec.Struct) -> msgspec.Struct:
-    """Return a client's record with what hangs on it, a `ClientRead`."""
+    """Return a client's record with its team and use, a `ClientRead`."""
     use = ClientUse(
         [MemberShown(one.uid, one.role.value) for one in held.team],
         held.authorizations,
@@ -251,14 +251,14 @@ class LocalChange(Struct, frozen=True):
 
 
 def wanted_metadata(wanted: object) -> ClientMetadata:
-    """Return what a `ClientWanted` or a `LocalRegistration` registers."""
+    """Return the metadata of a `ClientWanted` or a `LocalRegistration`."""
     if isinstance(wanted, LocalRegistration):
         return wanted.metadata
     return with_values(ClientMetadata(name=""), _said(wanted))
 
 
 def changed_metadata(client: Client, change: object) -> ClientMetadata:
-    """Return what a `ClientChange` or a `LocalChange` makes of the client."""
+    """Return the client's metadata after a `ClientChange` or a `LocalChange`."""
     values = change.values if isinstance(change, LocalChange) else _said(change)
     return with_values(metadata_of(client), values)
 

@@ -49,7 +49,7 @@ PREFIX = "/admin/api/v1"
 """The path of the admin API."""
 
 CHANCE = 48
-"""Random bytes that a call is given."""
+"""Random bytes of each call, from which new ids and secrets are made."""
 
 _ID = 16
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -136,14 +136,14 @@ class Call(Struct, frozen=True):
 
     @property
     def uid(self) -> Uid:
-        """The user in the path. Raises Refused (not found) for text that is no uid."""
+        """Return the uid in the path. Raises Refused (not found) for other text."""
         uid = uid_of(self.arguments["uid"])
         if uid is None:
             raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
         return uid
 
     def new_id(self, prefix: str) -> str:
-        """Return the identifier that this call may give; the same each time."""
+        """Return the identifier that this call may assign; the same each time."""
         return fresh_id(prefix, lambda size: self.chance[:size])
 
     def new_secret(self, prefix: Prefix) -> Secret:
@@ -200,7 +200,7 @@ class Button(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """One row.
+    """One operation: a row of the table.
 
     `takes` is the type of the body, `gives` that of the result; None for none. One with `upload`
     takes a file instead: an `UploadedFile`. A `guarded` one
@@ -234,7 +234,7 @@ class Operation(Struct, frozen=True):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names in the path."""
+        """The names of the path's arguments."""
         return tuple(segment[1:-1] for segment in self.path.split("/") if segment.startswith("{"))
 
 

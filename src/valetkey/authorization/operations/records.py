@@ -1,4 +1,4 @@
-"""Base types of several records, and of files."""
+"""Base types of records and of files."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -22,7 +22,7 @@ class Page(msgspec.Struct, frozen=True):
     """The members of every list besides its items."""
 
     next: str | None
-    """What `after` takes to go on; null at the end."""
+    """The value of `after` for the next page; null at the end."""
 
 
 class Done(msgspec.Struct, frozen=True):

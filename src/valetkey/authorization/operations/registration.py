@@ -1,4 +1,4 @@
-"""Operations on the registration of clients by themselves: its rules and its tokens."""
+"""Operations on dynamic client registration: its policy and its tokens."""
 
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission

@@ -31,7 +31,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.words import translatable
 
 NO_ROLE = "none"
-"""How forms and commands write that a user has no role."""
+"""The value that forms and commands use for "no role"."""
 
 
 ROLE_WORDS = {
@@ -40,7 +40,7 @@ ROLE_WORDS = {
     Role.SUPPORT: translatable("Support"),
     Role.AUDITOR: translatable("Auditor"),
 }
-"""The names of the roles, to be translated."""
+"""The names of the roles, translatable."""
 
 
 _ONE = "/users/{uid}"
@@ -53,7 +53,7 @@ _ROLES: Sequence[tuple[str, str]] = (
 
 
 def give_role(tx: Transaction, call: Call, user: User) -> bool:
-    """Give a role in place of the one before, or take it. Refused (conflict) for the last owner."""
+    """Replace the user's role, or remove it. Refused (conflict) for the last owner."""
     return call.services.roles.give(tx, user, call.input(RoleWanted).role, call.now)
 
 

@@ -82,7 +82,7 @@ def list_keys(tx: Transaction, call: Call) -> Keys:
 
 
 async def rotate_keys(call: Call) -> Result:
-    """Let the next keys sign: once every verifier can know them, or at once."""
+    """Rotate keys: once every verifier can know the next ones, or at once."""
     wanted, ring = call.input(RotationWanted), call.services.keys
     if wanted.algorithm is not None and wanted.algorithm not in ring.algorithms:
         raise Refused(
@@ -103,7 +103,7 @@ async def rotate_keys(call: Call) -> Result:
 
 
 async def withdraw_key(call: Call) -> Result:
-    """Refuse everything that this key signed, from now on."""
+    """Withdraw a key: everything that it signed is refused from now on."""
     kid = call.named("kid")
     ring = call.services.keys
     if not await ring.withdraw(kid, call.now, allowed=_allowed(call), done_by=call.actor.done_by):
@@ -128,7 +128,7 @@ def read_settings(tx: Transaction, call: Call) -> SettingsShown:
 
 
 def read_brand(tx: Transaction, call: Call) -> Result:
-    """Read name, color, logo and links."""
+    """Read name, color, logo and links of the brand."""
     return _told_brand(brand_now(tx, call.services.settings.brand))
 
 

@@ -1,4 +1,4 @@
-"""Keys, events, settings, invitations and the email queue, as in the admin API."""
+"""Input and output types of keys, events, settings, invitations and the email queue."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlsplit

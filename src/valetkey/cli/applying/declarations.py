@@ -1,4 +1,4 @@
-"""Apply what the file declares of accounts and of tokens."""
+"""Apply the declared attributes of accounts and claims of tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast

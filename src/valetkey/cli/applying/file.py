@@ -27,7 +27,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
 
 
 class DeclaredEntry(Struct, frozen=True):
-    """A user or client in the file: its place there, its values, and its secret separately."""
+    """An entry of the file: its position, its values, and its secret separately."""
 
     place: str
     given: Mapping[str, object]
@@ -50,11 +50,11 @@ class DeclaredObjects(Struct, frozen=True):
     claims: tuple[DeclaredEntry, ...] = ()
     webhooks: tuple[DeclaredEntry, ...] = ()
     name: str = ""
-    """What the file is called, to own what it declares; "" for a file that owns nothing."""
+    """The name by which the file owns what it declares; "" for a file that owns nothing."""
 
 
 class _InvalidValue(Exception):
-    """Carries a description of the correct value."""
+    """A value has the wrong type or format; carries a description of the correct value."""
 
 
 def read_site(path: Path) -> DeclaredObjects:
@@ -245,7 +245,7 @@ def _any_or_texts(value: object) -> tuple[str, ...] | None:
 
 
 def _json(value: object) -> object:
-    """Return the value if JSON can hold it: no dates, and no number that is not finite."""
+    """Return the value if JSON can represent it: no dates, and no number that is not finite."""
     if isinstance(value, dict):
         return {name: _json(each) for name, each in cast("dict[str, object]", value).items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Apply one group of the file, and one list of those who have a role at an API.
+"""Apply one group of the file, and one list of the users and groups with a role at an API.
 
 Members and roles are only added: only pruning takes them away.
 """
@@ -72,7 +72,7 @@ def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instan
 
 
 def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
-    """Return the group of this name, or of its earlier name; None if there is neither."""
+    """Return the group of this name, or of its previous name; None if there is neither."""
     name, earlier = wanted.text("name"), wanted.text("renamed_from")
     there = tx.groups.find_to_change(name)
     before = tx.groups.find_to_change(earlier) if earlier else None
@@ -83,7 +83,7 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
 
 
 def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
-    """Give the users and groups the role. Raises Unfit for those that do not exist."""
+    """Assign the role to users and groups. Raises Unfit for those that do not exist."""
     api, role = _api(tx, wanted), wanted.text("role")
     given = {
         role_part(role, user.uid): assign(tx, user, api, role, now)
@@ -113,7 +113,7 @@ def _api(tx: Transaction, wanted: DeclaredEntry) -> Api:
 
 
 def _users(tx: Transaction, wanted: DeclaredEntry, key: str) -> Sequence[User]:
-    """Return the users whom the file names, locked in the order of their uids."""
+    """Return the users that the file names, locked in the order of their uids."""
     found: dict[int, User] = {}
     for name in cast("Sequence[str]", wanted.given.get(key, ())):
         user = tx.users.find_by_username(name)

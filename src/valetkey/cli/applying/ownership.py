@@ -26,13 +26,13 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 
 _DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.WEBHOOK})
-"""What is disabled, and enabled again when the file declares it again. The rest is deleted."""
+"""Kinds that are disabled, and enabled when the file declares them again. Others are deleted."""
 
 _Key = tuple[str, str, str]
 
 
 class Ownership(Struct, frozen=True):
-    """What belongs to the named file; `tx` holds the lock of the register."""
+    """The objects that a named file owns; `tx` holds the lock of the register."""
 
     tx: Transaction
     opened: Opened
@@ -57,7 +57,7 @@ class Ownership(Struct, frozen=True):
         return replace(step, action=action, fields=(*step.fields, "enabled"))
 
     def prune(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """Remove or disable what the file owns and does not declare. Raises InvalidEntry."""
+        """Remove or disable what the file owns but does not declare. Raises InvalidEntry."""
         declared = {_key(each) for step in steps for each in step.declares}
         kinds = list(AppliedKind)
         left = sorted(
@@ -200,7 +200,7 @@ class Ownership(Struct, frozen=True):
 
 
 def ownership(tx: Transaction, opened: Opened, name: str) -> Ownership:
-    """Return what belongs to the file of this name; nothing for a file without one."""
+    """Return what the file of this name owns; nothing for a file without a name."""
     owned = tx.declarations.applied.of_file(name) if name else ()
     return Ownership(tx, opened, name, {_key(each): each for each in owned})
 

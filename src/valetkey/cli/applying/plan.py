@@ -31,24 +31,24 @@ from valetkey.kernel.secret import fresh_id
 
 
 class Prepared(Struct, frozen=True):
-    """The content of the file, with everything prepared that a transaction must not wait for."""
+    """The content of the file, with all values that are prepared outside the transaction."""
 
     source: Path
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
     apis: tuple[api.WantedApi, ...]
     groups: tuple[tuple[DeclaredEntry, str], ...]
-    """Each with the id to use if it is new."""
+    """Each group with the id to use if it is new."""
     webhooks: tuple[webhook.WantedWebhook, ...]
     site: DeclaredObjects
     adopts: bool
-    """Own what the file declares and was created by hand, or by another file."""
+    """Whether the file takes ownership of declared objects that it did not create."""
     prunes: bool
-    """Remove what the file owns and does not declare."""
+    """Whether to remove what the file owns but does not declare."""
 
 
 class _Enough(Exception):
-    """Rolls the transaction back and carries its steps."""
+    """Rolls back the transaction of a plan and carries its steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         super().__init__("this was the plan")
@@ -190,7 +190,7 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
 
 
 def _hold_users(tx: Transaction, prepared: Prepared, owner: Ownership) -> None:
-    """Lock everyone whom the file names or named, by uid and before any row."""
+    """Lock every user that the file names or owns, by uid and before any row."""
     uids = set(affected_users(owner)) if prepared.prunes else set[int]()
     for each in prepared.users:
         there = user.find(tx, each.wanted)

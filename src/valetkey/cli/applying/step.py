@@ -1,4 +1,4 @@
-"""A step of a plan: one user or client, and what is done with it."""
+"""A step of a plan: one object of the file, and the change that is made to it."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -15,7 +15,7 @@ from valetkey.kernel.secret import Secret
 
 
 class Action(StrEnum):
-    """The kinds of changes to a user or client."""
+    """The kinds of changes to an object."""
 
     MAKE = "make"
     CHANGE = "change"
@@ -41,9 +41,9 @@ class Step(Struct, frozen=True):
     fields: tuple[str, ...] = ()
     secret: Secret | None = None
     costs: tuple[str, ...] = ()
-    """Warnings: risky legacy features that this newly allows, and what is still missing."""
+    """Warnings: risky legacy features that the step newly allows, and what is still missing."""
     declares: tuple[Declared, ...] = ()
-    """What the file owns if it was created by it."""
+    """What the file owns once it has created this."""
 
     @property
     def line(self) -> str:
@@ -55,7 +55,7 @@ class Step(Struct, frozen=True):
 
     @property
     def secret_name(self) -> str:
-        """Return what its secret is called."""
+        """Return the name of the generated secret, such as client secret."""
         return "secret" if self.kind == "webhook" else "client_secret"
 
     def as_json(self) -> dict[str, object]:
@@ -72,7 +72,7 @@ class Step(Struct, frozen=True):
 
 
 class InvalidEntry(Exception):
-    """One user or client of the file is not acceptable."""
+    """An entry of the file is not acceptable."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         """Carry all problems."""
@@ -81,7 +81,7 @@ class InvalidEntry(Exception):
 
 
 def unfit(wanted: DeclaredEntry, faults: Sequence[MetadataError]) -> InvalidEntry:
-    """Return the faults that a use case found, at their places in the file."""
+    """Return the faults that an operation found, at their places in the file."""
     return InvalidEntry([_problem(wanted, fault) for fault in faults])
 
 
@@ -97,7 +97,7 @@ def _problem(wanted: DeclaredEntry, fault: MetadataError) -> Problem:
 
 
 def changed_or_kept(kind: str, name: str, fields: Sequence[str], *declares: Declared) -> Step:
-    """Return the step for a user or client that already exists."""
+    """Return the step for an object that already exists."""
     action = Action.CHANGE if fields else Action.KEEP
     return Step(action, kind, name, tuple(fields), declares=declares)
 

@@ -32,16 +32,16 @@ from valetkey.kernel.replace import replace
 
 
 class WantedUser(Struct, frozen=True):
-    """A user of the file, with the hash of the password if the file gives a different one."""
+    """A user of the file, with the hash of the password if the file has a different one."""
 
     wanted: DeclaredEntry
     uid: int
-    """The uid that the file gives, else a fresh one in case the user does not exist."""
+    """The uid in the file, otherwise a generated one in case the user does not exist."""
     password_hash: str | None
 
 
 def find(tx: Transaction, wanted: DeclaredEntry) -> User | None:
-    """Return the user with the uid that the file gives, else with its username, or None."""
+    """Return the user with the uid in the file, otherwise with its username, or None."""
     uid = cast("int | None", wanted.given.get("uid"))
     if uid is not None:
         return tx.users.find(Uid(uid)) if 0 < uid <= LARGEST_UID else None
@@ -110,7 +110,7 @@ def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant)
 def _with_attributes(
     tx: Transaction, user: User, wanted: DeclaredEntry, now: Instant
 ) -> tuple[User, Sequence[str]]:
-    """Return the user with the attributes that the file gives, and the names of changed ones."""
+    """Return the user with the attributes in the file, and the names of changed ones."""
     if "attributes" not in wanted.given:
         return user, ()
     given = cast("Mapping[str, object]", wanted.given["attributes"])

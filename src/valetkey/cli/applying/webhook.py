@@ -1,4 +1,4 @@
-"""Apply one webhook of the file: an address of the operator's, known by its URL."""
+"""Apply one webhook of the file: the operator's, identified by its URL."""
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +39,7 @@ def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedWebhook:
 
 
 def changes(opened: Opened) -> WebhookChanges:
-    """Return what creates and changes webhooks."""
+    """Return the service that creates and changes webhooks."""
     return WebhookChanges(opened.settings, opened.keyring.sealer, opened.runtime.random)
 
 
@@ -87,7 +87,7 @@ def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now
 
 
 def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
-    """Return the operator's webhook with this URL, or with its earlier one; None without one."""
+    """Return the operator's webhook with this URL, or with its previous one; None without one."""
     known = tx.webhooks.of_operator()
     url, earlier = wanted.text("url"), wanted.text("moved_from")
     found = [each for each in known if each.url == url]
@@ -104,7 +104,7 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
 
 
 def _said(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
-    """Return what the file says of the webhook; of one that exists, the rest stays."""
+    """Return the declared values of the webhook; an existing webhook keeps the others."""
     given = {name: wanted.given[name] for name in _FIELDS if name in wanted.given}
     try:
         said = msgspec.convert(given, WebhookWanted)

@@ -1,4 +1,4 @@
-"""`valetkey apply`: make the servers hold what a file declares."""
+"""`valetkey apply`: change the servers to match a declarative file."""
 
 import stat
 import sys

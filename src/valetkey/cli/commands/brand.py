@@ -1,4 +1,4 @@
-"""`valetkey brand`: name, color, logo and links of the pages, while the server runs."""
+"""`valetkey brand`: name, color, logo and links of the pages, changed without a restart."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`valetkey config`: whether the configuration is right, and what each setting does."""
+"""`valetkey config`: check the configuration, and explain each setting."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -87,7 +87,7 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
 
 
 def _foreign_logo(settings: Settings) -> Iterator[Problem]:
-    """A logo of another server, with which the server starts and which no page shows."""
+    """Report a logo on another server: pages do not show it, although the server starts."""
     try:
         rules.LOGO.read(settings.brand.logo_url)
     except rules.InvalidValue as wrong:
@@ -99,7 +99,7 @@ def _foreign_logo(settings: Settings) -> Iterator[Problem]:
 @options.config_file
 @options.as_json
 def explain_(setting: str, config: Path | None, as_json: bool) -> None:
-    """Each setting's value, where that comes from, its default and its reason.
+    """Show each setting's value, where that comes from, its default and its reason.
 
     SETTING is a name such as tokens.access_token_lifetime or a section such as tokens; without
     it every setting is explained. Secrets are not shown.

@@ -75,7 +75,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
 @options.config_file
 @options.as_json
 def check(config: Path | None, as_json: bool) -> int:
-    """Whether each database answers, has this version's tables and can be written to.
+    """Check that each database answers, has this version's tables and can be written to.
 
     Exit code 1 if one does not. Changes only one row that exists to test writing.
 
@@ -259,7 +259,7 @@ async def _nothing(_: Opened) -> None:
 
 
 async def _may_begin(settings: Settings, server: ServerSettings) -> bool:
-    """Whether migrating may create the keyring: not for a PostgreSQL database that has tables.
+    """Return whether migrating may create the keyring: not for PostgreSQL with tables.
 
     Its keyring may be on another machine.
     """

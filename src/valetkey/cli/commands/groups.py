@@ -1,4 +1,4 @@
-"""The groups whose commands derive from the operations of administration, and their help."""
+"""Command groups derived from the operations of administration, and their help."""
 
 from pathlib import Path
 

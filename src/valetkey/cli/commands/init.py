@@ -1,4 +1,4 @@
-"""`valetkey init`: ask for what an installation needs, try it, and write its configuration."""
+"""`valetkey init`: ask for the settings of an installation, test them, write the configuration."""
 
 import asyncio
 import json
@@ -102,14 +102,14 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
 
 
 class _Dialogue:
-    """Answers by option, from the terminal, or the defaults."""
+    """Answers questions from options, the terminal, or the defaults."""
 
     def __init__(self, given: Mapping[str, str | None], *, asks: bool) -> None:
         self.asked = 0
         self._given, self._asks = given, asks
 
     def __call__(self, name: str, question: str, default: str | None = None) -> str:
-        """Return the answer. Raises Mistake for one that is needed and cannot be asked for."""
+        """Return the answer. Raises Mistake if a required answer cannot be asked for."""
         said = self._given.get(name)
         if said is not None:
             return said
@@ -123,7 +123,7 @@ class _Dialogue:
 
 
 def _until_valid(ask: "_Dialogue", step: Callable[[], _T]) -> _T:
-    """Return what the step reads; ask again while it is invalid, if it asked."""
+    """Return the result of `step`; ask again while it is invalid, if `ask` is interactive."""
     while True:
         before = ask.asked
         try:
@@ -140,7 +140,7 @@ def _answered(
     step: Callable[[_Document, "_Dialogue"], _Check],
     ask: "_Dialogue",
 ) -> None:
-    """Ask until the settings are valid and what they name answers; once if nothing was asked."""
+    """Ask until the settings are valid and their servers respond; once if not interactive."""
 
     def tried() -> _Document:
         changed: _Document = {name: dict(section) for name, section in document.items()}
@@ -215,7 +215,7 @@ def _databases(document: _Document, ask: "_Dialogue") -> _Check:
 
 
 async def _empty(settings: Settings) -> None:
-    """Raise unless both databases can be used and have no tables yet; make no file."""
+    """Raise unless both databases can be used and have no tables; create no file."""
     for name, server in servers(settings):
         file = database_file(settings, server)
         if file is not None:
@@ -293,7 +293,7 @@ def _port(url: str) -> int:
 
 
 def _settings(directory: Path, document: Mapping[str, Mapping[str, object]]) -> Settings:
-    """Return what the document says, read as the servers read it."""
+    """Return the settings in the document, read as the servers read them."""
     with tempfile.NamedTemporaryFile("w", dir=directory, suffix=".toml", encoding="utf-8") as file:
         file.write(_toml(document))
         file.flush()
@@ -310,7 +310,7 @@ def _toml(document: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file that did not exist, for its owner only. Raises Mistake if it exists."""
+    """Write a new file that only its owner can read. Raises Mistake if it exists."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

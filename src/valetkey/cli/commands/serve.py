@@ -110,7 +110,7 @@ def _words(
     folder: Path,
     scraping: Mapping[str, str],
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return what a worker's environment gets, and the variables that it loses.
+    """Return the environment variables that a worker gets, and those it loses.
 
     The resource server gets no secret of the authorization server.
     """
@@ -147,7 +147,7 @@ def _scraped(settings: Settings) -> socket.socket | None:
 
 
 def _activated() -> Sequence[socket.socket]:
-    """The sockets that a service manager opened for us (sd_listen_fds(3))."""
+    """Return the sockets that a service manager opened (sd_listen_fds(3))."""
     told = environment()
     if told.get("LISTEN_PID") != str(os.getpid()):
         return ()

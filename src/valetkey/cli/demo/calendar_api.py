@@ -1,4 +1,4 @@
-"""Calendar: an API of another team, protected with `valetkey.sdk`.
+"""Calendar: an API of a second team, protected with `valetkey.sdk`.
 
 It has an identifier with a path, which clients name as `resource` (RFC 8707), and accepts only
 tokens for it. Everyone with the scope reads; adding an event also takes the role `planner`.
@@ -20,7 +20,7 @@ NAME = "Calendar"
 READ, WRITE = "calendar:read", "calendar:write"
 SCOPES = {READ: "see your calendar", WRITE: "change your calendar"}
 PLANNER = "planner"
-"""The role of those who may add events."""
+"""The role of users who may add events."""
 
 _FIRST = "Tea with Mr Babbage"
 _LARGEST = 4096  # bytes of a request
@@ -28,7 +28,7 @@ _KEPT = 100  # events of a user
 
 
 class CalendarApi(ThreadingMixIn, WSGIServer):
-    """The API at `address`; `serve_forever` answers. Events are kept in memory."""
+    """The HTTP server of the API at `address`. Events are kept in memory."""
 
     daemon_threads = True
 
@@ -80,4 +80,4 @@ def _json(start: StartResponse, status: str, document: object) -> Iterable[bytes
 
 class _Request(WSGIRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: the demo's screen is for its user."""
+        """Log nothing: the demo prints its own output."""

@@ -1,4 +1,4 @@
-"""Ada's notes, written through the API, and requests of her app that the server refuses."""
+"""Example data of the demo: Ada's notes, and requests of her app that the server refuses."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -31,7 +31,7 @@ class Seeded:
 
 
 def seed(site: DemoSite) -> Seeded:
-    """Write her notes, unless she has some. Raises Unanswered if a server does not take them."""
+    """Create the notes, unless there are some. Raises Unanswered if a server does not respond."""
     wire = TracedHttp(lambda _: None)
     form = {
         "grant_type": "password",
@@ -55,7 +55,7 @@ def seed(site: DemoSite) -> Seeded:
 
 
 def _fail(site: DemoSite, wire: TracedHttp) -> None:
-    """Send two wrong requests as Notes Printer; its team reads why they were refused."""
+    """Send two invalid requests as Notes Printer, for the list of failed requests."""
     asked = {
         "response_type": "code",
         "client_id": PRINTER,

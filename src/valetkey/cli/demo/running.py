@@ -1,4 +1,4 @@
-"""Running the demo: both servers as `valetkey serve` runs them, the app and the second API.
+"""Run the demo: both servers as `valetkey serve` runs them, the app and the second API.
 
 Addresses are the usual ones if they are free, else what the system gives.
 """
@@ -42,19 +42,19 @@ _Listener = TypeVar("_Listener", bound=HTTPServer)
 
 
 class Stopped(Exception):
-    """The user ended the demo while it was working."""
+    """The user interrupted the demo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A site whose servers answer; `stopping` is set when they no longer do."""
+    """A demo whose servers respond; `stopping` is set when they no longer do."""
 
     site: DemoSite
     stopping: threading.Event
 
 
 Work = Callable[[Running], int]
-"""What is done once everything answers; the number is for the shell."""
+"""The part of the demo that runs once everything responds; returns the exit code."""
 
 
 def run(keep: Path | None, work: Work) -> int:
@@ -140,7 +140,7 @@ def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> Se
 
 @contextlib.contextmanager
 def _signals() -> Generator[None]:
-    """Every signal that ends a terminal's programs does as Ctrl-C does: it cleans up."""
+    """Treat every signal that ends a program like Ctrl-C, so that the demo cleans up."""
     before = [(number, signal.getsignal(number)) for number in _SIGNALS]
     for number in _SIGNALS:
         signal.signal(number, signal.default_int_handler)

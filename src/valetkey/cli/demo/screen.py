@@ -1,4 +1,4 @@
-"""The one screen of a demo that stays: what to open, whom to sign in as, what to paste."""
+"""The output of a running demo: URLs to open, accounts to sign in with, commands to paste."""
 
 import shlex
 
@@ -17,7 +17,7 @@ from valetkey.cli.demo.site import (
 
 
 def run_until_interrupted(running: Running, *, kept: bool) -> int:
-    """Show the screen, and wait until the demo is interrupted."""
+    """Print the output, and wait until the demo is interrupted."""
     site = running.site
     show(site, notes.seed(site).token, kept=kept)
     running.stopping.wait()

@@ -1,4 +1,4 @@
-"""The demo's site: its folder, its addresses, the users and the apps that live in it."""
+"""The demo's site: its directory, URLs, users and apps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _WEEK = (
 
 
 def begin(tx: Transaction, now: Instant) -> None:
-    """Make Grace the owner, and Notes Printer an app of Ada's. Harmless a second time."""
+    """Make Grace the owner of the server, and Ada the owner of Notes Printer. Idempotent."""
     grace = tx.users.find(GRACE)
     if grace is not None and grace.role is None:
         set_role(tx, grace, Role.OWNER, None, now)
@@ -48,7 +48,7 @@ def begin(tx: Transaction, now: Instant) -> None:
 
 
 def _week_of_usage(tx: Transaction, now: Instant) -> None:
-    """Count what the server would have counted on each of the seven days before today."""
+    """Store the usage counts of each of the seven days before today."""
     today = day_of(now)
     for day, (codes, refreshes, errors, people) in enumerate(_WEEK, today - len(_WEEK)):
         counted = {
@@ -89,9 +89,9 @@ CLUB = "club"
 CLUB_CALLBACK = "https://club.example/callback"
 CLUB_BACK = "https://club.example/"
 GROUP = "readers"
-"""The group that Ada is in and Grace is not: its members plan events and enter Reading Club."""
+"""The group with Ada and without Grace: its members can plan events and use Reading Club."""
 SHORT_LIFE = 3
-"""Seconds that an access token of the app POCKET lives."""
+"""Lifetime of access tokens of the app POCKET, in seconds."""
 
 _CONFIGURATION = "valetkey.toml"
 _CONTENT = "apply.toml"
@@ -100,7 +100,7 @@ _WITH_SECRET = (PRINTER, DESK, CLUB)
 
 @dataclass(frozen=True, slots=True)
 class DemoSite:
-    """Paths and URLs of the demo. `secrets` are the apps' own, by client id. URLs have no slash.
+    """Paths and URLs of the demo. `secrets` are the apps', by client id. URLs have no final slash.
 
     `calendar` is the identifier of the second API, and its address.
     """
@@ -133,12 +133,12 @@ class DemoSite:
         return f"{self.auth_url}/mailbox"
 
     def secret(self, client_id: str) -> str:
-        """The secret of an app that has one."""
+        """Return the secret of an app that has one."""
         return self.secrets[client_id]
 
 
 def known_secrets(directory: Path) -> Mapping[str, str]:
-    """The apps' secrets: those of an earlier demo in this folder, else fresh ones.
+    """Return the apps' secrets: those of an earlier demo in this folder, otherwise new ones.
 
     Raises Mistake for a folder that holds something else.
     """
@@ -160,7 +160,7 @@ def known_secrets(directory: Path) -> Mapping[str, str]:
 
 
 def prepare_demo(site: DemoSite) -> None:
-    """Write both files and fill the databases; safe to run again."""
+    """Write both files and fill the databases. Idempotent."""
     site.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(site.configuration, _configuration(site))
     content = site.directory / _CONTENT

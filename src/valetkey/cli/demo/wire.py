@@ -1,4 +1,4 @@
-"""Real HTTP, one exchange at a time, each kept to be shown."""
+"""An HTTP client that records its exchanges, so that they can be shown."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ Reply = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answer, as they went over the wire; numbered from 1 when shown.
+    """A request and its response as sent; numbered from 1 when shown.
 
     What happens on the pages of the authorization server is `brief`: two lines tell it.
     """
@@ -36,7 +36,7 @@ class Exchange:
 
     @property
     def json(self) -> Reply:
-        """The answer as a JSON object; empty if it is none."""
+        """The response as a JSON object; empty if it is none."""
         try:
             found: object = json.loads(self.body)
         except ValueError:
@@ -44,12 +44,12 @@ class Exchange:
         return cast("Reply", found) if isinstance(found, dict) else {}
 
     def text(self, name: str) -> str:
-        """A string of the answer, "" if it is not there."""
+        """Return a string member of the response, "" if it is missing."""
         value = self.json.get(name)
         return value if isinstance(value, str) else ""
 
     def header(self, name: str) -> str:
-        """A header of the answer, "" if it is not there."""
+        """Return a header of the response, "" if it is missing."""
         return self.headers.get(name, "")
 
 
@@ -62,10 +62,10 @@ Seen = Callable[[Exchange], None]
 
 
 class TracedHttp:
-    """Sends requests, and numbers and shows those that are not a mere repetition."""
+    """Sends requests; numbers and shows those that are not mere repetitions."""
 
     def __init__(self, seen: Seen) -> None:
-        """Nothing was sent yet."""
+        """Start without exchanges."""
         self._seen = seen
         self.count = 0
 
@@ -152,11 +152,11 @@ class TracedHttp:
 
 
 def bearer(token: str) -> Mapping[str, str]:
-    """The header that carries an access token (RFC 6750 section 2.1)."""
+    """Return the header with an access token (RFC 6750 section 2.1)."""
     return {"Authorization": f"Bearer {token}"}
 
 
 def basic(client_id: str, secret: str) -> Mapping[str, str]:
-    """The header that carries a client's credentials (RFC 6749 section 2.3.1)."""
+    """Return the header with a client's credentials (RFC 6749 section 2.3.1)."""
     pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
     return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}

@@ -1,4 +1,4 @@
-"""Check the databases: reachable, current schema, writable, and what the shared table checks."""
+"""Check the databases: reachable, current schema, writable, and the checks of the shared table."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ _PAGE = "how-to/operate/alerts/database-failing"
 
 
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
-    """Check both databases; of the authorization server's also what is in it."""
+    """Check both databases, and the content of the authorization server's."""
     for health, (name, server) in zip(await healths(settings), servers(settings), strict=True):
         yield _shown(health)
         if not health.ok and not health.is_readable:

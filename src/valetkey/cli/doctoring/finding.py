@@ -23,17 +23,17 @@ class Finding(Struct, frozen=True):
 
 
 def ok(about: str, found: str) -> Finding:
-    """Return a finding that everything is as it should be."""
+    """Return a finding without a problem."""
     return Finding(Level.OK, about, found)
 
 
 def warning(about: str, found: str, next: str = "", page: str = "") -> Finding:
-    """Return a finding of something that works but has a cost or an end."""
+    """Return a finding of something that works but has a risk."""
     return Finding(Level.WARNING, about, found, next, page=page)
 
 
 def error(about: str, found: str, next: str = "", page: str = "") -> Finding:
-    """Return a finding of something that does not work or is not safe."""
+    """Return a finding of something that does not work or is unsafe."""
     return Finding(Level.ERROR, about, found, next, page=page)
 
 

@@ -130,7 +130,7 @@ def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
 
 
 def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:
-    """Check that others trust the certificate too; `trust` always includes the servers' own."""
+    """Check that other clients trust the certificate; `trust` always includes our own ones."""
     if not server.url.startswith("https://"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The commands of the operations: `group` collects those that the table has for one group."""
+"""Commands derived from the operations of administration."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ _GROUPS = {
     "tokens": "admin-token",
     "claims": "claims",
 }
-"""The group of the paths that begin with another word than its plural."""
+"""The group of paths that begin with another word than its plural."""
 
 _VERBS = {"read": "show", "make": "create", "register": "create"}
 _USER = "USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone."
@@ -60,20 +60,20 @@ def names() -> Mapping[str, Sequence[Operation]]:
 
 
 class _Variant(Struct, frozen=True):
-    """A command of one row."""
+    """A command derived from one row of the operations."""
 
     operation: Operation
     command: Command
 
     @property
     def button(self) -> Button | None:
-        """The console's button for the same, whose texts the command uses."""
+        """The console's button for the same operation, whose texts the command uses."""
         fixed = self.command.fixed
         return next((each for each in self.operation.buttons if each.fixed == fixed), None)
 
     @property
     def asks(self) -> bool:
-        """Whether the operator has to agree first."""
+        """Whether the operator has to confirm."""
         button = self.button
         is_danger = button is not None and button.danger
         return self.command.confirms and bool(self.command.question or is_danger)
@@ -222,7 +222,7 @@ class _Derived(Struct, frozen=True):
 
 
 async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
-    """Find the client of the path, and on request what it holds. Raises Mistake."""
+    """Find the client in the path, and on request what ends with it. Raises Mistake."""
     client = await opened.store.read(lambda tx: the_client(tx, about.path["client_id"]))
     about.named["name"] = client.name
     if ends:
@@ -266,7 +266,7 @@ def _question(variant: _Variant, about: _About) -> str:
 
 
 def _tell(variant: _Variant, about: _About, value: object, generated: str, *, json: bool) -> None:
-    """Print what the operation gave; `generated` is the password that was made, or ""."""
+    """Print the result of the operation; `generated` is the generated password, or ""."""
     items = _items(value)
     if items is not None:
         found = [flat(each) for each in items]

@@ -1,4 +1,4 @@
-"""The input of an operation as arguments and options of its command; passwords never as these."""
+"""Arguments and options of a command, derived from the input of its operation; never passwords."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,17 +95,17 @@ class Input(Struct, frozen=True):
     options: Sequence[Option] = ()
 
     def parameters(self) -> list[click.Parameter]:
-        """Return them: arguments first."""
+        """Return the parameters, arguments first."""
         made = [leaf.parameter() for leaf in self._leaves()]
         return sorted(made, key=lambda each: isinstance(each, click.Option))
 
     def users(self, given: Mapping[str, object]) -> Mapping[str, str]:
-        """Return the parameters that name a user, and whom they name."""
+        """Return the parameters that name a user, with their values."""
         leaves = [each for each in self._leaves() if each.option.user]
         return {each.dest: str(given[each.dest]) for each in leaves if given[each.dest] is not None}
 
     def value(self, given: Mapping[str, object]) -> Any:
-        """Return the input; None where there is none. Raises Mistake with every invalid field."""
+        """Return the input; None if the operation takes none. Raises Mistake with all faults."""
         if self.kind is None:
             return None
         values: dict[str, Any] = {}

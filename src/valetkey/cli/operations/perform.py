@@ -59,7 +59,7 @@ Members = Mapping[str, object]
 
 
 def flat(value: object) -> dict[str, object]:
-    """Return the members of a result; those of its `record` stand among them."""
+    """Return the members of a result, with those of its `record` among them."""
     if not isinstance(value, msgspec.Struct):
         return {}
     members: dict[str, object] = msgspec.to_builtins(value)
@@ -79,7 +79,7 @@ def tell_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], empt
 
 
 def tell_record(members: Members) -> None:
-    """Print what is not empty, one field a line; lists of records as tables below."""
+    """Print the members that are not empty, one per line; lists of records as tables below."""
     pairs: list[tuple[str, str]] = []
     tables: dict[str, list[Members]] = {}
     for name, value in members.items():
@@ -99,7 +99,7 @@ def tell_record(members: Members) -> None:
 
 
 def _table(value: object) -> list[Members] | None:
-    """Return the value as rows if it is a list of records with any in it."""
+    """Return the value as rows if it is a list that contains records."""
     if not isinstance(value, list):
         return None
     items = cast("list[object]", value)
@@ -107,7 +107,7 @@ def _table(value: object) -> list[Members] | None:
 
 
 def cell(name: str, value: object) -> str:
-    """Return a member of a result as text: instants by their names, "" for null."""
+    """Return a member of a result as text: times in UTC, "" for null."""
     if value is None:
         return ""
     if isinstance(value, bool):

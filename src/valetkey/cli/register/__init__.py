@@ -1,1 +1,1 @@
-"""The authorization server's register as an operator at a terminal opens, changes and sees it."""
+"""The data of the authorization server as the command line opens, changes and shows it."""

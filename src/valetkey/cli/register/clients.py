@@ -1,4 +1,4 @@
-"""Clients on the command line: their fields as options and as output, what their choices cost."""
+"""Clients on the command line: options, output, and warnings about risky settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,10 +34,10 @@ COSTS = {
         "and no second factor is possible; only for applications of your own"
     ),
 }
-"""What turning a grant type on for a client costs."""
+"""The risk of enabling each grant type for a client."""
 
 _ABOVE = frozenset({"name", "description", "requires_pkce", "key_set"})
-"""Fields that `Shown` shows otherwise or that are too long for a line."""
+"""Fields that `ClientDetails` shows elsewhere or that are too long for a line."""
 
 _LARGEST = 65_536
 
@@ -49,7 +49,7 @@ class ClientDetails(Struct, frozen=True):
     now: Instant
 
     def pairs(self) -> Sequence[tuple[str, str]]:
-        """Names and values for people."""
+        """Return names and values for the terminal."""
         client = self.held.client
         said = fields_shown(client)
         found = (
@@ -95,7 +95,7 @@ class ClientDetails(Struct, frozen=True):
 
 
 def as_json(client: Client) -> dict[str, object]:
-    """A client for scripts, under the names that `valetkey apply` takes."""
+    """Return a client as JSON, with the names that `valetkey apply` takes."""
     return {
         "client_id": client.id,
         **fields_shown(client),
@@ -107,7 +107,7 @@ def as_json(client: Client) -> dict[str, object]:
 
 
 def fields_shown(client: Client) -> dict[str, object]:
-    """The fields that an operator may set, without those of the part `openid` left at default."""
+    """Return the fields that an operator may set, without OpenID Connect fields left at default."""
     metadata = metadata_of(client)
     values = {field: field.of(metadata) for field in fields_of(Editor.OPERATOR)}
     return {
@@ -158,7 +158,7 @@ def field_texts() -> Mapping[str, str]:
 
 
 def metadata_options(command: Command) -> Command:
-    """Every field but the name as an option; what is not given is None or empty."""
+    """Add an option for every field but the name; omitted options are None or empty."""
     texts = field_texts()
     for field in reversed(fields_of(Editor.OPERATOR)):
         if field.name != "name":
@@ -167,7 +167,7 @@ def metadata_options(command: Command) -> Command:
 
 
 def said(given: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the values of the options that were given; an empty word removes what was there.
+    """Return the values of the options that were given; an empty value clears the field.
 
     Raises Mistake where the file of a key set cannot be read.
     """

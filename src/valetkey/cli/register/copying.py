@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 
 
 class Copied(Struct, frozen=True):
-    """What was copied of one server, and compared at the end."""
+    """The counts of one server's copied rows, compared at the end."""
 
     server: str
     rows: int
@@ -43,7 +43,7 @@ class _Move(Struct, frozen=True):
 async def copy_databases(
     old: Settings, new: Settings, names: Sequence[str], tell: Tell
 ) -> Sequence[Copied]:
-    """Copy the databases of the servers of these names, check them, and hand over.
+    """Copy the databases of the named servers, compare them, and switch over.
 
     `tell` is called with the progress. Raises Mistake, before anything is changed where the two
     configurations do not fit together.

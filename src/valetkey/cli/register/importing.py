@@ -102,17 +102,17 @@ class _Import(Struct, frozen=True):
 
     @property
     def uploads(self) -> ImportUpload:
-        """What takes the file."""
+        """The service that stores the file."""
         runtime, most = self.opened.runtime, self.opened.settings.accounts.import_users
         return ImportUpload(self.opened.store, runtime.random, most)
 
     @property
     def now(self) -> Instant:
-        """The time."""
+        """The current time."""
         return self.opened.runtime.now()
 
     async def until_done(self, import_id: str, doing: str) -> Mapping[RowState, int]:
-        """Do the stage of the import that is due; return how many rows have each outcome."""
+        """Run the current stage of the import. Return how many rows have each outcome."""
         store = self.opened.store
         while True:
             found = await store.read(lambda tx: tx.user_imports.find(import_id))

@@ -1,4 +1,4 @@
-"""The register behind the command line: the same actions and rules as for site and API."""
+"""Services behind the commands: the same operations and rules as for site and API."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +51,7 @@ def refused(faults: Iterable[MetadataError]) -> Mistake:
 
 
 async def found_user(opened: Opened, name: str) -> User:
-    """The account that is meant, after saying which one it is.
+    """Return the account that the name identifies, after printing which one it is.
 
     `name` is `uid:1002`, `name:ada`, `email:ada@example.com` or a bare word. Raises Mistake if
     there is none, or if a bare word could be several accounts.
@@ -62,7 +62,7 @@ async def found_user(opened: Opened, name: str) -> User:
 
 
 def the_user(tx: Transaction, name: str) -> User:
-    """The account that is meant, without a word. Raises Mistake as `found_user` does."""
+    """Return the account that the name identifies. Raises Mistake as `found_user` does."""
     found = resolve_users(tx, name)
     if len(found) > 1:
         lines = "".join(f"\n  {summary(user)}" for user in found)
@@ -73,7 +73,7 @@ def the_user(tx: Transaction, name: str) -> User:
 
 
 def the_client(tx: Transaction, client_id: str) -> Client:
-    """The client of this id. Raises Mistake if there is none."""
+    """Return the client with this id. Raises Mistake if there is none."""
     found = tx.clients.find(client_id)
     if found is None:
         raise Mistake(f"there is no client {client_id!r}; see: valetkey client list")

@@ -1,4 +1,4 @@
-"""Keys as the command line changes them: the keyring, what it seals, and the credential."""
+"""Keys on the command line: the keyring, secrets encrypted with it, and the credential."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _CREDENTIAL = re.compile(r"^# credential of the resource server: (\S+)$", re.MUL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backup:
-    """The keyring, and the credential where it lies in a file."""
+    """The keyring, and the credential if it is in a file."""
 
     keyring: Keyring
     credential: Secret | None
@@ -38,7 +38,7 @@ class Backup:
         return Backup(Keyring.parse(text), Secret(found[1]) if found else None)
 
     def text(self) -> str:
-        """The backup as its file holds it: a keyring with the credential in a comment."""
+        """Return the content of the backup file: a keyring with the credential in a comment."""
         if self.credential is None:
             return self.keyring.text()
         line = f"# credential of the resource server: {self.credential.reveal()}\n"
@@ -46,7 +46,7 @@ class Backup:
 
 
 def by_algorithm(records: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
-    """Return the keys of each algorithm together, the usual algorithm first, the earliest first."""
+    """Return the keys grouped by algorithm, the default algorithm first, each earliest first."""
     order = [each.value for each in Algorithm]
     return sorted(records, key=lambda record: order.index(str(record["algorithm"])))
 
@@ -111,7 +111,7 @@ async def rotate_sealing_key(opened: Opened) -> int:
 
 
 async def rotate_credential(opened: Opened) -> Path:
-    """Put a new credential in its file; the one before works for another day. Raises Mistake."""
+    """Write a new credential to its file; the previous one works for a day. Raises Mistake."""
     settings = opened.settings
     if settings.resource.credential_text is not None:
         raise Mistake(

@@ -1,4 +1,4 @@
-"""The audit logs of both servers, read as one in the order of time."""
+"""The audit logs of both servers, merged in the order of time."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Logged(Struct, frozen=True):
 
 
 class _Log(Protocol):
-    """One server's log. What is `behind` an event of the other server begins at its instant."""
+    """One server's log. Events of the other server are located by their time."""
 
     @property
     def server(self) -> str: ...
@@ -92,7 +92,7 @@ class _Objects(Struct, frozen=True):
 async def read_logs(
     settings: Settings, after: str | Instant | None, limit: int, object: str = ""
 ) -> Sequence[Logged]:
-    """At most `limit` events in the order of time, those of both servers.
+    """Return at most `limit` events of both servers in the order of time.
 
     Those behind the event with the id `after`, or from that instant on; without, the newest. With
     `object` only what was done to objects of that kind. Raises Mistake for an event that is not
@@ -141,7 +141,7 @@ async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:
 async def _read(
     settings: Settings, log: _Log, work: Callable[[Connection, _Log], Sequence[T]]
 ) -> Sequence[T]:
-    """Return what `work` finds in a database; nothing if there is no database yet."""
+    """Return the result of `work` on a database; nothing if there is no database yet."""
     server = dict(servers(settings))[log.server]
     if not is_begun(settings, server):
         return ()

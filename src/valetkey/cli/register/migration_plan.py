@@ -14,7 +14,7 @@ from valetkey.database.migrate import pending
 from valetkey.database.statement import split
 
 _BYTES_A_SECOND = 20 * (1 << 20)
-"""Of tables that a statement reads or writes as a whole; a slow disk does that."""
+"""Rate at which a slow disk reads or writes the tables of a statement."""
 
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 _LOCKS = (
@@ -36,7 +36,7 @@ class Step(Struct, frozen=True):
 
 
 class MigrationPlan(Struct, frozen=True):
-    """The statements that bring one server's tables up to date, all in one transaction.
+    """The statements that migrate one server's tables, all in one transaction.
 
     `seconds` is an upper bound for a database of so many bytes on a slow disk.
     """
@@ -48,7 +48,7 @@ class MigrationPlan(Struct, frozen=True):
 
 
 async def plan(settings: Settings, name: str, server: ServerSettings) -> MigrationPlan:
-    """Look what is missing; changes nothing. Raises Mistake for a database of a newer version."""
+    """Find the missing migrations; changes nothing. Raises Mistake for a newer database."""
     engine = open_database(settings, server)
     try:
         migrations = await pending(engine, SCHEMAS[name])

@@ -1,4 +1,4 @@
-"""After a restore: a new epoch, in which nothing that was issued before works."""
+"""Restore: begin a new epoch, in which no credential issued before works."""
 
 import asyncio
 import contextlib
@@ -83,7 +83,7 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
 
 
 async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
-    """End everything that was issued, and disable what was disabled after the backup.
+    """End everything that was issued, and disable again what was disabled after the backup.
 
     Raises Mistake if there is no record of that, unless the operator accepts it.
     """
@@ -139,7 +139,7 @@ def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -
 
 
 async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> identity.Seen:
-    """Return the new identity: same id, new epoch, a number above every known one."""
+    """Store and return the new identity: same id, new epoch, a number above every known one."""
     known = _known(settings, server)
     found = await engine.read(identity.find)
     fresh = identity.Seen(SYSTEM.random(16).hex(), 0, 0, SYSTEM.now())

@@ -1,4 +1,4 @@
-"""The servers' memories as the command line opens them: the same files, with servers or without.
+"""The servers' databases as the command line opens them, whether or not the servers run.
 
 Access to these files permits everything: the command line is the operator's, not a user's.
 """
@@ -34,7 +34,7 @@ SCHEMAS = {
     "authorization": SCHEMA,
     "resource": "valetkey.resource.storage.schema",
 }
-"""Where the tables of each server are written down."""
+"""The package with each server's schema."""
 
 
 def operator() -> str:
@@ -58,7 +58,7 @@ def operator() -> str:
 
 
 class Opened(Struct, frozen=True):
-    """The authorization server's memory and keys, at one instant."""
+    """The authorization server's database and keys, at one point in time."""
 
     foundation: Foundation
     now: Instant
@@ -66,7 +66,7 @@ class Opened(Struct, frozen=True):
 
     @property
     def settings(self) -> Settings:
-        """Every setting."""
+        """The settings of the installation."""
         return self.foundation.settings
 
     @property
@@ -76,7 +76,7 @@ class Opened(Struct, frozen=True):
 
     @property
     def keyring(self) -> Keyring:
-        """The keys that seal and fingerprint."""
+        """The keys that encrypt and fingerprint."""
         return self.foundation.keyring
 
     @property
@@ -129,7 +129,7 @@ def with_store(
 
 
 def foundation_as_it_is(settings: Settings) -> Foundation:
-    """The foundation on the database that is there, whichever it is; close its engine.
+    """Return the foundation on the existing database; the caller closes its engine.
 
     Raises Mistake where database or keyring is missing.
     """
@@ -143,7 +143,7 @@ def open_database(settings: Settings, server: ServerSettings, *, begins: bool = 
 
 
 def is_begun(settings: Settings, server: ServerSettings) -> bool:
-    """Whether this server's database may exist: only for a file is that known without asking.
+    """Return whether the database may exist; only an SQLite file can be checked without asking.
 
     Raises Mistake where a file is missing that the server knows.
     """
@@ -153,7 +153,7 @@ def is_begun(settings: Settings, server: ServerSettings) -> bool:
 
 
 def _addressed(settings: Settings) -> Settings:
-    """Port 0 becomes a port when the servers start; here no port is as good as any."""
+    """Return the settings with port 0 replaced by any port: it is chosen when the servers start."""
     authorization, resource = settings.authorization, settings.resource
     return replace(
         settings,

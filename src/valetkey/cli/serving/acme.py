@@ -49,7 +49,7 @@ def challenge_file(settings: Settings, server: ServerSettings) -> Path | None:
 
 
 def prepare(settings: Settings, server: ServerSettings) -> None:
-    """Write a certificate signed by itself where there is none yet, so that TLS can start."""
+    """Write a self-signed certificate if there is none, so that TLS can start."""
     if uses_acme(settings, server):
         create_or_read_secret_file(
             acme_file(settings, server, "pem"),
@@ -101,7 +101,7 @@ _CHALLENGE = "tls-alpn-01"
 
 
 class Refused(Exception):
-    """The authority offers no way to prove the host name that this server knows."""
+    """The authority offers no challenge that this server supports."""
 
 
 def main(file: str, name: str) -> int:

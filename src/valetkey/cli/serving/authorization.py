@@ -14,14 +14,14 @@ from valetkey.web.router import App
 
 
 async def ready_database(settings: Settings) -> None:
-    """Migrate the database and prepare what the server needs in it."""
+    """Migrate the database and store what the server needs in it."""
     if not await prepare(settings, SYSTEM):
         named = configuration_of(settings).shown(administers=True)
         log.info("owner.missing", next=f"valetkey owner{named and f' --config {named}'}")
 
 
 async def application(settings: Settings) -> App:
-    """Build the application."""
+    """Build the authorization server's application."""
     return await build(settings, SYSTEM, scopes_of(settings))
 
 

@@ -13,12 +13,12 @@ from valetkey.web.router import App
 
 
 async def ready_database(settings: Settings) -> None:
-    """Migrate the database."""
+    """Migrate the resource server's database."""
     await prepare(settings, SYSTEM)
 
 
 async def application(settings: Settings) -> App:
-    """Build the application."""
+    """Build the resource server's application."""
     shared = environment().get(VARIABLE)
     return await build(settings, SYSTEM, SharedCounters(Path(shared)) if shared else None)
 

@@ -1,1 +1,1 @@
-"""The admin API: everything that the console does, for programs, out of one table of operations."""
+"""The admin API: the functions of the console for programs, from one table of operations."""

@@ -1,4 +1,4 @@
-"""The endpoint of one operation: authenticate the token, read the input, run it, answer."""
+"""The endpoint of one operation: authenticate the token, read the input, run it, respond."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ NO_TOKEN = Refusal(
 
 
 class Problems(Struct, frozen=True):
-    """Answers every refusal of this API."""
+    """Responds to every refusal of this API."""
 
     issuer: str
     decisions: DecisionQueue
@@ -63,7 +63,7 @@ class Problems(Struct, frozen=True):
     def answer(
         self, request: Request, refusal: Refusal, path: str, faults: Sequence[MetadataError] = ()
     ) -> Response:
-        """The problem; its reason is kept behind the reference."""
+        """Return the problem response; its reason is stored under the reference."""
         reference = self.decisions.put(refusal, endpoint=path, at=request.at)
         status = refusal.code.status
         problem: dict[str, object] = {
@@ -91,7 +91,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
 def read_body(operation: Operation, request: Request) -> object:
-    """The body as the operation takes it; Refused for what does not fit."""
+    """Return the body with the operation's input type; Refused if it is invalid."""
     if operation.upload is not None:
         return _file(operation.upload, request)
     if operation.takes is None:
@@ -116,7 +116,7 @@ def _file(upload: Upload, request: Request) -> UploadedFile:
 
 
 def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
-    """The query as the operation takes it; Refused for what does not fit."""
+    """Return the query parameters of the operation; Refused if they are invalid."""
     known = {each.name: each for each in operation.query}
     form = read_query(request.query)
     faults = [
@@ -173,14 +173,14 @@ _NOT_MODIFIED = 304
 
 
 class OperationEndpoint(Struct, frozen=True):
-    """Runs one operation. It ignores cookies: no page can act through a browser."""
+    """Runs one operation. It ignores cookies, so that no page can call it through a browser."""
 
     services: Services
     problems: Problems
     operation: Operation
 
     async def __call__(self, request: Request) -> Response:
-        """Return the result, or the problem."""
+        """Run the operation and return its response. Raises Refused."""
         path = f"{PREFIX}{self.operation.path}"
         try:
             return await self._run(request)

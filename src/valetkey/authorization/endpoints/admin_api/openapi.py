@@ -1,4 +1,4 @@
-"""The OpenAPI document (3.1) of the admin API, made from its table alone."""
+"""The OpenAPI document (3.1) of the admin API, generated from the table of operations."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -56,7 +56,7 @@ _PROBLEM: Document = {
 
 
 def document(issuer: str, name: str) -> Document:
-    """The whole document."""
+    """Return the OpenAPI document."""
     _, components = _schemas()
     return {
         "openapi": "3.1.0",
@@ -194,7 +194,7 @@ def _ref(shape: object) -> object:
 
 @cache
 def _schemas() -> tuple[Mapping[object, object], Mapping[str, object]]:
-    """Return the reference to each shape, and the shapes by name: read once, for all rows."""
+    """Return a reference to each shape, and the shapes by name; computed once for all rows."""
     named = [each for o in OPERATIONS for each in (o.takes, o.gives) if each is not None]
     shapes = tuple(dict.fromkeys(named))
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)

@@ -1,1 +1,1 @@
-"""The authorization endpoint: a request, what a person makes of it, and the one answer."""
+"""The authorization endpoint: validate the request, ask the user, send one response."""

@@ -55,7 +55,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 
 NONCE_KEPT = days(1)
-"""How long a client's nonce counts as used (security 21)."""
+"""How long a client's nonce counts as used, so that a request cannot be replayed."""
 
 _ANSWERED = Refusal(
     ErrorCode.INVALID_REQUEST,
@@ -104,12 +104,12 @@ class FlowSecrets:
 
     @cached_property
     def front_grant_id(self) -> str:
-        """The id of the grant of what comes through the browser."""
+        """The id of the grant of tokens that are returned through the browser."""
         return fresh_id("gr", self._random)
 
     @cached_property
     def access(self) -> TokenSecrets:
-        """The access token that comes through the browser."""
+        """The access token that is returned through the browser."""
         return TokenSecrets(self._random)
 
 
@@ -139,14 +139,14 @@ class _Yes(Struct, frozen=True):
 
 
 class ClientError(Struct, frozen=True):
-    """The answer no, for the client."""
+    """The error response for the client."""
 
     asked: AuthorizationRequest
     refusal: Refusal
 
 
 Answer = Issued | ClientError | Step
-"""What came of it; a Step says that the person must be asked again."""
+"""The result of an authorization request; a Step means that the user must be asked again."""
 
 
 async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
@@ -262,7 +262,7 @@ def _tell(
 
 
 def _claim(tx: Transaction, server: Server, interaction: Interaction, now: Instant) -> bool:
-    """Redeem the interaction; True for the first answer. One that was never shown needs no mark."""
+    """Redeem the interaction; True for the first response. One never shown needs no record."""
     if not interaction.browser:
         return True
     mark = server.keyring.fingerprint_key.of("interaction", interaction.id)
@@ -347,7 +347,7 @@ def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: I
 
 
 def _grant(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Granted:
-    """The implicit grant (RFC 6749 section 4.2): one short access token, and nothing after it."""
+    """Issue one short-lived access token, without a refresh token (RFC 6749 section 4.2)."""
     client, user, session = yes.client, yes.signed_in.user, yes.signed_in.session
     api = choose((), issuable(yes.asked.apis, yes.scope, server.apis.default))
     if isinstance(api, Refusal):

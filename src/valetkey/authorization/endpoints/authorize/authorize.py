@@ -60,7 +60,7 @@ class Authorize(Struct, frozen=True):
     minter: TokenResponses
 
     async def get(self, request: Request) -> Response:
-        """Answer a client's request, or lead its person to the next page."""
+        """Answer a client's request, or redirect its user to the next page."""
         form = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
         # Every request of a client names it (RFC 6749 section 4.1.1): there it is a parameter that
         # we do not know, and ignored. Without one, what stands beside ours is.
@@ -196,7 +196,7 @@ class Authorize(Struct, frozen=True):
         return tuple(pairs)
 
     def _understood(self, parameters: Mapping[str, str]) -> dict[str, str]:
-        """Return what the request says, its APIs as values of `resource`."""
+        """Return the parameters of the request, its APIs as values of `resource`."""
         apis = self.server.apis.named(parameters.get(RESOURCE, ""), parameters.get(AUDIENCE))
         return understood({**parameters, RESOURCE: apis})
 

@@ -1,4 +1,4 @@
-"""A pending request: the sealed interaction in the address, opened and judged again."""
+"""A pending request: the sealed interaction in the URL, decrypted and checked again."""
 
 from collections.abc import Mapping
 
@@ -50,7 +50,7 @@ class Pending(Struct, frozen=True):
 
 
 async def find_client(server: Server, client_id: str | None) -> Client:
-    """The client that this parameter names; refused if it is unknown or disabled."""
+    """Return the client that this parameter names; refused if it is unknown or disabled."""
     plausible = plausible_client_id(client_id)
     return require_client(None if plausible is None else await server.directory.find(plausible))
 
@@ -58,7 +58,7 @@ async def find_client(server: Server, client_id: str | None) -> Client:
 async def find_and_prove(
     server: Server, parameters: Mapping[str, str], also: str = ""
 ) -> tuple[Client, ReturnAddress]:
-    """The client, and where its answer may go; refused like `find_client` and `prove`."""
+    """Return the client and its redirect URI; refused like `find_client` and `prove`."""
     client = await find_client(server, parameters.get("client_id"))
     try:
         return client, prove(parameters, client, also)
@@ -69,12 +69,12 @@ async def find_and_prove(
 
 
 def sealed_in(request: Request) -> str:
-    """The sealed interaction in the address of the request, "" for none."""
+    """Return the sealed interaction in the URL of the request, "" for none."""
     return read_query(request.query).get("interaction") or ""
 
 
 def open_interaction(server: Server, request: Request, sealed: str) -> Interaction:
-    """The interaction, if it lives and began in this browser, or in none yet.
+    """Return the interaction if it is live and belongs to this browser, or to none yet.
 
     Refused with `invalid_request` when it is over, with `forbidden` in another browser.
     """
@@ -170,12 +170,12 @@ async def _meant(
 
 
 def address(server: Server, path: str, interaction: Interaction) -> str:
-    """The page at `path` for this interaction."""
+    """Return the URL of the page at `path` for this interaction."""
     return f"{path}?interaction={interaction.seal(server.keyring.sealer, server.random)}"
 
 
 def decides_again(server: Server, interaction: Interaction) -> str:
-    """Return the URL that every form of these pages leads to: the authorization endpoint."""
+    """Return the URL to which every form of these pages leads: the authorization endpoint."""
     return address(server, AUTHORIZE, interaction)
 
 

@@ -1,4 +1,4 @@
-"""`request` and `request_uri`: where a request's parameters come from (OpenID Connect Core 6)."""
+"""`request` and `request_uri`: requests passed as JWTs (OpenID Connect Core section 6)."""
 
 from collections.abc import Mapping
 
@@ -32,13 +32,13 @@ MEDIA_TYPES = (
     "application/json",
     "text/plain",
 )
-"""As what a request object may lie at its address: RFC 9101 names the first, others came before."""
+"""Accepted media types of a request object: that of RFC 9101 first, then earlier ones."""
 
 _WORTH_NEW_KEYS = (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
 
 
 class RequestObjects(Struct, frozen=True):
-    """Reads the requests that come as objects. `issuer` is this server's own name."""
+    """Reads request objects. `issuer` is the identifier of this server."""
 
     issuer: str
     keys: ClientKeys

@@ -36,7 +36,7 @@ from valetkey.web.exchange import Pairs, Response, html_response, see_other
 
 
 class SessionCallback(Protocol):
-    """A return address on this server, for requests in one session only."""
+    """A redirect URI on this server, for requests in one session only."""
 
     @property
     def redirect_uri(self) -> str:
@@ -75,7 +75,7 @@ class Server(Browsers, frozen=True):
 
     @property
     def subjects(self) -> Subjects:
-        """By what name each client knows a person."""
+        """The subject identifiers by which each client knows a user."""
         return Subjects(self.keyring.fingerprint_key)
 
     def back(

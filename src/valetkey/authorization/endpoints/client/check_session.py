@@ -17,7 +17,7 @@ _SCRIPT = _FILE.read_text(encoding="utf-8")
 
 
 class StartEndpoint(Struct, frozen=True):
-    """Redirects to the address where an app starts its sign-in."""
+    """Redirects to the URL at which an app starts its sign-in."""
 
     server: Server
 
@@ -43,14 +43,14 @@ class StartEndpoint(Struct, frozen=True):
 
 
 class CheckSessionFrame(Struct, frozen=True):
-    """The frame as bytes, and the policy under which its one script runs and anyone frames it."""
+    """The frame as bytes, and the policy that allows its one script and any embedding page."""
 
     body: bytes
     policy: str
 
 
 def check_session_frame(cookie_name: str) -> CheckSessionFrame:
-    """The frame that reads the mark of the session from the cookie of this name."""
+    """Return the frame that reads the session state from the cookie of this name."""
     script = _SCRIPT.replace("COOKIE", cookie_name)
     digest = b64encode(sha256(script.encode()).digest()).decode()
     body = (

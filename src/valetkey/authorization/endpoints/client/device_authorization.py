@@ -45,7 +45,7 @@ USER_CODE = "user_code"
 """The purpose under which user codes are fingerprinted."""
 
 _DRAWS = 3
-"""A user code is in use already with a probability below 10^-6 as long as 20,000 are open."""
+"""Attempts to find an unused user code: with 20,000 open codes, one fails once in a million."""
 
 
 class DeviceAuthorizationEndpoint(Struct, frozen=True):

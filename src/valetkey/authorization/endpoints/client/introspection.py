@@ -58,7 +58,7 @@ class _Caller(Struct, frozen=True):
     audience: str
 
     def may_know(self, token: Read) -> bool:
-        """Whether the token was issued to the client, or for its API."""
+        """Return whether the token was issued to the client, or for its API."""
         return self.client.id == token.client_id or self.audience == token.audience
 
 
@@ -216,7 +216,7 @@ def _is_live(found: Found, now: Instant) -> bool:
 
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
-    """Without a preference in Accept, the client's registration decides."""
+    """Return whether to sign the response; without a preference in Accept, as registered."""
     if not any(SIGNED in each.lower() for each in accept) and not registered:
         return False
     named: dict[str, bool] = {}

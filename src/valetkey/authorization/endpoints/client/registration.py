@@ -164,7 +164,7 @@ def draw(random: Callable[[int], bytes]) -> FreshRegistration:
 
 
 class ManageEndpoint(Struct, frozen=True):
-    """For the holder of this client's registration access token."""
+    """Lets the holder of a registration access token manage the client (RFC 7592)."""
 
     store: Store
     registrar: SelfRegistrar
@@ -174,7 +174,7 @@ class ManageEndpoint(Struct, frozen=True):
     random: Callable[[int], bytes]
 
     async def read(self, request: Request) -> Response:
-        """GET: return the registration."""
+        """Handle GET: return the registration."""
         try:
             token = _token(request)
             client = await self._find(request, token)
@@ -183,14 +183,14 @@ class ManageEndpoint(Struct, frozen=True):
         return self.answers.told(Registered(client, None), token, 200)
 
     async def replace(self, request: Request) -> Response:
-        """PUT: replace the registration."""
+        """Handle PUT: replace the registration."""
         try:
             return await self._replace(request, _token(request))
         except Refused as refused:
             return self.answers.refuse(request, refused.refusal)
 
     async def remove(self, request: Request) -> Response:
-        """DELETE: 204; everything the client was issued ends."""
+        """Handle DELETE: return 204; everything issued to the client ends."""
         client_id = request.arguments["client_id"]
         try:
             token = _token(request)

@@ -126,7 +126,7 @@ def _authenticates(parameters: Form) -> bool:
 
 
 def _of_grant(refused: Refused, asked: ClientRequest) -> Refused:
-    """An assertion that is a grant and is not accepted is `invalid_grant` (RFC 7523 3.1)."""
+    """Return the refusal, as `invalid_grant` for an assertion that is a grant (RFC 7523 3.1)."""
     refusal = refused.refusal
     if not _authenticates(asked.parameters) or refusal.code is not ErrorCode.INVALID_CLIENT:
         return refused
@@ -201,10 +201,10 @@ def the_token(asked: ClientRequest) -> str:
 
 
 ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
-"""Any origin may read the response: it takes a credential, and cookies are ignored."""
+"""Any origin may read the response: it requires a credential, and cookies are ignored."""
 
 NOT_STORED: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
-"""Not to be cached, also by HTTP/1.0 caches (RFC 6749 section 5.1)."""
+"""Responses must not be cached, also by HTTP/1.0 caches (RFC 6749 section 5.1)."""
 
 
 def preflight(methods: Iterable[str]) -> Endpoint:

@@ -22,7 +22,7 @@ from valetkey.web.exchange import Request, Response
 
 
 class RevocationEndpoint(Struct, frozen=True):
-    """Answers 200 for every token: a caller learns nothing about tokens of others."""
+    """Responds with 200 for every token, so that a caller learns nothing about other tokens."""
 
     store: Store
     client_auth: ClientRequestAuthentication

@@ -30,7 +30,7 @@ NO_TOKEN = Refusal(
     "this needs an access token in the Authorization header: Bearer, a space, the token",
     "bearer.missing",
 )
-"""There was no token: the challenge names no error then (RFC 6750 section 3.1)."""
+"""The refusal of a request without a token: its challenge has no error (RFC 6750 section 3.1)."""
 
 _TOLD = frozenset(
     {ErrorCode.INVALID_TOKEN, ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.INVALID_REQUEST}
@@ -119,7 +119,7 @@ _JWT = ("content-type", "application/jwt")
 
 
 class UserInfoEndpoint(Struct, frozen=True):
-    """Answers with JSON, or with a JWT if the client registered for one."""
+    """Responds with JSON, or with a JWT if the client registered for one."""
 
     store: Store
     directory: ClientDirectory

@@ -45,7 +45,7 @@ class ResourceServerAuthentication(Struct, frozen=True):
         return api
 
     async def require(self, request: Request) -> None:
-        """Refused with `invalid_client` unless the resource server sent the request."""
+        """Require the resource server as the caller. Refused with `invalid_client` otherwise."""
         proven = await self.client_auth.prove(request, ClientRequest(Form({}), in_query=False))
         if proven.client.id != RESOURCE_SERVER:
             raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))
@@ -56,7 +56,7 @@ _Work = Callable[[Transaction], _Said]
 
 
 class IdentityEndpoint(Struct, frozen=True):
-    """`account`, `client` and `authorizations`, for the resource server only."""
+    """Serves `account`, `client` and `authorizations` to the resource server only."""
 
     store: Store
     gate: ResourceServerAuthentication

@@ -1,4 +1,4 @@
-"""GET /oauth/revocations: what a resource server must refuse although its signature is valid.
+"""GET /oauth/revocations: tokens that a resource server must refuse despite a valid signature.
 
 Entries are in order of time. A follower continues with the cursor it received. The newest minute
 and a half is repeated every time, because a slow transaction may commit late and servers whose
@@ -56,7 +56,7 @@ class Page(Struct, frozen=True):
     revocations: Sequence[RevocationRecord]
     more: bool
     at: Instant
-    """From when on entries may be repeated."""
+    """The time from which entries may be repeated."""
 
 
 Look = Callable[[str], Awaitable[Page]]
@@ -64,10 +64,10 @@ Look = Callable[[str], Awaitable[Page]]
 
 
 class RevocationStreams:
-    """The streams of one process."""
+    """The open streams of one process."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Start without streams."""
         self._open = 0
 
     async def open(self, cursor: str, look: Look) -> Response:
@@ -110,10 +110,10 @@ def _event(cursor: str, revocations: Sequence[RevocationRecord]) -> bytes:
 
 
 PAGE = 1_000
-"""Entries in one response."""
+"""Maximum number of entries in one response."""
 
 OVERLAP = 90
-"""Seconds that are repeated: clocks may differ by 60, and a transaction may take 30."""
+"""Seconds of entries that are repeated: clocks may differ by 60, a transaction may take 30."""
 
 _CURSOR = re.compile(r"([0-9]{1,12})(?:\.([a-z]{1,10})\.([\x21-\x7e]{1,500}))?")
 
@@ -128,7 +128,7 @@ class RevocationsEndpoint:
         refuse: ClientRefusal,
         now: Callable[[], Instant],
     ) -> None:
-        """Authenticate with `gate`, read from `store`."""
+        """Authenticate with `gate` and read from `store`."""
         self._store = store
         self._gate = gate
         self._refuse = refuse
@@ -173,7 +173,7 @@ class RevocationsEndpoint:
 
 
 def _told(records: Sequence[RevocationRecord]) -> tuple[RevocationRecord, ...]:
-    """Return the records as followers know them: to an API, its own end is that of everything."""
+    """Return the records for a follower: to an API, its own end is the end of everything."""
     return tuple(
         replace(each, kind=RevokedKind.ALL, id="all") if each.kind is RevokedKind.API else each
         for each in records

@@ -62,7 +62,7 @@ class _Report(msgspec.Struct):
 
 
 class UsesEndpoint(Struct, frozen=True):
-    """Reports of use, from the resource server and from declared APIs."""
+    """Receives reports of use from the resource server and from declared APIs."""
 
     store: Store
     gate: ResourceServerAuthentication

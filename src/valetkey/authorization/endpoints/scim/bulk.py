@@ -12,17 +12,17 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 
 MOST = 100
-"""Operations of one request."""
+"""Maximum number of operations of one request."""
 
 BYTES = 1024 * 1024
-"""Bytes of one request."""
+"""Maximum size of one request, in bytes."""
 
 _MESSAGES = "urn:ietf:params:scim:api:messages:2.0:"
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REFERENCE = "bulkId:"
 
 Perform = Callable[[str, str, str, ScimRequest], Awaitable[Answer]]
-"""Runs one change: method, plural of the kind, id or "", what is asked."""
+"""Runs one change: method, plural of the kind, id or "", and the request."""
 
 
 class _Operation(Struct, frozen=True):
@@ -36,7 +36,7 @@ class _Operation(Struct, frozen=True):
 
     @property
     def references(self) -> Iterator[str]:
-        """The bulk ids it needs."""
+        """The bulk ids that the operation refers to."""
         for text in _texts((self.path.rpartition("/")[2], self.data)):
             if text.startswith(_REFERENCE):
                 yield text.removeprefix(_REFERENCE)
@@ -52,7 +52,7 @@ class _Progress(Struct):
 
 
 async def run(asked: ScimRequest, perform: Perform) -> Answer:
-    """Run the operations, those that others refer to first. Raises Refused."""
+    """Run the operations in the order of their references. Raises Refused."""
     operations, most_errors = _read(asked.body)
     progress = _Progress()
     waiting = list(operations)

@@ -10,13 +10,13 @@ from msgspec import Struct
 from valetkey.authorization.endpoints.scim.schema import Attribute, Resource, Schema, refuse
 
 LONGEST = 2_000
-"""Characters of a filter or a path."""
+"""Maximum length of a filter or a path, in characters."""
 
 DEPTH = 8
-"""Levels of parentheses."""
+"""Maximum depth of parentheses."""
 
 COMPARISONS = 20
-"""Comparisons of a filter."""
+"""Maximum number of comparisons in a filter."""
 
 _TOKEN = re.compile(
     r'(?P<space> +)|(?P<text>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*")'
@@ -50,7 +50,7 @@ class Compare(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The attribute compared, with the part that is meant where none is named."""
+        """The compared attribute, with its default part if none is named."""
         attribute, *part = self.path
         if part:
             return f"{attribute.name}.{part[0].name}"
@@ -70,13 +70,13 @@ class Either(Struct, frozen=True):
 
 
 class Not(Struct, frozen=True):
-    """This does not hold."""
+    """A negation (`not`)."""
 
     part: "Filter"
 
 
 class Element(Struct, frozen=True):
-    """One value of a multi-valued attribute fulfils the filter of its parts."""
+    """One value of a multi-valued attribute matches the filter on its parts."""
 
     attribute: Attribute
     part: "Filter"

@@ -1,4 +1,4 @@
-"""Groups as SCIM resources. Their members change one by one, so that large groups cost nothing."""
+"""Groups as SCIM resources. Members change one by one, so that large groups are never rewritten."""
 
 import re
 import unicodedata
@@ -42,14 +42,14 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 
 MOST_MEMBERS = 1_000
-"""Members in one response, and in one request that replaces them."""
+"""Maximum number of members in one response, and in one request that replaces them."""
 
 _LONGEST_NAME = 80
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Groups(Struct, frozen=True):
-    """The groups, for one server. Its methods run inside a transaction."""
+    """Groups as SCIM resources. Its methods run inside a transaction."""
 
     schema: Schema
     plural: str = "Groups"
@@ -146,7 +146,7 @@ class Groups(Struct, frozen=True):
         return group.id
 
     def replace(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Replace what the group is, its members too (section 3.5.1). Raises Refused."""
+        """Replace the group and its members (section 3.5.1). Raises Refused."""
         wanted = self.schema.read(asked.body)
         members = _Members(exact=True, adds=set(_uids(wanted.get("members"))))
         before = _rows(tx, asked.caller).find(id)
@@ -347,7 +347,7 @@ def _selected(selection: Filter) -> Sequence[Uid]:
 
 
 def _name_of(display: str) -> str:
-    """Return the name that apps receive: the display name without what group names cannot hold."""
+    """Return the display name as a group name, without characters that group names cannot have."""
     plain = unicodedata.normalize("NFKD", display)
     bare = "".join(each for each in plain if not unicodedata.combining(each))
     name = _OTHER.sub("-", bare).strip("-._")[:_LONGEST_NAME]

@@ -21,7 +21,7 @@ from valetkey.web.form import read_query
 from valetkey.web.json_body import read_json
 
 PAGE = 100
-"""Resources of one response."""
+"""Maximum number of resources in one response."""
 
 REACH = 100_000
 """The largest `startIndex`: a list must skip all resources before it."""
@@ -44,7 +44,7 @@ NO_TOKEN = Refusal(
 
 
 class Caller(Struct, frozen=True):
-    """A program with a credential, at one instant; `base` is the address of all resources.
+    """The calling directory, at one point in time; `base` is the URL of all resources.
 
     `user_schema` has the attributes that are declared at that instant.
     """
@@ -69,7 +69,7 @@ class View(Struct, frozen=True):
         return (name,) not in self.without
 
     def of(self, resource: Resource) -> Resource:
-        """Return the resource with the attributes that are wanted."""
+        """Return the resource with the selected attributes."""
         found: Resource = {}
         for name, value in resource.items():
             if name in {"schemas", "id"}:
@@ -99,7 +99,7 @@ class View(Struct, frozen=True):
 
 
 class Search(Struct, frozen=True):
-    """A query for resources (section 3.4.2). `start` counts from 1; `count` is at most 100."""
+    """A query for resources (section 3.4.2). `start` begins with 1; `count` is at most 100."""
 
     filter: Filter | None = None
     descending: bool = False
@@ -108,7 +108,7 @@ class Search(Struct, frozen=True):
 
 
 class ScimRequest(Struct, frozen=True):
-    """A request for resources of one kind, from its own address or from a bulk request."""
+    """A request for resources of one kind, sent alone or in a bulk request."""
 
     caller: Caller
     view: View = View()
@@ -124,19 +124,19 @@ class Answer(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def response(self) -> Response:
-        """Return it over HTTP."""
+        """Return the HTTP response."""
         body = b"" if self.value is None else msgspec.json.encode(self.value)
         kind = () if self.value is None else (_TYPE,)
         return Response(self.status, body, (*kind, _NO_STORE, *self.headers.items()))
 
 
 class ScimErrors(Struct, frozen=True):
-    """Refusals as SCIM errors (section 3.12); the reason is kept behind a reference."""
+    """Refusals as SCIM errors (section 3.12); the reason is stored under a reference."""
 
     decisions: DecisionQueue
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
-        """Return the response."""
+        """Return the SCIM error response."""
         reference = self.decisions.put(refusal, endpoint=request.path, at=request.at)
         headers: list[tuple[str, str]] = [_TYPE, _NO_STORE]
         if refusal.code.status == _UNAUTHORIZED:
@@ -202,7 +202,7 @@ def version_of(resource: Resource) -> str:
 
 
 def read_view(said: Mapping[str, object], schema: Schema) -> View:
-    """Return which attributes are wanted. Raises Refused; names that are unknown are ignored."""
+    """Return which attributes are selected. Raises Refused; unknown names are ignored."""
     only, without = (
         _attributes(said.get(name), schema) for name in ("attributes", "excludedattributes")
     )
@@ -231,7 +231,7 @@ def read_search(said: Mapping[str, object], schema: Schema) -> Search:
 
 
 def query_of(request: Request) -> Mapping[str, object]:
-    """Return the parameters of the address, by names in lower case. Raises Refused."""
+    """Return the parameters of the URL, by names in lowercase. Raises Refused."""
     form = read_query(request.query)
     said: dict[str, object] = {name.lower(): form.get(name) for name in form.names}
     return {name: value for name, value in said.items() if name in _PARAMETERS}

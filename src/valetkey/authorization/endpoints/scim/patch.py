@@ -27,7 +27,7 @@ from valetkey.authorization.endpoints.scim.schema import (
 )
 
 MOST = 1_000
-"""Operations of one request."""
+"""Maximum number of operations of one request."""
 
 _MOST_VALUES = 100
 _SCHEMA = "urn:ietf:params:scim:api:messages:2.0:PatchOp"

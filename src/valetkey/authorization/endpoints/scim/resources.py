@@ -25,7 +25,7 @@ Kind = Users | Groups
 
 
 async def search(kind: Kind, asked: ScimRequest, wanted: Search) -> Answer:
-    """Answer a query. Raises Refused (invalidFilter) where no index finds the candidates."""
+    """Search resources. Raises Refused (invalidFilter) if no index finds the candidates."""
     caller, view = asked.caller, asked.view
 
     def find_page(tx: Transaction) -> Answer:
@@ -43,7 +43,7 @@ async def search(kind: Kind, asked: ScimRequest, wanted: Search) -> Answer:
 
 
 async def read(kind: Kind, asked: ScimRequest, id: str) -> Answer:
-    """Answer with one resource; 304 if the client has it. Raises Refused (404)."""
+    """Read one resource; 304 if the client has it. Raises Refused (404)."""
 
     def read_resource(tx: Transaction) -> Resource | None:
         return kind.one(tx, asked.caller, id, asked.view)

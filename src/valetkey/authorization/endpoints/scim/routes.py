@@ -38,7 +38,7 @@ PREFIX = "/scim/v2"
 _BEARER = "bearer "
 _NOTED_EVERY = 60
 _LEFT_OUT = ("Me", ".search")
-"""Endpoints that RFC 7644 defines and this server does not have."""
+"""Endpoints of RFC 7644 that this server does not implement."""
 
 _Work = Callable[[Request, Caller], Awaitable[Answer]]
 
@@ -76,14 +76,14 @@ def routes(services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
 
 
 class _Scim(Struct, frozen=True):
-    """The endpoints. They ignore cookies: no page can act through a browser."""
+    """The SCIM endpoints. They ignore cookies, so that no page can call them through a browser."""
 
     services: Services
     buckets: Buckets
 
     @property
     def base(self) -> str:
-        """The address of all resources."""
+        """The base URL of all resources."""
         return f"{self.services.settings.authorization.url}{PREFIX}"
 
     def at(self, work: _Work) -> Endpoint:
@@ -97,7 +97,7 @@ class _Scim(Struct, frozen=True):
         return answer
 
     def search(self, plural: str) -> _Work:
-        """Answer a query in the address, or in the body of a SearchRequest."""
+        """Search with a query in the URL, or in the body of a SearchRequest."""
 
         async def search_resources(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
@@ -108,7 +108,7 @@ class _Scim(Struct, frozen=True):
         return search_resources
 
     def one(self, plural: str, method: str) -> _Work:
-        """Create a resource, or answer about the one in the path."""
+        """Create a resource, or handle the one in the path."""
 
         async def perform_request(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
@@ -126,7 +126,7 @@ class _Scim(Struct, frozen=True):
         return perform_request
 
     async def bulk(self, request: Request, caller: Caller) -> Answer:
-        """Run a bulk request; each of its operations counts for the limit."""
+        """Run a bulk request; each of its operations counts for the rate limit."""
 
         async def perform(method: str, plural: str, id: str, asked: ScimRequest) -> Answer:
             self._limit(caller)
@@ -138,7 +138,7 @@ class _Scim(Struct, frozen=True):
         return await bulk.run(ScimRequest(caller, body=read_json(request.body)), perform)
 
     def descriptions(self) -> Mapping[str, _Work]:
-        """Return what describes this server, by path (RFC 7644 section 4)."""
+        """Return the discovery documents by path (RFC 7644 section 4)."""
 
         async def configuration(request: Request, caller: Caller) -> Answer:
             del request, caller
@@ -245,7 +245,7 @@ async def _nothing(request: Request, caller: Caller) -> Answer:
 
 
 def _kinds(caller: Caller) -> Mapping[str, Kind]:
-    """Return users and groups by the word of their path."""
+    """Return users and groups by the name in their path."""
     return {"Users": Users(caller.user_schema), "Groups": Groups(GROUP)}
 
 

@@ -54,7 +54,7 @@ class Attribute(Struct, frozen=True):
         return _named(self.parts, name)
 
     def document(self) -> Resource:
-        """Describe it as a schema does (RFC 7643 section 7)."""
+        """Describe the attribute as a schema does (RFC 7643 section 7)."""
         said: Resource = {
             "name": self.name,
             "type": self.type,

@@ -1,4 +1,4 @@
-"""Users as SCIM resources: what of an account a directory reads and writes."""
+"""Users as SCIM resources: the part of an account that a directory reads and writes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 
 class Users(Struct, frozen=True):
-    """The users, for one server. Its methods run inside a transaction."""
+    """Users as SCIM resources. Its methods run inside a transaction."""
 
     schema: Schema
     plural: str = "Users"
@@ -137,7 +137,7 @@ class Users(Struct, frozen=True):
         return str(user.uid)
 
     def replace(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Replace what the user is (section 3.5.1). Raises Refused."""
+        """Replace the user (section 3.5.1). Raises Refused."""
         user = self._held(tx, asked, id)
         self._save(tx, asked.caller, user, self.schema.read(asked.body), asked.body)
 
@@ -223,7 +223,7 @@ class Users(Struct, frozen=True):
         return with_meta(resource, "User", location, user.created_at, user.changed_at)
 
     def _described(self, found: ScimUser) -> Resource:
-        """Return everything about a user that a directory may write."""
+        """Return the attributes of a user that a directory may write."""
         names = [each.name for each in self.schema.extensions.get(EXTENSION, ())]
         values = found.user.attributes.values
         extended = {name: values[name] for name in names if name in values}
@@ -288,7 +288,7 @@ def _formatted(body: object) -> str:
 
 
 def _main(wanted: Resource, name: str) -> Resource:
-    """Return the value that is kept: the primary one, else the first."""
+    """Return the value that is stored: the primary one, otherwise the first."""
     values = cast("list[Resource]", wanted.get(name) or [{}])
     return next((each for each in values if each.get("primary") is True), values[0])
 

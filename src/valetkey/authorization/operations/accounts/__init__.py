@@ -1,1 +1,1 @@
-"""Operations on accounts beside the account itself: its access, and imports of many."""
+"""Operations on the access of accounts, and imports of users."""

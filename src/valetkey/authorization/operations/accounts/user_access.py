@@ -1,4 +1,4 @@
-"""Operations on how users get in, and on what apps may do for them."""
+"""Operations on the sign-in of users, and on the access of apps to their accounts."""
 
 from valetkey.authorization.actions.account.connected_apps import end_app as end_access
 from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
@@ -35,7 +35,7 @@ _ONE = "/users/{uid}"
 
 
 def sign_out_user(tx: Transaction, call: Call, user: User) -> SessionsEnded:
-    """End every session, and the access that was to end with it."""
+    """End every session and the access bound to sessions."""
     return SessionsEnded(sign_out_everywhere(tx, user, call.now))
 
 
@@ -69,7 +69,7 @@ SIGN_OUT = Operation(
 
 
 def send_reset(tx: Transaction, call: Call, user: User) -> bool:
-    """Email the user a link to set another password.
+    """Email the user a link that sets a new password.
 
     Refused (conflict) where mail is off or the hourly limit is reached, for an address that is not
     verified, and while the account is disabled.
@@ -161,7 +161,7 @@ RESET_FACTORS = Operation(
 
 
 def verify_email(tx: Transaction, call: Call, user: User) -> bool:
-    """Record the email address as verified. False if it was."""
+    """Mark the email address as verified. False if it was."""
     return call.services.accounts.verify_email(tx, user, call.now)
 
 
@@ -187,7 +187,7 @@ VERIFY_EMAIL = Operation(
 
 
 def end_app(tx: Transaction, call: Call, user: User) -> bool:
-    """End the access of one app to the account. False if it had none."""
+    """Revoke the access of one app to the account. False if it had none."""
     return end_access(tx, user.uid, call.named("client_id"), call.now)
 
 

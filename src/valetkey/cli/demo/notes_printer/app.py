@@ -31,7 +31,7 @@ HEADERS = (
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-"""Sent with every answer."""
+"""Headers sent with every response."""
 
 _PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
@@ -72,7 +72,7 @@ _WORRY = Template("""
 
 
 def page(content: str) -> bytes:
-    """The whole page around `content`, which is HTML."""
+    """Return the whole page around `content`, which is HTML."""
     return _PAGE.substitute(content=content).encode()
 
 
@@ -82,7 +82,7 @@ def welcome() -> str:
 
 
 def notes_page(name: str, texts: Sequence[tuple[str, str]]) -> str:
-    """The notes of the person called `name`, each with title and text."""
+    """Return the page with the notes of the user called `name`, each with title and text."""
     count = "1 note" if len(texts) == 1 else f"{len(texts)} notes"
     sheets = "".join(
         _SHEET.substitute(title=escape(title), text=escape(text)) for title, text in texts
@@ -91,14 +91,14 @@ def notes_page(name: str, texts: Sequence[tuple[str, str]]) -> str:
 
 
 def worry(code: str, why: str) -> str:
-    """Return the error page, with a link to start again."""
+    """Return the error page, with a link that starts again."""
     if code == "access_denied":
         return _DENIED
     return _WORRY.substitute(code=escape(code), why=escape(why))
 
 
 Reply = dict[str, object]
-"""A JSON object, as a server answered it."""
+"""A JSON object from a server."""
 
 SCOPE = "notes:read account:read"
 COOKIE = "notes_printer"
@@ -106,7 +106,7 @@ COOKIE = "notes_printer"
 
 @dataclass
 class Visit:
-    """One browser: what it was sent away with, and the tokens that it came back for."""
+    """State of one browser: its pending authorization request, and its tokens."""
 
     state: str = ""
     verifier: str = ""
@@ -117,13 +117,13 @@ class Refused(Exception):
     """An error response of a server; `code` is the error code of RFC 6749, if it gave one."""
 
     def __init__(self, code: str, why: str) -> None:
-        """Carry both."""
+        """Store the code and the description."""
         super().__init__(why)
         self.code = code
 
 
 class NotesPrinter(ThreadingHTTPServer):
-    """The app, and what it was given when it was registered."""
+    """The HTTP server of the app, with the values of its registration."""
 
     daemon_threads = True
 
@@ -153,7 +153,7 @@ class NotesPrinter(ThreadingHTTPServer):
         return f"{self.auth_url}/oauth/authorize?{urlencode(asked)}"
 
     def take_code(self, visit: Visit, told: dict[str, str]) -> None:
-        """Exchange the code that came back for tokens. Raises Refused."""
+        """Exchange the code of the response for tokens. Raises Refused."""
         state, visit.state = visit.state, ""
         if not state or not secrets.compare_digest(told.get("state", "").encode(), state.encode()):
             raise Refused("state", "This answer does not belong to this browser. Start again.")
@@ -169,7 +169,7 @@ class NotesPrinter(ThreadingHTTPServer):
         )
 
     def read(self, visit: Visit, name: str) -> Reply:
-        """An object of the API; an expired token is refreshed once. Raises Refused."""
+        """Return an object of the API; refresh an expired token once. Raises Refused."""
         try:
             return self._bearer(visit, name)
         except Refused as refused:
@@ -193,7 +193,7 @@ class NotesPrinter(ThreadingHTTPServer):
 
 
 def ask(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
-    """The JSON object that a server answers with. Raises Refused."""
+    """Return the JSON object of the response. Raises Refused."""
     try:
         with urlopen(Request(url, body, headers), timeout=10) as answer:  # noqa: S310 - our servers
             reply: Reply = json.load(answer)
@@ -209,7 +209,7 @@ def ask(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
 
 
 class Browser(BaseHTTPRequestHandler):
-    """Answers one browser's requests."""
+    """Handles one browser's requests."""
 
     visit_id = ""
 
@@ -219,7 +219,7 @@ class Browser(BaseHTTPRequestHandler):
         return cast("NotesPrinter", self.server)
 
     def do_GET(self) -> None:
-        """The pages, the way to the authorization server, and the way back."""
+        """Serve the pages, the redirect to the authorization server, and the callback."""
         parts = urlsplit(self.path)
         visit = self._visit()
         try:
@@ -237,7 +237,7 @@ class Browser(BaseHTTPRequestHandler):
             self._show(worry(refused.code, str(refused)), 400)
 
     def do_POST(self) -> None:
-        """Forget who was here."""
+        """Sign the user out."""
         self._visit()
         self.app.visits.pop(self.visit_id, None)
         self._go("/")
@@ -274,4 +274,4 @@ class Browser(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: addresses hold codes."""
+        """Log nothing: URLs contain codes."""

@@ -1,4 +1,4 @@
-"""Chapters about the ways to a token: each grant type, and sign-in with OpenID Connect."""
+"""Chapters about obtaining a token: each grant type, and sign-in with OpenID Connect."""
 
 from base64 import b64encode
 from hashlib import sha256
@@ -64,7 +64,7 @@ def own_token(stage: WalkContext) -> None:
 
 
 def changes_itself(stage: WalkContext) -> None:
-    """A client's redirect_uri and description, read and changed through the API (S22)."""
+    """Read and change a client's redirect_uri and description through the API (S22)."""
     site, story, wire = stage.site, stage.story, stage.wire
     elsewhere = f"{site.app_url}/printed"
     with story.chapter(
@@ -105,7 +105,7 @@ def changes_itself(stage: WalkContext) -> None:
 
 
 def lets_an_app_in(stage: WalkContext) -> None:
-    """The whole grant as S10, S11 and S14 write it, without PKCE."""
+    """Run the whole grant as S10, S11 and S14 specify it, without PKCE."""
     site, story = stage.site, stage.story
     scope = "notes:read account:read"
     with story.chapter(
@@ -132,7 +132,7 @@ def lets_an_app_in(stage: WalkContext) -> None:
 
 
 def without_a_secret(stage: WalkContext) -> None:
-    """PKCE (RFC 7636): a public client."""
+    """Use PKCE (RFC 7636) as a public client."""
     site, story, wire = stage.site, stage.story, stage.wire
     # A native app listens on any free port (RFC 8252 section 7.3).
     callback = "http://127.0.0.1:8499/pocket"
@@ -173,7 +173,7 @@ _TEN_MINUTES = 600
 
 
 def implicit(stage: WalkContext) -> None:
-    """The implicit grant: the token in the fragment (RFC 6749 section 4.2)."""
+    """Use the implicit grant: the token is in the fragment (RFC 6749 section 4.2)."""
     story = stage.story
     with story.chapter(
         "Implicit grant",
@@ -200,7 +200,7 @@ def implicit(stage: WalkContext) -> None:
 
 
 def example_app(stage: WalkContext) -> None:
-    """Notes Printer itself, as a person uses it."""
+    """Use Notes Printer as a user does."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "The sample app",
@@ -225,7 +225,7 @@ def example_app(stage: WalkContext) -> None:
 
 
 def with_an_account(stage: WalkContext) -> None:
-    """Discovery, an ID token that is checked, userinfo, and signing out."""
+    """Use discovery, verify an ID token, request userinfo, and sign out."""
     site, story, wire = stage.site, stage.story, stage.wire
     scope, nonce = "openid profile email", to_base64url(SYSTEM.random(9))
     with story.chapter(
@@ -294,7 +294,7 @@ def _claims(stage: WalkContext, id_token: str, keys: str) -> Reply:
 
 
 def password(stage: WalkContext) -> None:
-    """The password grant (RFC 6749 section 4.3), with an access token by reference."""
+    """Use the password grant (RFC 6749 section 4.3) for an access token by reference."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "Password grant",

@@ -19,7 +19,7 @@ from valetkey.cli.demo.wire import basic, bearer
 
 
 def expired(stage: WalkContext) -> None:
-    """An expired token, and the refresh token that outlives it (S19, S20)."""
+    """Use an expired token, then its refresh token, which lives longer (S19, S20)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "Token expiry and refresh",
@@ -48,7 +48,7 @@ def expired(stage: WalkContext) -> None:
 
 
 def refreshed(stage: WalkContext) -> None:
-    """S13 as it is written: everything in the query string."""
+    """Refresh as S13 specifies it: every parameter in the query string."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "A confidential client refreshes, with parameters in the query string",
@@ -74,7 +74,7 @@ def refreshed(stage: WalkContext) -> None:
 
 
 def replayed(stage: WalkContext) -> None:
-    """A code is exchanged once; a second time ends what the first one gave (S18)."""
+    """Exchange a code twice; the second exchange revokes the tokens of the first (S18)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "Code reuse",
@@ -101,7 +101,7 @@ def replayed(stage: WalkContext) -> None:
 
 
 def revoked(stage: WalkContext) -> None:
-    """An authorization ended by the user, a token given back by its app (RFC 7009)."""
+    """Revoke a grant as the user, and a token as its app (RFC 7009)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "Revocation",
@@ -168,7 +168,7 @@ def partly(stage: WalkContext) -> None:
 
 
 def no(stage: WalkContext) -> None:
-    """A denied consent."""
+    """Deny consent."""
     site, story = stage.site, stage.story
     with story.chapter(
         "Consent denied",
@@ -186,7 +186,7 @@ def no(stage: WalkContext) -> None:
 
 
 CALENDAR = "calendar"
-"""Where the chapter leaves the token response."""
+"""The key under which the chapter stores the token response."""
 
 
 def takes_its_own_tokens(stage: WalkContext) -> None:
@@ -233,7 +233,7 @@ def takes_its_own_tokens(stage: WalkContext) -> None:
 
 
 def members_may_do_more(stage: WalkContext) -> None:
-    """What Ada may do as a member, and Grace may not."""
+    """Do as Ada, a member, what Grace may not do."""
     site, story, wire = stage.site, stage.story, stage.wire
     grace = Browser(site.auth_url, wire, OWNER, OWNER_PASSWORD)
     event = {"title": "Reading club"}

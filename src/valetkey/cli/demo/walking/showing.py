@@ -23,21 +23,21 @@ _LOOK = re.compile(
 
 
 def short(text: str) -> str:
-    """The beginning and the end; of a short secret, only the beginning."""
+    """Return the beginning and the end of a secret; only the beginning of a short one."""
     if len(text) > _LONG:
         return f"{text[:_HEAD]}…{text[-_TAIL:]}"
     return f"{text[:2]}…" if text else ""
 
 
 def shortened(name: str, text: str) -> str:
-    """The value of a parameter or member, as it may be shown."""
+    """Return the value of a parameter or member, shortened if it is a secret."""
     if name == "password":
         return f"{text[:2]}…"
     return short(text) if name in _NAMES else mask_secrets(text)
 
 
 def header(name: str, text: str) -> str:
-    """The value of a header, as it may be shown."""
+    """Return the value of a header, with its secrets shortened."""
     if name == "Authorization":
         scheme, _, credential = text.partition(" ")
         return f"{scheme} {short(credential)}"
@@ -45,7 +45,7 @@ def header(name: str, text: str) -> str:
 
 
 def document(found: object) -> object:
-    """A JSON value, as it may be shown."""
+    """Return a JSON value with its secrets shortened."""
     if isinstance(found, dict):
         members = cast("Mapping[str, object]", found)
         return {
@@ -63,7 +63,7 @@ def mask_secrets(text: str) -> str:
 
 
 def address(url: str) -> str:
-    """A URL with its query and its fragment as they may be shown."""
+    """Return a URL with the secrets in its query and fragment shortened."""
     parts = urlsplit(url)
     query, fragment = (
         "&".join(f"{name}={shortened(name, text)}" for name, text in parse_qsl(each))
@@ -73,7 +73,7 @@ def address(url: str) -> str:
 
 
 WIDTH = 100
-"""Columns of the page; longer lines are cut."""
+"""Maximum number of columns; longer lines are cut."""
 
 _DECISIVE = ("Content-Type", "Cache-Control", "WWW-Authenticate", "Deprecation", "Allow")
 _PROBLEM = "application/problem+json"
@@ -85,7 +85,7 @@ _DEEP = " " * 8
 
 
 def lines(exchange: Exchange) -> Iterator[str]:
-    """The exchange, line by line."""
+    """Yield the lines that show the exchange."""
     if exchange.brief:
         yield from _brief(exchange)
         return

@@ -21,7 +21,7 @@ class Browser(Person):
     def __init__(
         self, home: str, wire: TracedHttp, username: str = USERNAME, password: str = PASSWORD
     ) -> None:
-        """A browser with an empty cookie jar, for the server at `home`; Ada's by default."""
+        """Start with an empty cookie jar, for the server at `home`; Ada's by default."""
         super().__init__(home)
         self._wire = wire
         self._account = username, password
@@ -58,7 +58,7 @@ class Browser(Person):
         return page
 
     def _is_between_pages(self, url: str, page: Page) -> bool:
-        """Whether this is between the person and the server, and no business of the app."""
+        """Return whether the request is between user and server, and does not involve the app."""
         leads_to = urljoin(url, page.headers.get("Location", ""))
         begins = urlsplit(url).path.endswith("/authorize") and "interaction=" not in url
         return not begins and urlsplit(leads_to).netloc == self._home.netloc
@@ -83,7 +83,7 @@ class WalkContext:
     got: dict[str, Reply] = field(default_factory=dict[str, Reply])
 
     def authorize_url(self, client_id: str, redirect_uri: str, **more: str) -> tuple[str, str]:
-        """An app's authorization request, and the state in it."""
+        """Return an app's authorization request, and its state."""
         state = to_base64url(SYSTEM.random(9))
         asked = {
             "response_type": "code",
@@ -107,7 +107,7 @@ class WalkContext:
         return page.told
 
     def code(self, page: Page, redirect_uri: str, state: str) -> str:
-        """The code that came back to the app."""
+        """Return the code in the redirect to the app."""
         code = self.sent_back(page, redirect_uri, state).get("code", "")
         self.story.need("a code", bool(code), "a code", str(sorted(page.told)))
         return code
@@ -115,7 +115,7 @@ class WalkContext:
     def token(
         self, answer: Exchange, scope: str, *, expires_in: int = HOUR, uid: int | None = None
     ) -> Reply:
-        """A token response, once it is seen to be right (S17)."""
+        """Return a token response after checking it (S17)."""
         got, check = answer.json, self.story.check
         check("status", answer.status, 200)
         check("Cache-Control", answer.header("Cache-Control"), "no-store")
@@ -139,7 +139,7 @@ class WalkContext:
         return answer
 
     def had(self, name: str) -> Reply:
-        """The tokens that an earlier chapter got."""
+        """Return the tokens that an earlier chapter obtained."""
         self.story.need(
             "the tokens of an earlier chapter", name in self.got, f"those of {name}", "none"
         )
@@ -156,7 +156,7 @@ class WalkContext:
         return cast("Reply", found) if isinstance(found, dict) else {}
 
     def exchange(self, code: str, redirect_uri: str, **more: str) -> Exchange:
-        """Notes Printer's code for its tokens, with everything in the query string (S11)."""
+        """Exchange Notes Printer's code for tokens, with everything in the query string (S11)."""
         asked = {
             "grant_type": "authorization_code",
             "client_id": PRINTER,
@@ -168,7 +168,7 @@ class WalkContext:
         return self.wire.send("POST", f"{self.site.auth_url}/oauth/token", query=asked)
 
     def refused(self, answer: Exchange, status: int, code: str) -> None:
-        """An error of the authorization server, once it is seen to explain itself."""
+        """Check that the response is an error of the authorization server with an explanation."""
         check, explained = self.story.check, f"{self.site.auth_url}/errors/{code}"
         check("status", answer.status, status)
         check("error", answer.text("error"), code)
@@ -176,7 +176,7 @@ class WalkContext:
         self.story.right(f"refused with {code}, a page that explains it, and a reference")
 
     def invalid_token(self, answer: Exchange, but: str) -> None:
-        """The Invalid Token Error (S19)."""
+        """Check that the response is the Invalid Token Error (S19)."""
         self.story.check("status", answer.status, 401)
         self.story.check("title", answer.text("title"), "Invalid Token Error")
         challenge = answer.header("WWW-Authenticate")
@@ -185,7 +185,7 @@ class WalkContext:
         self.story.right(f"401, Invalid Token Error: {but}")
 
     def dies(self, name: str, token: object) -> None:
-        """A token is refused at the resource server within five seconds."""
+        """Check that the resource server refuses a revoked token within five seconds."""
         url = f"{self.site.api_url}/v2/{name}"
         answer, took = self.wire.until(401, _SOON, "POST", url, bearer(str(token)))
         self.invalid_token(answer, f"the resource server knew after {took:.1f} seconds")

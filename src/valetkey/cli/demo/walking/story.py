@@ -14,7 +14,7 @@ _WIDTH = 92
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An answer that was not as it must be."""
+    """A response that differs from the expected one."""
 
     chapter: int
     exchange: int
@@ -23,7 +23,7 @@ class Mismatch:
     received: str
 
     def __str__(self) -> str:
-        """In one sentence."""
+        """Return the mismatch in one sentence."""
         return f"{self.what}: expected {self.expected}, received {self.received}"
 
 
@@ -39,7 +39,7 @@ class Chapter:
     right: list[str] = field(default_factory=list[str])
 
     def as_json(self) -> dict[str, object]:
-        """The chapter for scripts; secrets are as short as on the screen."""
+        """Return the chapter as JSON, with secrets as short as on the screen."""
         return {
             "number": self.number,
             "title": self.title,
@@ -50,7 +50,7 @@ class Chapter:
 
 
 class UnexpectedResponse(Exception):
-    """Ends a chapter: what comes after it would mean nothing."""
+    """Ends a chapter, because its next steps depend on this response."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Transcript:
                 self._summarise(chapter, self.wrongs[wrongs:])
 
     def saw(self, exchange: Exchange) -> None:
-        """Tell an exchange."""
+        """Print and record an exchange."""
         chapter = self.chapters[-1]
         if not (exchange.brief and chapter.exchanges and chapter.exchanges[-1].brief):
             self._detail("")
@@ -103,23 +103,23 @@ class Transcript:
             self._detail(line)
 
     def check(self, what: str, received: object, expected: object) -> None:
-        """The last answer is right if both are equal; else it ends the chapter."""
+        """Check that both values of the last response are equal; otherwise end the chapter."""
         self.need(what, received == expected, str(expected), str(received))
 
     def need(self, what: str, fact: bool, expected: str, received: str) -> None:
-        """The last answer is right if `fact`; else it ends the chapter."""
+        """Check a fact about the last response; if it is false, end the chapter."""
         self.checked += 1
         if not fact:
             self._remember(what, expected, received)
             raise UnexpectedResponse(what)
 
     def right(self, sentence: str) -> None:
-        """Say what was just found right."""
+        """Print a statement that was just verified."""
         self.chapters[-1].right.append(sentence)
         self._detail(f"    {say.coloured('✓', 'green')} {sentence}")
 
     def as_json(self) -> dict[str, object]:
-        """The story for scripts."""
+        """Return the transcript as JSON."""
         return {
             "right": not self.wrongs,
             "checks": self.checked,

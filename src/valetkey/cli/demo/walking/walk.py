@@ -1,4 +1,4 @@
-"""The walk: every chapter over real HTTP, every answer checked, one line at the end."""
+"""Run every chapter over real HTTP, check every response, and print a summary."""
 
 import time
 from collections.abc import Callable
@@ -31,11 +31,11 @@ CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
     grants.with_an_account,
     grants.example_app,
 )
-"""In this order, because later ones use the results of earlier ones."""
+"""All chapters, ordered because later ones use the results of earlier ones."""
 
 
 def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
-    """Tell the story of this site, with `verbose` every exchange of it.
+    """Run the chapters against this demo; `verbose` prints every exchange.
 
     0 if every answer was right, else 1. Raises Stopped.
     """
